@@ -1,0 +1,185 @@
+"""Configuration: one frozen value, its builder, and the presets.
+
+Names and defaults are AgentScope-Java's AutoContextConfig in snake_case; what is new is marked in docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from autocontext.errors import ConfigError, one_line
+from autocontext.prompts import PromptConfig
+
+STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
+"""Names of the built-in strategies, in the order in which they are tried."""
+
+
+class AutoContextConfig(BaseModel):
+    """When to compress, how far, and with what. Raises ConfigError naming the field and its range."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, use_attribute_docstrings=True)
+
+    # --- when
+    msg_threshold: int = Field(default=100, ge=0)
+    """Number of messages that triggers a pass."""
+    max_token: int = Field(default=128 * 1024, ge=1)
+    """The model's window, in tokens."""
+    token_ratio: float = Field(default=0.75, gt=0, le=1)
+    """Share of `max_token` that triggers a pass."""
+
+    # --- what
+    last_keep: int = Field(default=50, ge=0)
+    """Newest messages that strategies 1 and 2 leave alone."""
+    min_consecutive_tool_messages: int = Field(default=6, ge=1)
+    """Strategy 1 takes tool runs longer than this many messages."""
+    large_payload_threshold: int = Field(default=5 * 1024, ge=1)
+    """Characters; a text longer than this is large."""
+    offload_single_preview: int = Field(default=200, ge=1)
+    """Characters of a large text that strategies 2 and 3 keep in view."""
+    min_compression_token_threshold: int | None = Field(default=None, ge=0)
+    """Strategies 1 and 4 leave spans of fewer tokens alone; None means min(5000, max_token // 25)."""
+    current_round_compression_ratio: float = Field(default=0.3, gt=0, le=1)
+    """Size of strategy 5's summary as a share of what it replaces."""
+    keep_unread: bool = True
+    """Strategy 5 leaves tool results that the model has not answered yet."""
+    protected_tools: frozenset[str] = frozenset({"context_reload"})
+    """Tools whose calls and results are never compressed."""
+    strategies: tuple[Any, ...] = STRATEGIES
+    """Names of built-in strategies, or own ones (anything with `name` and `propose(view)`), in order."""
+
+    # --- how far
+    escalation: Literal["until_fit", "single"] = "until_fit"
+    """Go on to the next strategy until the target is met, or stop after the first that did something."""
+    target_ratio: float = Field(default=0.8, gt=0, le=1)
+    """With until_fit: go on until under this share of both triggers."""
+
+    # --- notes
+    note_role: Literal["user", "assistant"] = "user"
+    """Role of the notes of strategies 1 and 5."""
+    custom_prompt: PromptConfig | None = None
+    """Prompts of your own; unset ones keep their defaults."""
+
+    # --- the model
+    model_timeout: float = Field(default=60.0, gt=0)
+    """Seconds for one call of the summarising model."""
+    model_retries: int = Field(default=2, ge=0)
+    """Further attempts after a failed call or an unusable reply."""
+    max_parallel_summaries: int = Field(default=16, ge=1)
+    """Questions that are put to the model at the same time."""
+    extractive_fallback: bool = True
+    """When the model gives no usable answer, write the note without it; False leaves the messages as they are."""
+
+    # --- counting
+    token_counter: Any = "auto"
+    """"auto" (from the model's name), a vocabulary's or model's name, or a TokenCounter."""
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as e:
+            raise ConfigError(one_line("AutoContextConfig", e.errors(include_url=False))) from None
+
+    @model_validator(mode="after")
+    def _fields_agree(self) -> Self:
+        if self.msg_threshold < 1 and self.escalation != "single":
+            raise ValueError("msg_threshold must be at least 1 (0, a pass at every turn, only with escalation='single')")
+        if self.offload_single_preview >= self.large_payload_threshold:
+            raise ValueError(
+                f"offload_single_preview ({self.offload_single_preview}) must be below "
+                f"large_payload_threshold ({self.large_payload_threshold})"
+            )
+        names = []
+        for strategy in self.strategies:
+            if isinstance(strategy, str):
+                if strategy not in STRATEGIES:
+                    raise ValueError(f"strategies: unknown name {strategy!r}; use {', '.join(STRATEGIES)} or an object")
+                names.append(strategy)
+            elif not (isinstance(getattr(strategy, "name", None), str) and callable(getattr(strategy, "propose", None))):
+                raise ValueError(f"strategies: {strategy!r} needs a text `name` and a method `propose(view)`")
+        if len(set(names)) != len(names):
+            raise ValueError(f"strategies: a name stands twice in {names}")
+        return self
+
+    @property
+    def min_tokens(self) -> int:
+        """`min_compression_token_threshold`, or its default for this window."""
+        if self.min_compression_token_threshold is not None:
+            return self.min_compression_token_threshold
+        return min(5000, self.max_token // 25)
+
+    @property
+    def token_trigger(self) -> int:
+        """Tokens at which a pass starts."""
+        return int(self.max_token * self.token_ratio)
+
+    @property
+    def prompts(self) -> PromptConfig:
+        """The prompts in force."""
+        return self.custom_prompt or PromptConfig()
+
+    @classmethod
+    def builder(cls) -> ConfigBuilder:
+        """Start a configuration in builder style: one method per field, then `build()`."""
+        return ConfigBuilder()
+
+    @classmethod
+    def for_window(cls, window: int, **fields: Any) -> Self:
+        """Recommended settings for a model whose context window is `window` tokens; `fields` override them."""
+        if window < 500:
+            raise ConfigError(f"AutoContextConfig.for_window: window must be at least 500 tokens (got {window})")
+        recommended: dict[str, Any] = {
+            "max_token": window,
+            "msg_threshold": max(100, window // 40),
+            "token_ratio": 0.9,
+            "target_ratio": 0.7,
+            "last_keep": 8,
+            "large_payload_threshold": max(600, window // 10),
+            "offload_single_preview": max(120, window // 80),
+            "min_consecutive_tool_messages": 4,
+            "min_compression_token_threshold": max(50, window // 50),
+        }
+        return cls(**{**recommended, **fields})
+
+    @classmethod
+    def agentscope_java(cls, **fields: Any) -> Self:
+        """What makes a pass comparable with AgentScope-Java 1.x: one strategy a pass, its estimate, its roles."""
+        reference: dict[str, Any] = {
+            "escalation": "single",
+            "keep_unread": False,
+            "note_role": "assistant",
+            "target_ratio": 1.0,
+            "min_compression_token_threshold": 5000,
+            "protected_tools": frozenset(),
+            "extractive_fallback": False,
+            "token_counter": "agentscope_java",
+        }
+        return cls(**{**reference, **fields})
+
+
+class ConfigBuilder:
+    """Builds an AutoContextConfig field by field: `builder().msg_threshold(30).last_keep(10).build()`."""
+
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+
+    def __getattr__(self, field: str) -> Callable[[Any], ConfigBuilder]:
+        if field not in AutoContextConfig.model_fields:
+            raise ConfigError(f"AutoContextConfig has no field {field!r}; it has {', '.join(AutoContextConfig.model_fields)}")
+
+        def set_field(value: Any) -> ConfigBuilder:
+            self._fields[field] = value
+            return self
+
+        return set_field
+
+    def build(self) -> AutoContextConfig:
+        """The configuration. Raises ConfigError naming the field and its range."""
+        return AutoContextConfig(**self._fields)
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        """What was set so far."""
+        return dict(self._fields)

@@ -1,0 +1,80 @@
+"""Everything this library raises on purpose.
+
+AutoContextError
+├── ConfigError (ValueError)             a configuration field is out of its range
+├── InvalidMessage (ValueError)          a message, block, state or file line is malformed
+├── InvalidEdit (ValueError)             the gate refused a change (strict mode only)
+├── StateError (ValueError)              a saved state is damaged or of another version
+├── Conflict                             another process has written to the same session
+├── StoreCorruptError                    a stored record cannot be read back
+├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
+├── ModelError                           a model gave no usable answer; never leaves a compression
+└── MissingExtraError (ImportError)      an optional dependency is not installed
+
+A model's failure is data and ends in a report; a store's failure propagates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+class AutoContextError(Exception):
+    """Root of all errors of this library."""
+
+
+class ConfigError(AutoContextError, ValueError):
+    """A configuration field is out of its range; the message names field and range."""
+
+
+class InvalidMessage(AutoContextError, ValueError):
+    """A message or block is malformed; the message names the field and what is allowed."""
+
+
+class InvalidEdit(AutoContextError, ValueError):
+    """`edits.apply` refused a change in strict mode; the message gives the rule."""
+
+
+class StateError(AutoContextError, ValueError):
+    """A saved state cannot be loaded; the memory is as it was."""
+
+
+class Conflict(AutoContextError):
+    """The session has grown past what this process has read."""
+
+
+class StoreCorruptError(AutoContextError):
+    """A stored record cannot be read back; names session and sequence."""
+
+
+class ContextOverflowError(AutoContextError):
+    """The context cannot be made to fit; names the fixed part that is too large."""
+
+
+class ModelError(AutoContextError):
+    """A model gave no usable answer."""
+
+
+class MissingExtraError(AutoContextError, ImportError):
+    """An optional dependency is missing; the message gives the install command."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs an optional dependency: pip install 'autocontext-memory[{extra}]'")
+        self.extra = extra
+
+
+def one_line(owner: str, problems: Iterable[Mapping[str, Any]]) -> str:
+    """One line out of pydantic's error list: every field at fault, what it got and what is allowed."""
+    lines = []
+    for problem in problems:
+        where = ".".join(str(part) for part in problem["loc"] if part != "function-plain")
+        message = str(problem["msg"]).removeprefix("Value error, ")
+        got = "" if problem["type"] == "missing" else f" (got {_short(problem.get('input'))})"
+        lines.append(f"{owner}.{where}: {message}{got}" if where else f"{owner}: {message}")
+    return "; ".join(lines)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,323 @@
+"""Messages and their content blocks: frozen values with a JSON round trip.
+
+The shapes are those of AgentScope-Java's Msg and ContentBlock (role, name, blocks with a `type`), the JSON
+keys too, so that sessions saved there can be read here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NoReturn, Self, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
+
+from autocontext.errors import InvalidMessage, one_line
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+
+COMPRESS_META = "_compress_meta"
+"""Metadata key that a message made by a compression carries: the reference's wire format."""
+OFFLOAD_UUID = "offloaduuid"
+PINNED = "pinned"
+
+
+class _FrozenDict(dict[str, Any]):
+    """A dict whose content cannot be changed, so that nobody can alter an original by accident."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("messages are frozen: build a new Msg with the changed value instead")
+
+    __setitem__ = __delitem__ = update = pop = popitem = setdefault = clear = __ior__ = _refuse  # type: ignore[assignment]
+
+    def __deepcopy__(self, _memo: object) -> dict[str, Any]:
+        return thaw(self)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (freeze, (dict(self),))
+
+
+class _FrozenList(list[Any]):
+    """A list whose content cannot be changed."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("messages are frozen: build a new Msg with the changed value instead")
+
+    __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = _refuse  # type: ignore[assignment]
+    sort = reverse = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+
+    def __deepcopy__(self, _memo: object) -> list[Any]:
+        return thaw(self)  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (freeze, (list(self),))
+
+
+def freeze(value: Any, path: str = "") -> Any:
+    """An unchangeable copy of a JSON value. Raises ValueError naming the key of what is not JSON."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, dict):
+        for key in value:
+            if not isinstance(key, str):
+                raise ValueError(f"key {key!r}{path and ' in ' + path} is not a string; JSON objects have string keys")
+        return _FrozenDict({k: freeze(v, f"{path}.{k}" if path else k) for k, v in value.items()})
+    if isinstance(value, list | tuple):
+        return _FrozenList([freeze(v, f"{path}[{i}]") for i, v in enumerate(value)])
+    raise ValueError(f"{path or 'value'} is a {type(value).__name__}, which JSON cannot hold; convert it to text first")
+
+
+def thaw(value: Any) -> Any:
+    """A changeable copy of a frozen JSON value."""
+    if isinstance(value, dict):
+        return {k: thaw(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [thaw(v) for v in value]
+    return value
+
+
+def _freeze_object(value: Any) -> Any:
+    if isinstance(value, _FrozenDict):
+        return value
+    if not isinstance(value, dict):
+        raise ValueError("must be an object with string keys")  # noqa: TRY004 (pydantic collects ValueError only)
+    return freeze(value)
+
+
+_EMPTY: dict[str, Any] = _FrozenDict()
+# Plain: pydantic's own dict validation would copy the frozen dict into a changeable one.
+JsonObject: TypeAlias = Annotated[dict[str, Any], PlainValidator(_freeze_object)]
+
+
+def _empty() -> dict[str, Any]:
+    return _EMPTY
+
+
+def _absent(value: Any) -> bool:
+    return not value
+
+
+class Value(BaseModel):
+    """Base of the frozen values: unknown fields are refused, errors are one line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as e:
+            raise InvalidMessage(one_line(type(self).__name__, e.errors(include_url=False))) from None
+
+    @classmethod
+    def model_validate(cls, obj: Any, **options: Any) -> Self:
+        try:
+            return super().model_validate(obj, **options)
+        except ValidationError as e:
+            raise InvalidMessage(one_line(cls.__name__, e.errors(include_url=False))) from None
+
+
+class Block(Value):
+    """A part of a message; `type` says which."""
+
+    metadata: JsonObject = Field(default_factory=_empty, exclude_if=_absent)
+    """Free for the caller: provider keys that have no field of their own live here."""
+
+
+class TextBlock(Block):
+    """Plain text."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ThinkingBlock(Block):
+    """A model's reasoning; stays with its message or goes with it, never alone."""
+
+    type: Literal["thinking"] = "thinking"
+    thinking: str
+
+
+class ToolUseBlock(Block):
+    """A call of the tool `name`, answered by the ToolResultBlock with the same id."""
+
+    type: Literal["tool_use"] = "tool_use"
+    id: str
+    name: str
+    input: JsonObject = Field(default_factory=_empty)
+
+
+def _check_source(value: Any) -> Any:
+    source = _freeze_object(value)
+    needed = {"url": ("url",), "base64": ("media_type", "data")}.get(source.get("type"))
+    if needed is None:
+        raise ValueError("`type` must be 'url' or 'base64'")
+    for key in needed:
+        if not isinstance(source.get(key), str):
+            raise ValueError(f"a {source['type']} source needs the text `{key}`")  # noqa: TRY004 (as above)
+    return source
+
+
+Source: TypeAlias = Annotated[dict[str, Any], PlainValidator(_check_source)]
+
+
+class ImageBlock(Block):
+    """An image: source={"type": "url", "url": ...} or {"type": "base64", "media_type": ..., "data": ...}."""
+
+    type: Literal["image"] = "image"
+    source: Source
+
+
+class AudioBlock(Block):
+    """Sound, its source as in ImageBlock."""
+
+    type: Literal["audio"] = "audio"
+    source: Source
+
+
+class VideoBlock(Block):
+    """A video, its source as in ImageBlock."""
+
+    type: Literal["video"] = "video"
+    source: Source
+
+
+OutputBlock: TypeAlias = Annotated[
+    TextBlock | ThinkingBlock | ImageBlock | AudioBlock | VideoBlock, Field(discriminator="type")
+]
+
+
+class ToolResultBlock(Block):
+    """What the tool call `id` gave: a text or blocks."""
+
+    type: Literal["tool_result"] = "tool_result"
+    id: str
+    name: str = ""
+    output: str | tuple[OutputBlock, ...]
+    is_error: bool = Field(default=False, exclude_if=_absent)
+
+    @property
+    def text(self) -> str:
+        """The text of the output; images and the like are left out."""
+        if isinstance(self.output, str):
+            return self.output
+        return "\n".join(b.text for b in self.output if isinstance(b, TextBlock))
+
+
+ContentBlock: TypeAlias = Annotated[
+    TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | AudioBlock | VideoBlock,
+    Field(discriminator="type"),
+]
+
+OriginKind: TypeAlias = Literal["tool_run", "stub", "round_summary", "current_round", "fold", "ledger"]
+
+
+class Origin(Value):
+    """Which compression made a message, and where its originals are."""
+
+    uuid: str
+    """Key of the offload entry that holds what this message replaces; "" for the evidence ledger."""
+    kind: OriginKind
+    """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); round_summary: 4;
+    current_round: 5's note; fold: the oldest rounds in one note; ledger: the evidence ledger."""
+    fallback: bool = Field(default=False, exclude_if=_absent)
+    """True when the text was made without the model because the model gave no usable answer."""
+
+
+def _as_blocks(value: Any) -> Any:
+    if isinstance(value, str):
+        return (TextBlock(text=value),)
+    if value is None:
+        return ()
+    return value
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Msg(Value):
+    """One message of a conversation.
+
+    `content` takes a text or blocks and always reads back as a tuple of blocks; `id`, `name` (the role), `metadata`
+    and `timestamp` (ISO 8601) are filled in. Raises InvalidMessage naming the field.
+    """
+
+    id: str = Field(default_factory=_new_id, min_length=1)
+    role: Role
+    name: str = ""
+    content: Annotated[tuple[ContentBlock, ...], BeforeValidator(_as_blocks)] = ()
+    metadata: JsonObject = Field(default_factory=_empty, exclude_if=_absent)
+    timestamp: str = Field(default_factory=_now)
+    origin: Origin | None = Field(default=None, exclude_if=_absent)
+    """Set on messages that a compression has made."""
+
+    def model_post_init(self, _context: Any) -> None:
+        """Fill in the name, which the reference requires of every message."""
+        if not self.name:
+            self.__dict__["name"] = self.role
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        return "\n".join(b.text for b in self.content if isinstance(b, TextBlock))
+
+    @property
+    def tool_uses(self) -> tuple[ToolUseBlock, ...]:
+        """The calls in this message, in order."""
+        return tuple(b for b in self.content if isinstance(b, ToolUseBlock))
+
+    @property
+    def tool_results(self) -> tuple[ToolResultBlock, ...]:
+        """The results in this message, in order."""
+        return tuple(b for b in self.content if isinstance(b, ToolResultBlock))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The message as a JSON object; `Msg.model_validate` reads it back."""
+        return self.model_dump(mode="json")
+
+
+def is_compressed(msg: Msg) -> bool:
+    """Whether a compression made this message (here or in the reference)."""
+    return msg.origin is not None or COMPRESS_META in msg.metadata
+
+
+def is_note(msg: Msg) -> bool:
+    """Whether this message is a note that stands for tool calls, rounds or values, not something that was said."""
+    if msg.origin is not None:
+        return msg.origin.kind in ("tool_run", "current_round", "fold", "ledger")
+    meta = msg.metadata.get(COMPRESS_META)
+    return isinstance(meta, dict) and bool(meta.get("compressed_current_round"))
+
+
+def is_tool_message(msg: Msg) -> bool:
+    """Whether the message holds tool calls or tool results."""
+    return any(isinstance(b, ToolUseBlock | ToolResultBlock) for b in msg.content)
+
+
+def is_final_reply(msg: Msg) -> bool:
+    """An assistant message without a tool call that is not a note (a round's summary is one)."""
+    return msg.role == "assistant" and not is_tool_message(msg) and not is_note(msg)
+
+
+def is_user_turn(msg: Msg) -> bool:
+    """A message the user wrote (user role, no tool results, not a note in the user's role)."""
+    return msg.role == "user" and not is_tool_message(msg) and not is_note(msg)
+
+
+def is_pinned(msg: Msg) -> bool:
+    """Whether the caller asked to keep this message as it is (`metadata={"pinned": True}`)."""
+    return msg.metadata.get(PINNED) is True
+
+
+def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:
+    """One or several messages as a sequence. Raises InvalidMessage naming the index of what is not a Msg."""
+    found = [messages] if isinstance(messages, Msg) else list(messages)
+    for i, m in enumerate(found):
+        if not isinstance(m, Msg):
+            raise InvalidMessage(f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...)")
+    return found

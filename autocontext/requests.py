@@ -1,0 +1,40 @@
+"""What a summarising model is asked and what it answers: text only, no tool block ever reaches it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from autocontext.messages import Value
+
+
+class Usage(Value):
+    """What one model call used."""
+
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    seconds: float = Field(default=0.0, ge=0)
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+class ModelRequest(Value):
+    """One question to a model: a system text and one prompt that holds the transcript."""
+
+    system: str
+    prompt: str
+    purpose: str
+    """What the text is for: tool_run, large_message, round_summary, current_round, merge."""
+    max_output_tokens: int | None = None
+
+
+class ModelReply(Value):
+    """A model's answer. `truncated` tells that it was cut off by its length limit."""
+
+    text: str
+    usage: Usage | None = None
+    truncated: bool = False
