@@ -53,7 +53,16 @@ class ContextOverflowError(AutoContextError):
 
 
 class ModelError(AutoContextError):
-    """A model gave no usable answer."""
+    """A model gave no usable answer.
+
+    `retryable` tells whether the same request may succeed later; `retry_after` is the wait in seconds that the
+    service asked for, None when it named none.
+    """
+
+    def __init__(self, message: str, *, retryable: bool = True, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retryable = retryable
+        self.retry_after = retry_after
 
 
 class MissingExtraError(AutoContextError, ImportError):

@@ -1,0 +1,84 @@
+"""Any function as a model: `fn(request) -> str | ModelReply`, sync or async."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from autocontext.errors import ModelError
+from autocontext.requests import ModelReply, ModelRequest, Usage
+
+
+class CallableModel:
+    """A model made of a function; `name` stands in its errors.
+
+    `complete` runs an async function to its end, in a thread of its own when an event loop is running here;
+    `acomplete` runs a sync one in a thread. Calls raise ModelError only: with the function's exception as its cause,
+    or saying that what came back is no text.
+    """
+
+    def __init__(
+        self, fn: Callable[[ModelRequest], str | ModelReply | Awaitable[str | ModelReply]], *, name: str = "callable"
+    ) -> None:
+        self._fn = fn
+        self.name = name
+        self._is_async = inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
+
+    def __repr__(self) -> str:
+        return f"CallableModel({self.name!r})"
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The function's reply. Raises ModelError."""
+        started = time.perf_counter()
+        try:
+            answer = self._fn(request)
+            if inspect.isawaitable(answer):
+                answer = _run(answer)
+        except Exception as e:
+            raise self._failure(e) from e
+        return self._reply(answer, time.perf_counter() - started)
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The function's reply, without blocking the event loop. Raises ModelError."""
+        started = time.perf_counter()
+        try:
+            answer: Any = self._fn(request) if self._is_async else await asyncio.to_thread(self._fn, request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        except Exception as e:
+            raise self._failure(e) from e
+        return self._reply(answer, time.perf_counter() - started)
+
+    def _failure(self, e: Exception) -> ModelError:
+        if isinstance(e, ModelError):
+            return ModelError(f"{self.name}: {e}", retryable=e.retryable, retry_after=e.retry_after)
+        return ModelError(f"{self.name}: {type(e).__name__}: {e}")
+
+    def _reply(self, answer: Any, seconds: float) -> ModelReply:
+        reply = ModelReply(text=answer) if isinstance(answer, str) else answer
+        if not isinstance(reply, ModelReply):
+            kind = type(answer).__name__
+            raise ModelError(f"{self.name} returned a {kind}; return a str or a ModelReply", retryable=False)
+        if not reply.text.strip():
+            raise ModelError(f"{self.name} answered with an empty text")
+        return reply if reply.usage else reply.model_copy(update={"usage": Usage(seconds=seconds)})
+
+
+def _run(answer: Awaitable[Any]) -> Any:
+    """Wait for an awaitable from sync code, whether or not an event loop is running in this thread."""
+
+    async def wait() -> Any:
+        return await answer
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(wait())
+    context = contextvars.copy_context()
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(context.run, asyncio.run, wait()).result()

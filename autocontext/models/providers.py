@@ -1,0 +1,117 @@
+"""What the models behind a provider's service share: keys, clean error texts, waiting times, reply texts.
+
+A key is held as a SecretStr from the first moment, so that no repr, log or traceback can show it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+
+from pydantic import SecretStr
+
+from autocontext.errors import ConfigError, MissingExtraError, ModelError
+
+_MAX_ERROR_TEXT = 300
+_KEY_SHAPED = re.compile(r"\bsk-[^\s\"',;}]+")
+_AUTHORIZATION = re.compile(r"(?i)\b(bearer\s+|(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:bearer\s+)?)[^\s\"',;}]+")
+_NAMED_KEY = re.compile(r"(?i)(\bapi[-_ ]?key(?:\s+provided)?[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}]+")
+_USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
+_THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+_RETRYABLE = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+
+
+def require(package: str, owner: str) -> None:
+    """Raise MissingExtraError when the SDK `package` is not installed; imports nothing."""
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtraError(owner, package)
+
+
+def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
+    """The key, held so that nothing shows it. Raises ConfigError for a missing key or one no HTTP header can carry."""
+    key = (key or "").strip()
+    if not key:
+        raise ConfigError(f"{owner} has no API key: pass api_key=... or set the environment variable {variable}")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        # HTTP libraries quote such a header value in their errors, key and all.
+        raise ConfigError(f"{owner}: the API key holds spaces, control or non-ASCII characters; check how it was copied")
+    return SecretStr(key)
+
+
+def scrub(text: object, key: SecretStr) -> str:
+    """A provider's text in one short line, without the key, anything shaped like a key, or a URL's password."""
+    clean = str(text).replace(key.get_secret_value(), "[key]")
+    clean = _USERINFO.sub("", clean)
+    clean = _KEY_SHAPED.sub("[key]", clean)
+    clean = _NAMED_KEY.sub(r"\1[key]", clean)
+    clean = " ".join(_AUTHORIZATION.sub(r"\1[key]", clean).split())
+    return clean if len(clean) <= _MAX_ERROR_TEXT else clean[: _MAX_ERROR_TEXT - 3] + "..."
+
+
+def shown_url(url: str | None) -> str | None:
+    """A service's address without user, password, query and fragment."""
+    return None if url is None else _USERINFO.sub("", url.partition("?")[0].partition("#")[0])
+
+
+def is_retryable(status: int) -> bool:
+    """Whether the same request may succeed later, by its HTTP status."""
+    return status in _RETRYABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait by `Retry-After-Ms` or `Retry-After` (RFC 9110, 10.2.3: seconds or an HTTP date)."""
+    found = {name.lower(): value for name, value in headers.items()}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(found[name]) * unit
+        except (KeyError, ValueError):
+            continue
+        if math.isfinite(seconds) and seconds >= 0:
+            return seconds
+    try:
+        moment = parsedate_to_datetime(found.get("retry-after", ""))
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def count(value: Any) -> int:
+    """A token count out of a reply; 0 for what is none (compatible servers send null, or nothing)."""
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def reply_text(content: Any) -> str:
+    """The text of a message's content, a string or a list of text parts, without a leading <think> block."""
+    if isinstance(content, list):
+        parts = [part.get("text") if isinstance(part, Mapping) else getattr(part, "text", None) for part in content]
+        content = "".join(part for part in parts if isinstance(part, str))
+    return _THOUGHTS.sub("", content).strip() if isinstance(content, str) else ""
+
+
+def usable_text(owner: str, content: Any, *, finish: Any, tool_calls: Any, refusal: Any, key: SecretStr) -> str:
+    """The text of a reply. Raises ModelError saying why it has none: tool call, refusal, filter, length, emptiness."""
+    if tool_calls:
+        raise ModelError(f"{owner} answered with a tool call instead of text")
+    if refusal:
+        raise ModelError(f"{owner} refused: {scrub(refusal, key)}", retryable=False)
+    if finish == "content_filter":
+        raise ModelError(f"{owner}: the reply was withheld by the provider's content filter", retryable=False)
+    text = reply_text(content)
+    if text:
+        return text
+    if finish == "length":
+        raise ModelError(
+            f"{owner}: the output limit was reached before any text (spent on reasoning?); allow more output tokens",
+            retryable=False,
+        )
+    raise ModelError(f"{owner} answered with an empty text")
