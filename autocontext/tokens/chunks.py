@@ -1,0 +1,41 @@
+"""Cut long texts into chunks whose token counts add up to the count of the whole.
+
+The tokenizer panics on a run of a million spaces and slows down with the length of a run; chunks keep both away.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+CHUNK_CHARS = 4096
+"""Longest chunk, in characters."""
+
+# The vocabularies here split a text into pieces by a regular expression and merge bytes within a piece only. None of
+# their expressions looks behind, and none lets a piece run on
+#   - from anything but white space to a blank (pieces of white space only begin with white space);
+#   - from a letter or number to a sign (a sign leads a piece, or follows other signs; the apostrophe of "it's" and
+#     combining marks, which belong to letters, are not in the class);
+#   - from a letter to a digit.
+# So a cut at such a place leaves the pieces on both sides as they are.
+BOUNDARY = re.compile(
+    r"(?<=\S)(?=[ \t])"
+    r"|(?<=[^\W_])(?=[\r\n!-&(-/:-@\[-`{-~、。，：；！？（）「」《》…—])"
+    r"|(?<=[^\W\d_])(?=[0-9])"
+)
+
+
+def chunks(text: str, limit: int = CHUNK_CHARS) -> Iterator[str]:
+    """Split `text` into chunks of at most `limit` characters.
+
+    The cut is made where no token can span it; in a run of more than `limit // 2` characters without such a place
+    (blanks, one letter repeated, CJK without punctuation) it is made anywhere, which can change the count by a token
+    or two per cut.
+    """
+    start, end = 0, len(text)
+    while end - start > limit:
+        found = BOUNDARY.search(text, start + limit // 2, start + limit)
+        cut = found.start() if found else start + limit
+        yield text[start:cut]
+        start = cut
+    yield text[start:]

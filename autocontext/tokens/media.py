@@ -1,0 +1,119 @@
+"""Tokens of images, sound and video, which cost by their size in pixels or seconds, never by their base64 length."""
+
+from __future__ import annotations
+
+import binascii
+import struct
+from math import ceil
+
+from autocontext.messages import AudioBlock, ImageBlock, VideoBlock
+
+# OpenAI's guide "Images and vision", section on costs, for gpt-4o and gpt-4.1: an image is scaled down into a square of
+# 2048 pixels, then down to 768 pixels on its shorter side; every tile of 512 pixels costs 170 tokens, the image 85.
+IMAGE_BASE_TOKENS = 85
+IMAGE_TILE_TOKENS = 170
+IMAGE_BOX = 2048
+IMAGE_SHORT_SIDE = 768
+IMAGE_TILE = 512
+UNKNOWN_IMAGE_TOKENS = 1105
+"""An image whose size cannot be read (a URL): six tiles, as a screenshot of 1920 x 1080 has."""
+
+UNKNOWN_AUDIO_TOKENS = 600
+"""One minute at OpenAI's rate for audio input, 10 tokens a second."""
+UNKNOWN_VIDEO_TOKENS = 2630
+"""Ten seconds at Google's rate for Gemini, 263 tokens a second."""
+
+_HEADER_CHARS = 1 << 19
+"""Base64 characters that are decoded in search of the size: a JPEG's may lie behind its embedded preview."""
+
+
+def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
+    """Tokens of one image, sound or video.
+
+    A caller who knows better says so: `metadata={"tokens": n}` on the block is taken as it is. `detail` "low" in an
+    image's source or metadata costs the base price only.
+    """
+    told = block.metadata.get("tokens")
+    if isinstance(told, int) and not isinstance(told, bool) and told >= 0:
+        return told
+    if isinstance(block, AudioBlock):
+        return UNKNOWN_AUDIO_TOKENS
+    if isinstance(block, VideoBlock):
+        return UNKNOWN_VIDEO_TOKENS
+    if "low" in (block.source.get("detail"), block.metadata.get("detail")):
+        return IMAGE_BASE_TOKENS
+    size = _size_of(block)
+    return image_tokens(*size) if size else UNKNOWN_IMAGE_TOKENS
+
+
+def image_tokens(width: int, height: int) -> int:
+    """Tokens of an image of that many pixels, 255 to 1445; the formula's source stands with the constants above."""
+    shrink = min(1.0, IMAGE_BOX / max(width, height))
+    w, h = width * shrink, height * shrink
+    shrink = min(1.0, IMAGE_SHORT_SIDE / min(w, h))
+    # Rounded, so that a side of exactly n tiles does not gain one by a floating point error.
+    tiles = ceil(max(1, round(w * shrink)) / IMAGE_TILE) * ceil(max(1, round(h * shrink)) / IMAGE_TILE)
+    return IMAGE_BASE_TOKENS + IMAGE_TILE_TOKENS * tiles
+
+
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height in pixels from the first bytes of a PNG, JPEG, GIF or WEBP file; None if they do not tell."""
+    try:
+        if data.startswith(b"\x89PNG\r\n\x1a\n"):
+            size = struct.unpack_from(">II", data, 16)
+        elif data.startswith((b"GIF87a", b"GIF89a")):
+            size = struct.unpack_from("<HH", data, 6)
+        elif data.startswith(b"\xff\xd8"):
+            size = _jpeg_size(data)
+        elif data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+            size = _webp_size(data)
+        else:
+            return None
+    except (struct.error, IndexError):
+        return None
+    return (size[0], size[1]) if min(size) > 0 else None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int]:
+    """ITU-T T.81 annex B: segments of marker and length; a start of frame (C0-CF but C4, C8, CC) holds the size."""
+    at = 2
+    while True:
+        if data[at] != 0xFF:
+            return (0, 0)
+        marker = data[at + 1]
+        if marker == 0xFF or 0xD0 <= marker <= 0xD8 or marker == 0x01:  # fill bytes and markers without a segment
+            at += 1 if marker == 0xFF else 2
+        elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack_from(">HH", data, at + 5)
+            return width, height
+        else:
+            at += 2 + struct.unpack_from(">H", data, at + 2)[0]
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    """RFC 9649: the first chunk is lossy (VP8), lossless (VP8L) or extended (VP8X), each with its own header."""
+    kind = data[12:16]
+    if kind == b"VP8X":
+        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+    if kind == b"VP8L":
+        bits = struct.unpack_from("<I", data, 21)[0]
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 ":
+        width, height = struct.unpack_from("<HH", data, 26)
+        return width & 0x3FFF, height & 0x3FFF
+    return (0, 0)
+
+
+def _size_of(block: ImageBlock) -> tuple[int, int] | None:
+    data = block.source["data"] if block.source["type"] == "base64" else block.source["url"]
+    # "data:image/png;base64,iVBOR..." is how chat APIs take an image inline; "data" fields hold it now and then, too.
+    if data.startswith("data:"):
+        data = data.partition(",")[2] if ";base64," in data[:200] else ""
+    elif block.source["type"] == "url":
+        return None
+    data = "".join(data[:_HEADER_CHARS].split())
+    try:
+        header = binascii.a2b_base64(data[: len(data) // 4 * 4])
+    except ValueError:  # binascii.Error is one; so is text that is not ASCII
+        return None
+    return image_size(header)

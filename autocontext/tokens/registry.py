@@ -1,0 +1,71 @@
+"""Which counter belongs to a name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from autocontext.errors import ConfigError
+from autocontext.tokens.counters import AgentScopeJavaCounter, EstimatingCounter, TokenCounter, VocabularyCounter
+
+_ESTIMATE = EstimatingCounter("bytes4")
+_O200K = VocabularyCounter("o200k_base")
+_CL100K = VocabularyCounter("cl100k_base")
+_QWEN = VocabularyCounter("qwen")
+_LIKE_QWEN = VocabularyCounter("qwen", exact=False)
+
+_NAMED: dict[str, TokenCounter] = {
+    "o200k_base": _O200K,
+    "o200k_harmony": _O200K,  # the same ranks, further special tokens
+    "cl100k_base": _CL100K,
+    "qwen": _QWEN,
+    "bytes4": _ESTIMATE,
+    "chars4": EstimatingCounter("chars4"),
+    "agentscope_java": AgentScopeJavaCounter(),
+}
+
+# How the names of a model family begin; the first that matches counts. OpenAI's as in tiktoken's table. Of Qwen's, all
+# up to Qwen3 share one vocabulary (151,643 ranks); Qwen3.5 has a larger one (about 248,000), which is not shipped here.
+_FAMILIES: tuple[tuple[re.Pattern[str], TokenCounter], ...] = tuple(
+    (re.compile(beginning), counter)
+    for beginning, counter in (
+        (r"gpt-4o|gpt-4\.|gpt-5(?!\d)|gpt-oss|chatgpt-4o|(o1|o3|o4)(?![a-z0-9])", _O200K),
+        (r"gpt-4(?!\d)|gpt-3\.?5|text-embedding-(3|ada-002)|davinci-002|babbage-002", _CL100K),
+        (r"qwen-|qwen1\.5|qwen2|qwen3(?![.\d])|qwq|qvq", _QWEN),
+        (r"qwen", _LIKE_QWEN),
+    )
+)
+
+
+def get_counter(name: str | TokenCounter) -> TokenCounter:
+    """The counter of a vocabulary, an estimator or a model's family; a TokenCounter is handed back as it is.
+
+    Vocabularies: "o200k_base", "cl100k_base", "qwen". Estimators: "bytes4", "chars4", "agentscope_java". Models:
+    "gpt-4o", "openai/gpt-4.1-mini", "azure:gpt-35-turbo", "Qwen/Qwen3-8B", ...; an unknown family gets "bytes4".
+    Counters of the same name are the same object; no vocabulary is loaded before its first count. Raises ConfigError
+    for anything else.
+    """
+    if isinstance(name, str):
+        return _named(name.strip().lower())
+    if isinstance(name, TokenCounter) and not isinstance(name, type):
+        return name
+    raise ConfigError(
+        f"token_counter: {_kind(name)} is neither a name nor a TokenCounter (name, exact, count_text, count, bound)"
+    )
+
+
+def _named(name: str) -> TokenCounter:
+    if name in _NAMED:
+        return _NAMED[name]
+    model = name.rsplit("/", 1)[-1]
+    # The whole first: a colon parts the provider from the model ("openai:gpt-4o"), marks a fine-tuned one
+    # ("ft:gpt-4o:org") or comes before a size ("qwen3:8b").
+    for part in (model, *model.split(":")):
+        for beginning, counter in _FAMILIES:
+            if beginning.match(part):
+                return counter
+    return _ESTIMATE
+
+
+def _kind(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
