@@ -1,0 +1,102 @@
+"""Runs every Python block of the documentation, so that no page shows code that does not work.
+
+Usage: `python scripts/run_doc_blocks.py README.md docs/*.md` (no argument: exactly those). The ```python blocks of one
+page share a namespace and run in order, each page in a process of its own. A ```text block that directly follows a
+```python block is what the block prints, compared line by line after trailing spaces are stripped. A block
+that fails, warns or prints something else is reported by page and line, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import io
+import re
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+_SECONDS_A_PAGE = 120
+
+
+@dataclass(frozen=True)
+class Block:
+    """One Python block: its code, the line its code starts on (1-based), and what it must print, if the page says."""
+
+    code: str
+    line: int
+    printed: str | None
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The Python blocks of a page, in order."""
+    found = list(_FENCE.finditer(page))
+    for i, match in enumerate(found):
+        if match[1] != "python":
+            continue
+        following = found[i + 1] if i + 1 < len(found) else None
+        shows_output = following and following[1] == "text" and not page[match.end() : following.start()].strip()
+        yield Block(
+            code=match[2],
+            line=page.count("\n", 0, match.start(2)) + 1,
+            printed=following[2] if following and shows_output else None,
+        )
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def run_page(path: Path) -> str:
+    """Run a page's blocks in one namespace; "" when all is well, else what is wrong and where."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(path.read_text(encoding="utf-8")):
+        printed = io.StringIO()
+        # Leading newlines make a traceback show the page's own line numbers.
+        source = "\n" * (block.line - 1) + block.code
+        try:
+            with contextlib.redirect_stdout(printed):
+                exec(compile(source, str(path), "exec"), namespace)  # noqa: S102 (running the page is the purpose)
+        except (Exception, SystemExit):  # noqa: BLE001 (whatever a block raises is the finding)
+            return f"{path}:{block.line}: a block failed\n{traceback.format_exc(limit=-3)}"
+        if block.printed is not None and _lines(printed.getvalue()) != _lines(block.printed):
+            difference = difflib.unified_diff(
+                _lines(block.printed), _lines(printed.getvalue()), "the page", "the run", lineterm=""
+            )
+            return f"{path}:{block.line}: a block prints something else\n" + "\n".join(difference)
+    return ""
+
+
+def main() -> int:
+    """Run the named pages, or all of them."""
+    parser = argparse.ArgumentParser(description="Run the Python blocks of documentation pages.")
+    parser.add_argument("pages", nargs="*", type=Path)
+    parser.add_argument("--here", action="store_true", help="run one page in this very process")
+    options = parser.parse_args()
+    pages: list[Path] = options.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    if options.here:
+        problem = run_page(pages[0])
+        sys.stderr.write(problem)
+        return bool(problem)
+    failed = 0
+    for page in pages:
+        count = sum(1 for _ in blocks(page.read_text(encoding="utf-8")))
+        if not count:
+            continue
+        run = subprocess.run(  # noqa: S603 (this very interpreter and file)
+            [sys.executable, "-W", "error", __file__, "--here", str(page)],
+            cwd=ROOT, capture_output=True, text=True, check=False, timeout=_SECONDS_A_PAGE,
+        )  # fmt: skip
+        failed += run.returncode != 0
+        sys.stdout.write(f"{'ok' if run.returncode == 0 else 'FAILED'}  {page.name}: {count} blocks\n{run.stderr}")
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

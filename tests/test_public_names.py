@@ -1,0 +1,76 @@
+"""The public names are there, and importing them costs no optional package, no vocabulary and no network module."""
+
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+import autocontext
+
+PUBLIC = {
+    "autocontext": [
+        "AutoContextMemory", "AutoContextConfig", "PromptConfig", "ContextOffloadTool",
+        "Msg", "TextBlock", "ThinkingBlock", "ToolUseBlock", "ToolResultBlock", "ImageBlock", "AudioBlock", "VideoBlock",
+        "CompressionEvent", "CompressionReport", "Plan", "SubTask",
+        "ChatModel", "AsyncChatModel", "ModelRequest", "ModelReply", "Usage",
+        "AutoContextError",
+    ],
+    "autocontext.tokens": ["get_counter"],
+    "autocontext.strategies": ["Strategy", "Proposal", "Span", "View"],
+    "autocontext.models": ["ExtractiveModel", "OpenAIChatModel", "DashScopeChatModel", "CallableModel"],
+    "autocontext.adapters.openai_chat": ["from_openai", "to_openai"],
+    "autocontext.testing": ["ScriptedModel", "assert_valid_chat"],
+    "autocontext.tools": ["INSTRUCTIONS"],
+}  # fmt: skip
+METHODS = {
+    "AutoContextMemory": [
+        "add_message", "add_messages", "get_messages", "aget_messages", "compress_if_needed", "acompress_if_needed",
+        "messages", "delete_message", "clear", "clear_offload", "offload", "reload", "get_original_memory_msgs",
+        "get_interaction_msgs", "get_offload_context", "get_compression_events", "attach_plan_note", "token_count",
+        "undo", "state_dict", "load_state_dict",
+    ],
+    "AutoContextConfig": ["builder", "for_window", "agentscope_java"],
+    "ContextOffloadTool": ["schema", "acall"],
+}  # fmt: skip
+OPTIONAL = {"openai", "dashscope", "rich", "httpx", "aiohttp", "requests", "websocket"}
+# tiktoken, sqlite3, asyncio and the like are at hand, but a program that only builds messages should not pay for them.
+COSTLY = {"tiktoken", "regex", "sqlite3", "urllib.request", "http.client", "asyncio", "ssl"}
+
+
+@pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in PUBLIC.items() for name in names])
+def test_public_name_imports(module: str, name: str) -> None:
+    assert getattr(importlib.import_module(module), name) is not None
+
+
+@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in METHODS.items() for name in names])
+def test_public_method_exists(owner: str, name: str) -> None:
+    assert hasattr(getattr(autocontext, owner), name)
+
+
+def test_all_lists_exactly_the_public_names() -> None:
+    assert sorted(set(autocontext.__all__) - {"__version__"}) == sorted(PUBLIC["autocontext"])
+
+
+def loaded_after(code: str) -> set[str]:
+    """Names of the modules in a fresh interpreter after running some code."""
+    program = f"import sys, json\n{code}\nprint(json.dumps(sorted(sys.modules)))"
+    # -S would hide the package, so what the environment's own .pth files load is taken off below.
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    return set(json.loads(run.stdout))
+
+
+def test_importing_the_package_loads_nothing_optional_or_costly() -> None:
+    extra = loaded_after("import autocontext") - loaded_after("import pydantic; from pydantic import BaseModel")
+    assert "autocontext.messages" in extra
+    assert extra & (OPTIONAL | COSTLY) == set()
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_no_public_module_loads_an_optional_package(module: str) -> None:
+    assert loaded_after(f"import {module}") & OPTIONAL == set()
+
+
+def test_the_check_sees_a_costly_import() -> None:
+    assert COSTLY & loaded_after("import autocontext, sqlite3") == {"sqlite3"}

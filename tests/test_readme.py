@@ -1,0 +1,86 @@
+"""The README's two commands are those that CI runs, and every page of the documentation links to what exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
+
+
+def shell_commands(page: str) -> list[str]:
+    """The lines of a page's ```sh blocks."""
+    found = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [line for block in found for line in block.splitlines()]
+
+
+def ends_that_ci_looks_for() -> list[str]:
+    """What .ci/run passes to its readme_command."""
+    return re.findall(r"\$\(readme_command '(.+)'\)", (ROOT / ".ci" / "run").read_text())
+
+
+def test_readme_shows_two_commands_each_one_line_from_a_fresh_clone() -> None:
+    commands = shell_commands((ROOT / "README.md").read_text())
+    assert len(commands) == 2
+    assert all(command.startswith("python3 -m venv .venv && .venv/bin/pip install ") for command in commands)
+
+
+def test_ci_runs_exactly_the_commands_of_the_readme() -> None:
+    commands = shell_commands((ROOT / "README.md").read_text())
+    ends = ends_that_ci_looks_for()
+    assert len(ends) == 2
+    for end in ends:
+        assert len([command for command in commands if command.endswith(end)]) == 1
+    script = (ROOT / ".ci" / "run").read_text()
+    assert script.count('-c "$test_command"') == script.count('-c "$demo_command"') == 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name if page.parent == ROOT else f"{page.parent.name}/{page.name}")
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_index_lists_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "index.md" and f"({p.name})" not in index] == []
+
+
+def test_configuration_page_is_what_the_class_says() -> None:
+    check = [sys.executable, str(ROOT / "scripts" / "build_config_reference.py"), "--check"]
+    assert subprocess.run(check, capture_output=True, text=True, check=False, timeout=60).stderr == ""
+
+
+@pytest.fixture
+def page_runner(tmp_path: Path):
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        page = tmp_path / "page.md"
+        page.write_text(text)
+        runner = [sys.executable, str(ROOT / "scripts" / "run_doc_blocks.py"), str(page)]
+        return subprocess.run(runner, capture_output=True, text=True, check=False, timeout=60)
+
+    return run
+
+
+def test_block_runner_accepts_a_page_that_works(page_runner) -> None:
+    run = page_runner("```python\nx = 2\nprint(x)\n```\n\n```text\n2\n```\n\n```python\nassert x == 2\n```\n")
+    assert (run.returncode, "ok  page.md: 2 blocks" in run.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\nassert False\n```\n",
+        "```python\nx = (\n```\n",
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+        "```python\nimport warnings\nwarnings.warn('old')\n```\n",
+        "```python\nraise SystemExit(3)\n```\n",
+    ],
+)
+def test_block_runner_refuses_a_page_that_does_not(page_runner, text: str) -> None:
+    run = page_runner(text)
+    assert (run.returncode, "FAILED  page.md" in run.stdout) == (1, True)
