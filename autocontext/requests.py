@@ -38,3 +38,24 @@ class ModelReply(Value):
     text: str
     usage: Usage | None = None
     truncated: bool = False
+
+
+class Answer(Value):
+    """What became of one request: a usable text, or the problem; and what all attempts at it used."""
+
+    text: str | None = None
+    problem: str = ""
+    calls: int = 0
+    usage: Usage = Field(default_factory=Usage)
+
+
+def unusable(reply: ModelReply, limit: int) -> str:
+    """Why a reply cannot stand for `limit` characters of messages; "" when it can."""
+    text = reply.text.strip()
+    if not text:
+        return "the reply is empty"
+    if reply.truncated:
+        return "the reply was cut off by its length limit"
+    if len(text) >= limit:
+        return f"the reply ({len(text)} characters) is not shorter than what it replaces ({limit})"
+    return ""

@@ -1,0 +1,139 @@
+"""Putting an Ask to a model: concurrently, with timeouts and retries; a failure ends as an Answer, never as an exception."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from autocontext.config import AutoContextConfig
+from autocontext.engine import Ask
+from autocontext.errors import ModelError
+from autocontext.models.extractive import ExtractiveModel
+from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, unusable
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.5
+"""Seconds before the first retry, doubled each time, then scattered (full jitter, so that clients do not march in step)."""
+_LONGEST_PAUSE = 20.0
+
+
+class Asker:
+    """A model with the configuration's patience around it."""
+
+    def __init__(self, model: Any, config: AutoContextConfig) -> None:
+        self._extractive = ExtractiveModel()
+        self.model = self._extractive if model is None else model
+        self._config = config
+
+    def ask(self, ask: Ask) -> list[Answer]:
+        """Answers in the order of the requests; a model that blocks is called from threads, all at once."""
+        if ask.extractive or isinstance(self.model, ExtractiveModel):
+            return [self._extract(r, limit) for r, limit in zip(ask.requests, ask.limits, strict=True)]
+        return run_to_end(self._answers(ask, in_loop=False))
+
+    async def aask(self, ask: Ask) -> list[Answer]:
+        """The same without blocking the event loop."""
+        if ask.extractive or isinstance(self.model, ExtractiveModel):
+            pairs = list(zip(ask.requests, ask.limits, strict=True))
+            return await in_thread(lambda: [self._extract(r, limit) for r, limit in pairs])
+        return await self._answers(ask, in_loop=True)
+
+    def _extract(self, request: ModelRequest, limit: int) -> Answer:
+        model = self.model if isinstance(self.model, ExtractiveModel) else self._extractive
+        reply = model.complete(request)
+        problem = unusable(reply, limit)
+        return Answer(text=None if problem else reply.text.strip(), problem=problem)
+
+    async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
+        places = asyncio.Semaphore(self._config.max_parallel_summaries)
+
+        async def one(request: ModelRequest, limit: int) -> Answer:
+            async with places:
+                return await self._patiently(request, limit, in_loop=in_loop)
+
+        return list(await asyncio.gather(*map(one, ask.requests, ask.limits)))
+
+    async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
+        """One request, tried again until it is answered or patience ends."""
+        used, problem, calls = Usage(), "", 0
+        for attempt in range(1 + self._config.model_retries):
+            if attempt:
+                await asyncio.sleep(pause)
+            calls += 1
+            pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+            begun = time.monotonic()
+            try:
+                reply = await asyncio.wait_for(self._call(request, in_loop=in_loop), self._config.model_timeout)
+            except TimeoutError:
+                problem = f"no answer within {self._config.model_timeout:g} s"
+                continue
+            except ModelError as e:
+                problem = str(e)
+                if not e.retryable:
+                    break
+                pause = max(pause, min(e.retry_after or 0.0, self._config.model_timeout))
+                continue
+            except Exception as e:  # noqa: BLE001 (whatever a model raises must not end the turn)
+                problem = f"{type(e).__name__}: {e}"
+                continue
+            used += _usage(reply, time.monotonic() - begun)
+            problem = unusable(reply, limit)
+            if not problem:
+                return Answer(text=reply.text.strip(), calls=calls, usage=used)
+        return Answer(problem=problem, calls=calls, usage=used)
+
+    async def _call(self, request: ModelRequest, *, in_loop: bool) -> ModelReply:
+        """One call: natively asynchronous in an event loop of the caller's, else in a thread, if the model can do both."""
+        acomplete, complete = getattr(self.model, "acomplete", None), getattr(self.model, "complete", None)
+        if acomplete is not None and (in_loop or complete is None):
+            reply = await acomplete(request)
+        elif complete is not None:
+            reply = await in_thread(lambda: complete(request))
+        else:
+            raise ModelError(f"{type(self.model).__name__} has neither complete() nor acomplete()", retryable=False)
+        if not isinstance(reply, ModelReply):
+            raise ModelError(f"the model returned {type(reply).__name__}, not ModelReply", retryable=False)
+        return reply
+
+
+def _usage(reply: ModelReply, seconds: float) -> Usage:
+    """The reply's usage, with the time measured here when the model gave none."""
+    used = reply.usage or Usage()
+    return used if used.seconds else used.model_copy(update={"seconds": seconds})
+
+
+async def in_thread(fn: Callable[[], T]) -> T:
+    """Run fn in a thread of its own. A daemon, unlike a pool's: one that hangs must not keep the program from ending."""
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
+    context = contextvars.copy_context()
+    _start(future, lambda: context.run(fn))
+    return await asyncio.wrap_future(future)
+
+
+def run_to_end(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine from synchronous code, also where an event loop is running already (a notebook, a callback)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    future: Future[T] = Future()
+    _start(future, lambda: asyncio.run(work))
+    return future.result()
+
+
+def _start(future: Future[T], fn: Callable[[], T]) -> None:
+    def work() -> None:
+        try:
+            future.set_result(fn())
+        except BaseException as e:  # noqa: BLE001 (handed to whoever waits)
+            future.set_exception(e)
+
+    threading.Thread(target=work, name="autocontext", daemon=True).start()

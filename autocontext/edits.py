@@ -1,0 +1,285 @@
+"""Every rule about a change of the working memory, in one place.
+
+How a change comes about: a strategy reads a View and returns Proposals; `build` turns a proposal and the texts asked
+of the model into an Edit; `apply` checks all edits of a strategy against the view they are meant for and makes the new
+view in one pass. Nothing else changes a view, so a strategy, also a user's own, can be wrong but not do harm.
+
+The rules that `apply` enforces:
+
+1. the ids an edit replaces are contiguous in this very view, and no other edit of the batch has taken them;
+2. the tool-call interface of the span is the same before and after, so pairing holds for the whole view;
+3. a span whose interface is not empty is rewritten message by message: same number, role, name, calls and result ids;
+   thinking, images and all other blocks stay as they are there;
+4. everything that is replaced stands in the edit's offload entry, under a new UUID;
+5. system messages and pinned messages stay;
+6. tokens really shrink.
+
+An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for rule
+6: how long a text will be is not known when it is proposed.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from autocontext import rendering
+from autocontext.errors import InvalidEdit
+from autocontext.messages import (
+    COMPRESS_META,
+    OFFLOAD_UUID,
+    ContentBlock,
+    Msg,
+    Origin,
+    OriginKind,
+    Role,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Value,
+    is_pinned,
+)
+from autocontext.view import Span, View, interface
+
+_NO_GAIN = "it would not make the context smaller"
+MESSAGE_TEXT = -1
+"""Block index that stands for a message's whole text: its text blocks become one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text to be asked of the model."""
+
+    purpose: rendering.Purpose
+    parts: tuple[str, ...]
+    """Transcript sections, one per message, in order."""
+    target_tokens: int
+    """Size of the answer that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a strategy would like to replace: a span by one note, or one message by a shorter one of the same shape.
+
+    A note: `text` is its text or the question for it. In place: `blocks` gives, per block index (MESSAGE_TEXT for
+    the message's text), the new text or the question for it; the span is then a single message.
+    """
+
+    span: Span
+    text: str | Question | None = None
+    blocks: Mapping[int, str | Question] = field(default_factory=dict)
+    event_type: str = "CUSTOM_COMPRESS"
+    kind: OriginKind = "tool_run"
+    role: Role = "user"
+    """Role of the note."""
+    footer: str = ""
+    """A line that follows the note's text, whatever the model answers."""
+    context: Span | None = None
+    """Messages that stay in view and stand first in the offload entry, for whoever reloads it."""
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether an edit can be built from it: a note for a span, or new texts for one message."""
+        if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
+            return False
+        if self.text is not None:
+            return not self.blocks
+        return bool(self.blocks) and len(self.span) == 1
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What must be asked before the edit can be built, in order."""
+        texts = [self.text, *self.blocks.values()]
+        return tuple(t for t in texts if isinstance(t, Question))
+
+
+class Edit(Value):
+    """A change that can be checked, applied and stored: `ids` go, `messages` come, `offload` keeps what went."""
+
+    uuid: str
+    ids: tuple[str, ...]
+    messages: tuple[Msg, ...]
+    offload: tuple[str, ...]
+    """Ids of the messages in the offload entry, in order."""
+    event_type: str
+    strategy: str = ""
+
+
+def build(proposal: Proposal, answers: Sequence[str], *, strategy: str = "", fallback: bool = False) -> Edit:
+    """The edit that a proposal means, with `answers` to its questions in their order."""
+    key = str(uuid.uuid4())
+    replies = iter(answers)
+    origin = Origin(uuid=key, kind=proposal.kind, fallback=fallback)
+
+    def resolved(text: str | Question) -> str:
+        return next(replies) if isinstance(text, Question) else text
+
+    if proposal.text is not None:
+        body = "\n".join(filter(None, (resolved(proposal.text), proposal.footer)))
+        text = rendering.note_text(rendering.escape_tags(body), key, proposal.role)
+        new = Msg(role=proposal.role, name=proposal.role, content=text, metadata=_meta(key, proposal), origin=origin)
+    else:
+        texts = {i: resolved(t) for i, t in proposal.blocks.items()}
+        new = _rewritten(proposal.span.messages[0], texts, _meta(key, proposal), origin)
+    kept = proposal.context.ids if proposal.context else ()
+    return Edit(
+        uuid=key,
+        ids=proposal.span.ids,
+        messages=(new,),
+        offload=kept + proposal.span.ids,
+        event_type=proposal.event_type,
+        strategy=strategy,
+    )
+
+
+def _meta(key: str, proposal: Proposal) -> dict[str, Any]:
+    """The reference's mark of a message that a compression has made."""
+    mark: dict[str, Any] = {OFFLOAD_UUID: key}
+    if proposal.kind == "current_round":
+        mark["compressed_current_round"] = True
+    return {COMPRESS_META: mark}
+
+
+def _rewritten(msg: Msg, texts: Mapping[int, str], meta: dict[str, Any], origin: Origin) -> Msg:
+    """The message with new texts in the given blocks, everything else as it was."""
+    blocks: list[ContentBlock] = []
+    for i, block in enumerate(msg.content):
+        if isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
+            if not any(isinstance(b, TextBlock) for b in msg.content[:i]):
+                text = rendering.with_tag(rendering.escape_tags(texts[MESSAGE_TEXT]), origin.uuid)
+                blocks.append(TextBlock(text=text, metadata=block.metadata))
+        elif isinstance(block, ToolResultBlock) and i in texts:
+            text = rendering.with_tag(rendering.escape_tags(texts[i]), origin.uuid)
+            blocks.append(block.model_copy(update={"output": _with_text(block, text)}))
+        else:
+            blocks.append(block)
+    return Msg(
+        role=msg.role,
+        name=msg.name,
+        content=blocks,
+        metadata={**msg.metadata, **meta},
+        timestamp=msg.timestamp,
+        origin=origin,
+    )
+
+
+def _with_text(block: ToolResultBlock, text: str) -> str | tuple[Any, ...]:
+    """The output with its texts replaced by one; images and the like stay."""
+    if isinstance(block.output, str):
+        return text
+    others = tuple(b for b in block.output if not isinstance(b, TextBlock))
+    return (TextBlock(text=text), *others)
+
+
+# ------------------------------------------------------------------------------------------------------------ checks
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An edit that `apply` did not make, and the rule it broke."""
+
+    edit: Edit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What `apply` did: the new view, the edits it made, those it refused, and the tokens of each new message."""
+
+    view: View
+    edits: tuple[Edit, ...]
+    refused: tuple[Refused, ...]
+    saved: int
+    """Tokens that the view has lost."""
+
+
+def apply(view: View, edits: Iterable[Edit], count: Callable[[Msg], int], *, strict: bool = False) -> Applied:
+    """Check edits against this view and make those that keep every rule, in one pass over it.
+
+    `count` gives a message's tokens. Raises InvalidEdit for the first bad edit when `strict`.
+    """
+    taken: set[str] = set()
+    made, refused, saved = [], [], 0
+    for edit in edits:
+        gain, reason = _judge(view, edit, taken, count)
+        if reason:
+            if strict and reason != _NO_GAIN:
+                raise InvalidEdit(f"{edit.strategy or edit.event_type}: {reason}")
+            refused.append(Refused(edit, reason))
+            continue
+        taken.update(edit.ids)
+        made.append(edit)
+        saved += gain
+    by_first = {edit.ids[0]: edit for edit in made}
+    ids, messages = splice(view.ids, view.messages, by_first, taken)
+    return Applied(View(ids, messages, view.tokens_of), tuple(made), tuple(refused), saved)
+
+
+def splice(
+    ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], gone: set[str]
+) -> tuple[list[str], list[Msg]]:
+    """Ids and messages with each edit's new messages in the place of its first old one."""
+    new_ids: list[str] = []
+    new_messages: list[Msg] = []
+    for id_, m in zip(ids, messages, strict=True):
+        if id_ in by_first:
+            made = by_first[id_].messages
+            new_ids.extend(n.id for n in made)
+            new_messages.extend(made)
+        elif id_ not in gone:
+            new_ids.append(id_)
+            new_messages.append(m)
+    return new_ids, new_messages
+
+
+def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
+    """Tokens that the edit saves, and the rule it breaks ("" when none)."""
+    start = view.position.get(edit.ids[0], -1) if edit.ids else -1
+    stop = start + len(edit.ids)
+    if start < 0 or view.ids[start:stop] != edit.ids:
+        return 0, "the messages to replace do not stand together in this view"
+    if not taken.isdisjoint(edit.ids):
+        return 0, "another edit of the same strategy has replaced these messages"
+    old = view.messages[start:stop]
+    owed = interface(old)
+    if interface(edit.messages) != owed:
+        return 0, "tool calls and results outside would lose their partners"
+    if owed and (wrong := _shape_change(old, edit.messages)):
+        return 0, f"messages with calls or results answered outside keep their shape: {wrong}"
+    if not set(edit.ids) <= set(edit.offload) or not edit.uuid:
+        return 0, "what is replaced must be offloaded first"
+    if any(n.id in view.position for n in edit.messages):
+        return 0, "a new message needs an id of its own"
+    if any(m.role == "system" for m in old):
+        return 0, "system messages stay"
+    if any(map(is_pinned, old)):
+        return 0, "pinned messages stay"
+    gain = view.tokens(start, stop) - sum(map(count, edit.messages))
+    if gain <= 0:
+        return 0, _NO_GAIN
+    return gain, ""
+
+
+def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
+    """What a rewrite changes besides texts; "" when nothing."""
+    if len(old) != len(new):
+        return f"{len(old)} messages, not {len(new)}"
+    for a, b in zip(old, new, strict=True):
+        if (a.role, a.name) != (b.role, b.name):
+            return f"role and name of {a.id}"
+        if _skeleton(a) != _skeleton(b):
+            return f"calls, results and other blocks of {a.id}"
+    return ""
+
+
+def _skeleton(msg: Msg) -> list[object]:
+    """All of a message that a rewrite leaves alone: blocks in order, without texts."""
+    frame: list[object] = []
+    for block in msg.content:
+        if isinstance(block, ToolUseBlock):
+            frame.append(("call", block.id, block.name))
+        elif isinstance(block, ToolResultBlock):
+            frame.append(("result", block.id, block.name, block.is_error))
+        elif not isinstance(block, TextBlock):
+            frame.append(block)
+    return frame

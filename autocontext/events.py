@@ -1,0 +1,85 @@
+"""What a compression tells: one event per edit in the log, one report per pass."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from autocontext.messages import JsonObject, Value
+from autocontext.requests import Usage
+
+TOOL_INVOCATION_COMPRESS = "TOOL_INVOCATION_COMPRESS"
+LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION = "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION"
+LARGE_MESSAGE_OFFLOAD = "LARGE_MESSAGE_OFFLOAD"
+PREVIOUS_ROUND_CONVERSATION_SUMMARY = "PREVIOUS_ROUND_CONVERSATION_SUMMARY"
+CURRENT_ROUND_LARGE_MESSAGE_SUMMARY = "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY"
+CURRENT_ROUND_MESSAGE_COMPRESS = "CURRENT_ROUND_MESSAGE_COMPRESS"
+
+
+class CompressionEvent(Value):
+    """One edit of the working memory, as the reference records it."""
+
+    event_type: str
+    timestamp: int
+    """Milliseconds since 1970."""
+    compressed_message_count: int
+    previous_message_id: str | None = None
+    """The message before the replaced ones; None at the start."""
+    next_message_id: str | None = None
+    """The message after them; None at the end."""
+    compressed_message_id: str | None = None
+    """The message that stands in their place."""
+    metadata: JsonObject = Field(default_factory=dict)
+    """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages."""
+    token_reduction: int = 0
+
+
+class StrategyReport(Value):
+    """What one strategy did in a pass."""
+
+    name: str
+    applied: bool
+    reason: str
+    """Why it did nothing, or what it replaced."""
+    tokens_saved: int = 0
+
+
+class RefusedEdit(Value):
+    """An edit that the gate did not let through."""
+
+    strategy: str
+    reason: str
+    ids: tuple[str, ...]
+
+
+Outcome: TypeAlias = Literal["not_needed", "applied", "partly", "impossible", "failed", "busy"]
+
+
+class CompressionReport(Value):
+    """What a pass did. True when something was compressed."""
+
+    outcome: Outcome
+    """not_needed: no trigger reached; applied: compressed, and the target met; partly: under `max_token` but not under
+    the target; impossible: still over `max_token`; failed: the model gave no answer and nothing changed; busy: another
+    pass or process was at it."""
+    reason: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    messages_before: int = 0
+    messages_after: int = 0
+    strategies: tuple[StrategyReport, ...] = ()
+    """One entry per strategy tried, in order."""
+    model_calls: int = 0
+    fallbacks: int = 0
+    """Notes written without the model because it gave no usable answer."""
+    usage: Usage = Field(default_factory=Usage)
+    """Sum over the model calls; `seconds` adds up calls that ran at the same time."""
+    refused: tuple[RefusedEdit, ...] = ()
+    first_changed: int | None = None
+    """Index of the first message that differs from before the pass; None when nothing changed."""
+    prefix_tokens_invalidated: int = 0
+    """Tokens from there on before the pass: what a provider's prompt cache has to read anew."""
+
+    def __bool__(self) -> bool:
+        return any(s.applied for s in self.strategies)

@@ -1,0 +1,225 @@
+"""The append-only log, and the four readings of it: working view, originals, offloads, events.
+
+Each message is held once; the readings hold its id. Recording an entry is the only way any of them changes, so replaying
+the entries gives the same state, and a crash between two entries leaves the state of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from pydantic import Field, TypeAdapter
+
+from autocontext.edits import Edit, splice
+from autocontext.events import CompressionEvent
+from autocontext.messages import Msg, Value
+
+
+class Added(Value):
+    """A message was added."""
+
+    type: Literal["added"] = "added"
+    message: Msg
+
+
+class Edited(Value):
+    """One strategy's edits, with one event each; already checked by `edits.apply`."""
+
+    type: Literal["edited"] = "edited"
+    edits: tuple[Edit, ...]
+    events: tuple[CompressionEvent, ...]
+
+
+class Removed(Value):
+    """Messages left the working view; the originals keep them."""
+
+    type: Literal["removed"] = "removed"
+    ids: tuple[str, ...]
+
+
+class Restored(Value):
+    """One compression was undone: `ids` stand again where `note` stood."""
+
+    type: Literal["restored"] = "restored"
+    uuid: str
+    note: str
+    ids: tuple[str, ...]
+
+
+class Offloaded(Value):
+    """The caller put messages under a key of his own."""
+
+    type: Literal["offloaded"] = "offloaded"
+    uuid: str
+    messages: tuple[Msg, ...]
+
+
+class Forgotten(Value):
+    """The caller dropped an offload entry."""
+
+    type: Literal["forgotten"] = "forgotten"
+    uuid: str
+
+
+class Cleared(Value):
+    """Everything was dropped."""
+
+    type: Literal["cleared"] = "cleared"
+
+
+class Snapshot(Value):
+    """A whole state, which replaces whatever was before."""
+
+    type: Literal["snapshot"] = "snapshot"
+    messages: dict[str, Msg]
+    """Every message by its id in this log."""
+    original: tuple[str, ...]
+    view: tuple[str, ...]
+    offloads: dict[str, tuple[str, ...]]
+    events: tuple[CompressionEvent, ...]
+
+
+Entry: TypeAlias = Annotated[
+    Added | Edited | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot, Field(discriminator="type")
+]
+ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
+"""Reads and writes entries as JSON."""
+
+
+class Change(NamedTuple):
+    """How the working view changed: ids that left and ids that came; `all_new` when ids mean other messages now."""
+
+    gone: tuple[str, ...] = ()
+    come: tuple[str, ...] = ()
+    all_new: bool = False
+
+
+class Log:
+    """Entries in order, and their readings; `record` keeps them in step."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: list[Entry] = []
+        self._reset()
+        for entry in entries:
+            self.record(entry)
+
+    def _reset(self) -> None:
+        self.messages: dict[str, Msg] = {}
+        """Every message ever recorded, by id."""
+        self.original: list[str] = []
+        self.view_ids: list[str] = []
+        self.view_messages: list[Msg] = []
+        self.offloads: dict[str, tuple[str, ...]] = {}
+        self.replaced: dict[str, tuple[str, ...]] = {}
+        """Per offload UUID the ids its edit took out of the view."""
+        self.events: list[CompressionEvent] = []
+
+    def record(self, entry: Entry) -> Change:
+        """Append an entry and bring the readings up to it; says how the view changed."""
+        change: Change = getattr(self, f"_on_{entry.type}")(entry)
+        self.entries.append(entry)
+        return change
+
+    def _keep(self, msg: Msg) -> str:
+        """Hold a message and return its id here: its own, or with a suffix when another addition has that id."""
+        key, n = msg.id, 1
+        while key in self.messages:
+            n += 1
+            key = f"{msg.id}~{n}"
+        self.messages[key] = msg
+        return key
+
+    def _share(self, msg: Msg) -> str:
+        """The id of a message that is held already, or a new one."""
+        return msg.id if self.messages.get(msg.id) == msg else self._keep(msg)
+
+    def _on_added(self, entry: Added) -> Change:
+        key = self._keep(entry.message)
+        self.original.append(key)
+        self.view_ids.append(key)
+        self.view_messages.append(entry.message)
+        return Change(come=(key,))
+
+    def _on_edited(self, entry: Edited) -> Change:
+        gone: set[str] = set()
+        come: list[str] = []
+        for edit in entry.edits:
+            gone.update(edit.ids)
+            for m in edit.messages:
+                self.messages[m.id] = m
+                come.append(m.id)
+            self.offloads[edit.uuid] = edit.offload
+            self.replaced[edit.uuid] = edit.ids
+        by_first = {edit.ids[0]: edit for edit in entry.edits}
+        self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, gone)
+        self.events.extend(entry.events)
+        return Change(tuple(gone), tuple(come))
+
+    def _on_removed(self, entry: Removed) -> Change:
+        self._set_view([id_ for id_ in self.view_ids if id_ not in set(entry.ids)])
+        return Change(gone=entry.ids)
+
+    def _on_restored(self, entry: Restored) -> Change:
+        at = self.view_ids.index(entry.note)
+        self._set_view([*self.view_ids[:at], *entry.ids, *self.view_ids[at + 1 :]])
+        return Change((entry.note,), entry.ids)
+
+    def _on_offloaded(self, entry: Offloaded) -> Change:
+        self.offloads[entry.uuid] = tuple(self._share(m) for m in entry.messages)
+        return Change()
+
+    def _on_forgotten(self, entry: Forgotten) -> Change:
+        self.offloads.pop(entry.uuid, None)
+        return Change()
+
+    def _on_cleared(self, _: Cleared) -> Change:
+        self._reset()
+        return Change(all_new=True)
+
+    def _on_snapshot(self, entry: Snapshot) -> Change:
+        self._reset()
+        self.messages = dict(entry.messages)
+        self.original = list(entry.original)
+        self._set_view(entry.view)
+        self.offloads = dict(entry.offloads)
+        self.events = list(entry.events)
+        return Change(come=entry.view, all_new=True)
+
+    def _set_view(self, ids: Iterable[str]) -> None:
+        self.view_ids = list(ids)
+        self.view_messages = [self.messages[id_] for id_ in self.view_ids]
+
+    # --------------------------------------------------------------------------------------------------- readings
+    def read(self, ids: Iterable[str]) -> list[Msg]:
+        """The messages behind some ids."""
+        return [self.messages[id_] for id_ in ids]
+
+    def note_of(self, uuid: str) -> str | None:
+        """Id of the message in view that stands for an offload entry; None when it has left the view."""
+        for id_, m in zip(self.view_ids, self.view_messages, strict=True):
+            if m.origin is not None and m.origin.uuid == uuid:
+                return id_
+        return None
+
+    def behind(self, uuid: str) -> tuple[str, ...]:
+        """Ids that the compression `uuid` took out of the view."""
+        if uuid in self.replaced:
+            return self.replaced[uuid]
+        shown = set(self.view_ids)
+        return tuple(id_ for id_ in self.offloads.get(uuid, ()) if id_ not in shown)
+
+    def snapshot(self) -> Snapshot:
+        """The whole state as one entry."""
+        return Snapshot(
+            messages=dict(self.messages),
+            original=tuple(self.original),
+            view=tuple(self.view_ids),
+            offloads=dict(self.offloads),
+            events=tuple(self.events),
+        )
+
+
+def contents(log: Log) -> Mapping[str, list[Msg]]:
+    """The offload entries with their messages."""
+    return {uuid: log.read(ids) for uuid, ids in log.offloads.items()}

@@ -1,0 +1,50 @@
+"""The compression strategies: each reads a View and proposes; none of them changes anything.
+
+A strategy of your own is anything with a `name` and `propose(view)` that returns Proposals; pass it in
+`AutoContextConfig(strategies=(...))`. What it proposes is checked by `edits.apply`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol, runtime_checkable
+
+from autocontext.config import AutoContextConfig
+from autocontext.edits import Proposal, Question
+from autocontext.strategies.current_round import CurrentRound, CurrentRoundLargeMessages
+from autocontext.strategies.large_messages import LargeMessages
+from autocontext.strategies.rounds import Rounds
+from autocontext.strategies.tool_runs import ToolRuns
+from autocontext.view import Span, View
+
+
+@runtime_checkable
+class Strategy(Protocol):
+    """Reads a view and says what could be replaced by what."""
+
+    @property
+    def name(self) -> str:
+        """Name in reports."""
+        ...
+
+    def propose(self, view: View) -> Iterable[Proposal]:
+        """Replacements that do not overlap; [] when there is nothing to do."""
+        ...
+
+
+def steps(config: AutoContextConfig) -> list[Strategy]:
+    """The configured strategies in order; strategy 5 makes two steps."""
+    built_in: dict[str, list[Strategy]] = {
+        "tool_runs": [ToolRuns(config)],
+        "large_messages_protected": [LargeMessages(config, protect_newest=True)],
+        "large_messages": [LargeMessages(config, protect_newest=False)],
+        "rounds": [Rounds(config)],
+        "current_round": [CurrentRoundLargeMessages(config), CurrentRound(config)],
+    }
+    found: list[Strategy] = []
+    for chosen in config.strategies:
+        found.extend(built_in[chosen] if isinstance(chosen, str) else [chosen])
+    return found
+
+
+__all__ = ["Proposal", "Question", "Span", "Strategy", "View", "steps"]

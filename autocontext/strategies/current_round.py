@@ -1,0 +1,90 @@
+"""Strategy 5: the round that is going on; first its large messages one by one, then all that the model has read."""
+
+from __future__ import annotations
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.edits import MESSAGE_TEXT, Proposal, Question
+from autocontext.events import CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, CURRENT_ROUND_MESSAGE_COMPRESS
+from autocontext.messages import Msg, ToolResultBlock, is_compressed, is_note
+from autocontext.plan import plan_line
+from autocontext.strategies.selection import answer_size, is_large, stays
+from autocontext.view import View
+
+
+def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
+    """The current round as far as it may be touched: [start, stop); empty without a user message.
+
+    A final reply stays: the round is finished then, and its answer is what the user will refer to.
+    """
+    if view.latest_user < 0:
+        return 0, 0
+    start = max(view.latest_user, view.latest_reply) + 1
+    return start, max(start, min(len(view), view.unread) if config.keep_unread else len(view))
+
+
+class CurrentRoundLargeMessages:
+    """First step: each large message keeps its place and structure and gets the model's summary as its text."""
+
+    name = "current_round_large_messages"
+
+    def __init__(self, config: AutoContextConfig) -> None:
+        self.config = config
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One shortened message per large one that has been read."""
+        stop = _readable(view, self.config)[1]
+        keep = stays(self.config)
+        found = []
+        for i in range(view.latest_user + 1 if view.latest_user >= 0 else stop, stop):
+            m = view.messages[i]
+            if i == view.latest_reply or is_compressed(m) or keep(m):
+                continue
+            blocks = self._questions(m, view.tokens(i, i + 1))
+            if blocks:
+                span = view.span(i, i + 1)
+                found.append(Proposal(span, blocks=blocks, event_type=CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, kind="stub"))
+        return found
+
+    def _questions(self, m: Msg, tokens: int) -> dict[int, str | Question]:
+        if m.text:
+            large = {MESSAGE_TEXT: m.text} if is_large(m.text, self.config) else {}
+        else:
+            large = {
+                i: block.text
+                for i, block in enumerate(m.content)
+                if isinstance(block, ToolResultBlock) and is_large(block.name + block.id + block.text, self.config)
+            }
+        size = answer_size(tokens // max(1, len(large)), self.config.current_round_compression_ratio, self.config)
+        return {i: Question("large_message", (rendering.escape_tags(text),), size) for i, text in large.items() if text}
+
+
+class CurrentRound:
+    """Second step: everything after the user's message that is closed and read becomes one note."""
+
+    name = "current_round"
+
+    def __init__(self, config: AutoContextConfig) -> None:
+        self.config = config
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One note; several where a message that must stay stands between. Notes of its own are left alone."""
+        start, stop = _readable(view, self.config)
+        keep = stays(self.config)
+        found = []
+        for a, b in view.pieces(start, stop, lambda m: keep(m) or is_note(m)):
+            span = view.span(a, b)
+            parts = rendering.sections(span.messages)
+            size = answer_size(view.tokens(a, b), self.config.current_round_compression_ratio, self.config)
+            line = plan_line(span.messages)
+            found.append(
+                Proposal(
+                    span,
+                    Question("current_round", parts, size) if parts else line,
+                    footer=line if parts else "",
+                    event_type=CURRENT_ROUND_MESSAGE_COMPRESS,
+                    kind="current_round",
+                    role=self.config.note_role,
+                )
+            )
+        return found

@@ -1,0 +1,48 @@
+"""Strategies 2 and 3: large messages are cut to a preview in their place, without a model."""
+
+from __future__ import annotations
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.edits import MESSAGE_TEXT, Proposal, Question
+from autocontext.events import LARGE_MESSAGE_OFFLOAD, LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION
+from autocontext.messages import Msg, ToolResultBlock, is_compressed
+from autocontext.strategies.selection import is_large, stays
+from autocontext.view import View
+
+
+class LargeMessages:
+    """Large messages before the latest reply; `protect_newest` leaves the newest `last_keep` messages alone (2)."""
+
+    def __init__(self, config: AutoContextConfig, *, protect_newest: bool) -> None:
+        self.config = config
+        self.protect_newest = protect_newest
+        self.name = "large_messages_protected" if protect_newest else "large_messages"
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One shortened message per large one."""
+        stop = view.latest_reply
+        if self.protect_newest:
+            stop = min(stop, len(view) - self.config.last_keep)
+        event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD
+        keep = stays(self.config)
+        found = []
+        for i in range(max(0, stop)):
+            m = view.messages[i]
+            if i == view.latest_user or m.tool_uses or is_compressed(m) or keep(m):
+                continue
+            blocks = self._previews(m)
+            if blocks:
+                found.append(Proposal(view.span(i, i + 1), blocks=blocks, event_type=event, kind="stub"))
+        return found
+
+    def _previews(self, m: Msg) -> dict[int, str | Question]:
+        size = self.config.offload_single_preview
+        blocks: dict[int, str | Question] = {
+            i: rendering.preview(block.text, size)
+            for i, block in enumerate(m.content)
+            if isinstance(block, ToolResultBlock) and is_large(block.text, self.config)
+        }
+        if is_large(m.text, self.config):
+            blocks[MESSAGE_TEXT] = rendering.preview(m.text, size)
+        return blocks

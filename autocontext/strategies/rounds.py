@@ -1,0 +1,48 @@
+"""Strategy 4: each finished round before the latest reply becomes its user message and one summary."""
+
+from __future__ import annotations
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.edits import Proposal, Question
+from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
+from autocontext.messages import is_note
+from autocontext.plan import plan_line
+from autocontext.strategies.selection import answer_size, stays
+from autocontext.view import Round, View
+
+_SHARE = 0.3
+"""Size of the summary as a share of the round."""
+
+
+class Rounds:
+    """Rounds with something between the user's message and the final reply; all are asked for at once."""
+
+    name = "rounds"
+
+    def __init__(self, config: AutoContextConfig) -> None:
+        self.config = config
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One summary per round that is large enough; what must stay splits a round in two."""
+        found = []
+        for r in view.rounds():
+            if r.stop - 1 >= view.latest_reply or view.tokens(r.user, r.stop) < self.config.min_tokens:
+                continue
+            for a, b in view.pieces(r.start, r.stop, stays(self.config)):
+                if b - a > 1 and not all(map(is_note, view.messages[a:b])):
+                    found.append(self._summary(view, r, a, b))
+        return found
+
+    def _summary(self, view: View, r: Round, start: int, stop: int) -> Proposal:
+        user, span = view.span(r.user, r.user + 1), view.span(start, stop)
+        parts = rendering.sections((*user.messages, *span.messages))
+        return Proposal(
+            span,
+            Question("round_summary", parts, answer_size(view.tokens(start, stop), _SHARE, self.config)),
+            footer=plan_line(span.messages),
+            event_type=PREVIOUS_ROUND_CONVERSATION_SUMMARY,
+            kind="round_summary",
+            role="assistant",
+            context=user,
+        )

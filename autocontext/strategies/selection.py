@@ -1,0 +1,38 @@
+"""What the strategies share: which messages stay, what is large, how long an answer may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from autocontext.config import AutoContextConfig
+from autocontext.messages import Msg, is_pinned
+
+_LEAST_ANSWER = 64
+"""Tokens; a shorter answer says nothing."""
+
+
+def utf16_length(text: str) -> int:
+    """Length in UTF-16 units, in which the reference measures text."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def is_large(text: str, config: AutoContextConfig) -> bool:
+    """Whether a text is longer than `large_payload_threshold` characters."""
+    limit = config.large_payload_threshold
+    return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
+
+
+def stays(config: AutoContextConfig) -> Callable[[Msg], bool]:
+    """A test for messages that no strategy touches: system, pinned, and those of protected tools."""
+
+    def test(m: Msg) -> bool:
+        if m.role == "system" or is_pinned(m):
+            return True
+        return any(b.name in config.protected_tools for b in (*m.tool_uses, *m.tool_results))
+
+    return test
+
+
+def answer_size(tokens: int, share: float, config: AutoContextConfig) -> int:
+    """Tokens to ask for when `tokens` are to be condensed to a share: never more than an eighth of the window."""
+    return max(_LEAST_ANSWER, min(int(tokens * share), config.max_token // 8))

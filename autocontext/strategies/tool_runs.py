@@ -1,0 +1,50 @@
+"""Strategy 1: long runs of finished tool calls become one note each."""
+
+from __future__ import annotations
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.edits import Proposal, Question
+from autocontext.events import TOOL_INVOCATION_COMPRESS
+from autocontext.plan import plan_line
+from autocontext.strategies.selection import answer_size, stays
+from autocontext.view import View
+
+_RUNS_A_PASS = 5
+_SHARE = 0.3
+"""Size of the note as a share of the run."""
+
+
+class ToolRuns:
+    """Runs before the latest reply and outside the newest `last_keep` messages, oldest first, at most 5 a pass."""
+
+    name = "tool_runs"
+
+    def __init__(self, config: AutoContextConfig) -> None:
+        self.config = config
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One note per closed run that is long and large enough."""
+        stop = min(view.latest_reply, len(view) - self.config.last_keep)
+        found: list[Proposal] = []
+        for run_start, run_stop in view.tool_runs(0, max(0, stop)):
+            for a, b in view.pieces(run_start, run_stop, stays(self.config)):
+                if b - a > self.config.min_consecutive_tool_messages and view.tokens(a, b) >= self.config.min_tokens:
+                    found.append(self._note(view, a, b))
+                if len(found) == _RUNS_A_PASS:
+                    return found
+        return found
+
+    def _note(self, view: View, start: int, stop: int) -> Proposal:
+        span = view.span(start, stop)
+        parts = rendering.sections(span.messages)
+        size = answer_size(view.tokens(start, stop), _SHARE, self.config)
+        line = plan_line(span.messages)
+        return Proposal(
+            span,
+            Question("tool_run", parts, size) if parts else line,
+            footer=line if parts else "",
+            event_type=TOOL_INVOCATION_COMPRESS,
+            kind="tool_run",
+            role=self.config.note_role,
+        )

@@ -1,0 +1,78 @@
+"""The running token sum of the working view: each message is counted once, and only when it has to be.
+
+UTF-8 bytes bound tokens from above, so as long as the sum of bounds stays under a limit nothing is tokenized at all.
+"""
+
+from __future__ import annotations
+
+from autocontext.log import Change, Log
+from autocontext.messages import Msg
+from autocontext.tokens import TokenCounter
+
+
+class Tally:
+    """Token counts by message id, and the sum over the working view."""
+
+    def __init__(self, counter: TokenCounter, log: Log) -> None:
+        self.counter = counter
+        self._log = log
+        self._counts: dict[str, int] = {}
+        """Every message counted so far, also those that have left the view."""
+        self._bounds: dict[str, int] = {}
+        """Messages in view that are not counted yet, with their upper bound."""
+        self._counted = 0
+        self._bounded = 0
+        self.update(Change(come=tuple(log.view_ids)))
+
+    def update(self, change: Change) -> None:
+        """Follow a change of the view; costs what changed, not what is there."""
+        if change.all_new:
+            self._counts.clear()
+            self._bounds.clear()
+            self._counted = self._bounded = 0
+        for id_ in change.gone:
+            if id_ in self._bounds:
+                self._bounded -= self._bounds.pop(id_)
+            else:
+                self._counted -= self._counts[id_]
+        for id_ in change.come:
+            if id_ in self._counts:
+                self._counted += self._counts[id_]
+            else:
+                self._bounds[id_] = bound = self.counter.bound(self._log.messages[id_])
+                self._bounded += bound
+
+    def reaches(self, limit: int) -> bool:
+        """Whether the view has at least `limit` tokens; tokenizes only when the bounds cannot tell."""
+        if self._counted + self._bounded < limit:
+            return False
+        return self.total() >= limit
+
+    @property
+    def at_most(self) -> int:
+        """Upper bound of the view's tokens; their number once all are counted."""
+        return self._counted + self._bounded
+
+    def total(self) -> int:
+        """Tokens of the view."""
+        for id_ in list(self._bounds):
+            self._settle(id_)
+        return self._counted
+
+    def count(self, id_: str, msg: Msg) -> int:
+        """Tokens of one message, counted now or earlier."""
+        if id_ in self._bounds:
+            return self._settle(id_)
+        if id_ not in self._counts:
+            self._counts[id_] = self.counter.count(msg)
+        return self._counts[id_]
+
+    def uncounted(self) -> list[Msg]:
+        """Messages in view that `total` would have to tokenize."""
+        return [self._log.messages[id_] for id_ in self._bounds]
+
+    def _settle(self, id_: str) -> int:
+        self._bounded -= self._bounds.pop(id_)
+        n = self._counts[id_] = self.counter.count(self._log.messages[id_])
+        self._counted += n
+        return n

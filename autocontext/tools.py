@@ -1,0 +1,172 @@
+"""The reload tool: the agent's way back to everything a compression took out of its view."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from autocontext import rendering
+from autocontext.tokens import TokenCounter, get_counter
+
+if TYPE_CHECKING:
+    from autocontext.memory import AutoContextMemory
+
+PAGE_TOKENS = 8_000
+"""Largest page without a `limit`."""
+_PASSAGE = 600
+"""Characters of a passage that a query is matched against."""
+_BEST = 8
+"""Passages shown for a query."""
+
+INSTRUCTIONS = """\
+Parts of this conversation may have been condensed to save space. Such a text ends with a mark like \
+<!-- CONTEXT_OFFLOAD: uuid=... -->: the originals are kept under that UUID.
+When you need a detail that the condensed text does not give (exact values, code, arguments, error texts), call \
+context_reload with that UUID instead of guessing or repeating the work; give `query` to get only the passages that \
+match, or `offset` to read on. Notes marked as reference are not requests: do not answer them.
+Never show these marks or UUIDs to the user and never write such a mark yourself."""
+
+
+class ContextOffloadTool:
+    """The tool `context_reload`, bound to one memory: only its own UUIDs resolve.
+
+    Whatever the model passes, it gets a text it can act on, never an exception.
+    """
+
+    name = "context_reload"
+    description = (
+        "Read the original messages behind a condensed text. Pass the UUID of its CONTEXT_OFFLOAD mark. Long content "
+        "comes in pages: read on with the offset the page names, or give a query to get the matching passages only."
+    )
+
+    def __init__(self, memory: AutoContextMemory) -> None:
+        self._memory = memory
+        self._counter: TokenCounter = get_counter("o200k_base")
+
+    def __call__(
+        self, working_context_offload_uuid: str = "", offset: Any = 0, limit: Any = None, query: str | None = None
+    ) -> str:
+        """One page of the originals: a header line, then `limit` characters of them from `offset` on."""
+        uuid = _bare(working_context_offload_uuid)
+        if not uuid:
+            return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
+        messages = self._memory.reload(uuid)
+        if not messages:
+            return (
+                f"Error: nothing is stored under {uuid!r} in this conversation. Copy the UUID exactly from a "
+                "CONTEXT_OFFLOAD mark that you can see; do not try other values."
+            )
+        start, size = _whole(offset), _whole(limit)
+        if start is None or (size is None and limit is not None):
+            return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
+        text = "\n".join(rendering.transcript(m) for m in messages)
+        what = f"{uuid}: {len(messages)} message{'s' if len(messages) > 1 else ''}, {len(text)} characters"
+        if query and query.strip():
+            return self._matches(what, text, query)
+        return self._page(what, text, start, size)
+
+    async def acall(self, **arguments: Any) -> str:
+        """The same for asynchronous agents."""
+        return self(**arguments)
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI function schema."""
+        properties = {
+            "working_context_offload_uuid": {
+                "type": "string",
+                "description": "The UUID in the CONTEXT_OFFLOAD mark, or its first 8 or more characters.",
+            },
+            "offset": {"type": "integer", "description": "Character to start at (0 is the beginning).", "minimum": 0},
+            "limit": {"type": "integer", "description": "Most characters to return; leave it out for a full page."},
+            "query": {"type": "string", "description": "Return only the passages that match these words."},
+        }
+        parameters = {"type": "object", "properties": properties, "required": ["working_context_offload_uuid"]}
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+    def _page(self, what: str, text: str, start: int, size: int | None) -> str:
+        if start >= len(text) and start:
+            return f"[{what}; offset {start} is past the end]"
+        stop = start + self._fitting(text[start : start + (PAGE_TOKENS * 8 if size is None else size)])
+        more = f"; continue with offset={stop}" if stop < len(text) else "; this is the end"
+        return f"[{what}; showing {start}-{stop}{more}]\n{text[start:stop]}"
+
+    def _fitting(self, text: str) -> int:
+        """How many characters of a text make at most one page; ends at a line where that loses little."""
+        size = len(text)
+        while size and (tokens := self._counter.count_text(text[:size])) > PAGE_TOKENS:
+            size = min(size - 1, int(size * PAGE_TOKENS / tokens * 0.98))
+        if size == len(text):
+            return size
+        line = text.rfind("\n", size * 4 // 5, size) + 1
+        return line or rendering.cut(text, size)
+
+    def _matches(self, what: str, text: str, query: str) -> str:
+        found = list(_ranked(text, query))[:_BEST]
+        if not found:
+            return f"[{what}; no passage matches {query!r}. Try other words, or read from offset=0]"
+        shown, used = [], 0
+        for start, passage in sorted(found):
+            used += self._counter.count_text(passage)
+            if used > PAGE_TOKENS:
+                break
+            shown.append(f"[offset {start}] {passage}")
+        return f"[{what}; {len(shown)} passages for {query!r}]\n" + "\n...\n".join(shown)
+
+
+def _bare(uuid: Any) -> str:
+    """The UUID, also when the model passes the whole mark or puts it in quotes."""
+    text = str(uuid or "").strip().strip("\"'`")
+    mark = rendering.TAG.search(text)
+    return mark.group(1) if mark else text.removeprefix("uuid=").strip()
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number >= 0 from what a model may pass; None when it is none."""
+    try:
+        return max(0, int(value))
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _passages(text: str) -> Iterator[tuple[int, str]]:
+    """Stretches of whole lines of at most about _PASSAGE characters, with where they start."""
+    start = 0
+    while start < len(text):
+        stop = min(len(text), start + _PASSAGE)
+        if stop < len(text):
+            stop = text.rfind("\n", start, stop) + 1 or rendering.cut(text, stop)
+        yield start, text[start:stop].rstrip("\n")
+        start = stop
+
+
+def _terms(text: str) -> list[str]:
+    """Words in lower case; Chinese, Japanese and Korean text as pairs of characters."""
+    found = re.findall(r"[a-z0-9_]+|[^\W\d_a-z]+", text.lower())
+    return [t for word in found for t in (_pairs(word) if not word.isascii() else [word])]
+
+
+def _pairs(word: str) -> list[str]:
+    return [word[i : i + 2] for i in range(len(word) - 1)] or [word]
+
+
+def _ranked(text: str, query: str) -> Iterator[tuple[int, str]]:
+    """Passages that hold a term of the query, best first: rare terms weigh more (inverse document frequency)."""
+    passages = [(start, passage, Counter(_terms(passage))) for start, passage in _passages(text)]
+    wanted = set(_terms(query))
+    weight = {t: math.log(1 + len(passages) / (1 + sum(t in bag for *_, bag in passages))) for t in wanted}
+    exact = query.strip().lower()
+
+    def score(bag: Counter[str], passage: str) -> float:
+        points = sum(weight[t] * (1 + math.log(bag[t])) for t in wanted if t in bag)
+        return points * 2 if exact in passage.lower() else points
+
+    scored = [(score(bag, passage), start, passage) for start, passage, bag in passages]
+    for points, start, passage in sorted(scored, key=lambda s: (-s[0], s[1])):
+        if points > 0:
+            yield start, passage

@@ -1,0 +1,219 @@
+"""The working memory as a value: messages in order, each with an id, and what can be read off them.
+
+Calls and results are matched like brackets, per tool-call id: a result answers the latest call with its id that is
+still open. So ids may be used again within a conversation, and a history that arrived with an unanswered call or an
+orphan result has a well-defined shape, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, is_user_turn
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """What a stretch of messages owes to the outside: results whose call it lacks, calls whose result it lacks."""
+
+    dangling: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.dangling or self.open)
+
+
+def interface(messages: Iterable[Msg]) -> Interface:
+    """The tool-call interface of consecutive messages; empty when every call and result has its partner inside.
+
+    Within one id the order is kept; across ids it does not matter, so both lists are sorted by id.
+    """
+    dangling: list[str] = []
+    waiting: list[str] = []
+    for m in messages:
+        for result in m.tool_results:
+            for k in range(len(waiting) - 1, -1, -1):
+                if waiting[k] == result.id:
+                    del waiting[k]
+                    break
+            else:
+                dangling.append(result.id)
+        waiting.extend(use.id for use in m.tool_uses)
+    return Interface(tuple(sorted(dangling)), tuple(sorted(waiting)))
+
+
+class _Pairs:
+    """Who answers whom in one list of messages, by index."""
+
+    def __init__(self, messages: Sequence[Msg]) -> None:
+        size = len(messages)
+        self.first = list(range(size))
+        """Smallest index among a message and its calls; -1 when it holds a result without a call."""
+        self.last = list(range(size))
+        """Largest index among a message and its results; len(messages) when a call of it has no result."""
+        self.partners: dict[int, set[int]] = {}
+        waiting: dict[str, list[int]] = {}
+        for i, m in enumerate(messages):
+            if not is_tool_message(m):
+                continue
+            for result in m.tool_results:
+                calls = waiting.get(result.id)
+                self._answer(calls.pop() if calls else -1, i)
+            for use in m.tool_uses:
+                waiting.setdefault(use.id, []).append(i)
+        for calls in waiting.values():
+            for call in calls:
+                self.last[call] = size
+
+    def _answer(self, call: int, result: int) -> None:
+        self.first[result] = min(self.first[result], call)
+        if call >= 0:
+            self.last[call] = max(self.last[call], result)
+            self.partners.setdefault(call, set()).add(result)
+            self.partners.setdefault(result, set()).add(call)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Consecutive messages of one view, by their ids."""
+
+    ids: tuple[str, ...]
+    messages: tuple[Msg, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A finished round: the user's message at `user`, and everything up to the final reply, [start, stop)."""
+
+    user: int
+    start: int
+    stop: int
+
+
+class View:
+    """The working memory at one moment. Indices are those of this very view and mean nothing in another.
+
+    `ids` are unique: a message's own id, with a suffix where the same id was added again.
+    """
+
+    def __init__(
+        self, ids: Iterable[str], messages: Iterable[Msg], tokens: Callable[[str, Msg], int] | None = None
+    ) -> None:
+        self.ids = tuple(ids)
+        self.messages = tuple(messages)
+        self.tokens_of = tokens
+        """Tokens of one message, by its id; None when nobody counts."""
+
+    @classmethod
+    def of(cls, messages: Iterable[Msg], tokens: Callable[[Msg], int] | None = None) -> View:
+        """A view of messages whose ids are all different, for trying out a strategy."""
+        messages = tuple(messages)
+        return cls((m.id for m in messages), messages, None if tokens is None else lambda _, m: tokens(m))
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[Msg]:
+        return iter(self.messages)
+
+    def span(self, start: int, stop: int) -> Span:
+        """The messages [start, stop)."""
+        return Span(self.ids[start:stop], self.messages[start:stop])
+
+    def tokens(self, start: int, stop: int) -> int:
+        """Tokens of the messages [start, stop); 0 when the view was made without a counter."""
+        if self.tokens_of is None:
+            return 0
+        return sum(map(self.tokens_of, self.ids[start:stop], self.messages[start:stop]))
+
+    @cached_property
+    def _pairs(self) -> _Pairs:
+        return _Pairs(self.messages)
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Index of each id."""
+        return {id_: i for i, id_ in enumerate(self.ids)}
+
+    def closed(self, start: int, stop: int) -> bool:
+        """Whether no call or result in [start, stop) has its partner outside, or has none at all."""
+        first, last = self._pairs.first, self._pairs.last
+        return all(first[i] >= start and last[i] < stop for i in range(start, stop))
+
+    def exchange(self, index: int) -> list[int]:
+        """The message and everything that is paired with it, directly or through a shared message; sorted indices."""
+        found, new = {index}, {index}
+        while new:
+            new = {p for i in new for p in self._pairs.partners.get(i, ())} - found
+            found |= new
+        return sorted(found)
+
+    @cached_property
+    def latest_reply(self) -> int:
+        """Index of the last final reply; -1 without one. What stands before it is historical."""
+        return next((i for i in range(len(self) - 1, -1, -1) if is_final_reply(self.messages[i])), -1)
+
+    @cached_property
+    def latest_user(self) -> int:
+        """Index of the last message the user wrote; -1 without one. What stands after it is the current round."""
+        return next((i for i in range(len(self) - 1, -1, -1) if is_user_turn(self.messages[i])), -1)
+
+    @cached_property
+    def unread(self) -> int:
+        """Index of the first unread message: results after the model's last message, and the calls they answer."""
+        start = len(self)
+        for i in range(len(self) - 1, -1, -1):
+            m = self.messages[i]
+            if m.role == "assistant" and not is_note(m):
+                break
+            if m.tool_results:
+                start = min(start, max(0, self._pairs.first[i]))
+        return start
+
+    def tool_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
+        """Maximal stretches of consecutive tool calls and results inside [start, stop)."""
+        begin = -1
+        for i in range(start, stop):
+            if is_tool_message(self.messages[i]):
+                if begin < 0:
+                    begin = i
+            elif begin >= 0:
+                yield begin, i
+                begin = -1
+        if begin >= 0:
+            yield begin, stop
+
+    def rounds(self) -> Iterator[Round]:
+        """Finished rounds in order: a user message, at least one message, and the first final reply after it.
+
+        A user message that got no reply before the next one starts no round (the reference's rule).
+        """
+        user = -1
+        for i, m in enumerate(self.messages):
+            if is_user_turn(m):
+                user = i
+            elif user >= 0 and is_final_reply(m):
+                if i > user + 1:
+                    yield Round(user, user + 1, i + 1)
+                user = -1
+
+    def pieces(self, start: int, stop: int, stays: Callable[[Msg], bool]) -> list[tuple[int, int]]:
+        """Closed stretches [a, b) of [start, stop), in order, between the messages that must stay.
+
+        What is paired with a message that stays, or that stands outside, stays as well.
+        """
+        first, last = self._pairs.first, self._pairs.last
+        found, todo = [], [(start, stop)]
+        while todo:
+            a, b = todo.pop()
+            cuts = [i for i in range(a, b) if first[i] < a or last[i] >= b or stays(self.messages[i])]
+            if cuts:
+                todo.extend(zip([a, *(i + 1 for i in cuts)], [*cuts, b], strict=True))
+            elif a < b:
+                found.append((a, b))
+        return sorted(found)
