@@ -1,0 +1,293 @@
+"""Content parts and tool calls of OpenAI chat messages as blocks, and back, without loss.
+
+What a block has no field for stands under `metadata["_openai"]` of that block, as hints: `extra` and `inner` (unknown
+keys of the outer and inner object) and a few words about the form. Hints never repeat what the block itself says, so a
+block whose text was replaced is written with its new text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeAlias
+
+from autocontext.errors import InvalidMessage
+from autocontext.messages import AudioBlock, ImageBlock, Msg, TextBlock, ToolUseBlock, VideoBlock, freeze, thaw
+from autocontext.messages import Block as AnyBlock
+
+HINTS = "_openai"
+Part: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock
+
+_MAX_DEPTH = 100
+"""JSON nested deeper than this is kept as text or refused: serialisers give up near 250 levels."""
+_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+_MEDIA_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
+_STYLES: dict[str, dict[str, Any]] = {
+    "spaced": {"ensure_ascii": False},
+    "compact": {"ensure_ascii": False, "separators": (",", ":")},
+    "ascii": {},
+    "ascii_compact": {"separators": (",", ":")},
+}
+"""The ways in which models commonly lay out arguments; the first is the one that needs no hint."""
+
+
+# ---------------------------------------------------------------------------------------------------------- hints
+def hints(value: Msg | AnyBlock) -> Mapping[str, Any]:
+    """What this adapter has remembered about a message or block."""
+    found = value.metadata.get(HINTS)
+    return found if isinstance(found, dict) else {}
+
+
+def remember(**found: Any) -> dict[str, Any]:
+    """Metadata that holds these hints; {} when there is nothing to remember."""
+    kept = {k: v for k, v in found.items() if v is not None and v != {} and v is not False}
+    return {HINTS: kept} if kept else {}
+
+
+def rest(given: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
+    """The keys that no field stands for. Raises InvalidMessage naming what JSON cannot hold."""
+    found = {k: v for k, v in given.items() if k not in known}
+    if not found:
+        return found
+    if _deeper_than(found, _MAX_DEPTH):
+        raise InvalidMessage(f"{where or 'message'}: holds JSON nested deeper than {_MAX_DEPTH} levels")
+    try:
+        return freeze(found, where)  # type: ignore[no-any-return]  # freeze keeps the shape it was given
+    except ValueError as e:
+        raise InvalidMessage(str(e)) from None
+
+
+def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:
+    """Add remembered keys to an object that does not have them by now."""
+    if isinstance(remembered, dict):
+        target.update((k, thaw(v)) for k, v in remembered.items() if k not in target)
+    return target
+
+
+def text_at(given: Mapping[str, Any], key: str, where: str = "") -> str:
+    """The text under a key. Raises InvalidMessage when it is missing or not a text."""
+    if key not in given:
+        raise InvalidMessage(f"{where}{key}: is missing; it must be a string")
+    value = given[key]
+    if not isinstance(value, str):
+        raise InvalidMessage(f"{where}{key}: must be a string, not {kind_of(value)}")
+    return value
+
+
+def object_at(given: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+    """The object under a key. Raises InvalidMessage when it is missing or not an object."""
+    value = given.get(key)
+    if not isinstance(value, Mapping):
+        problem = f"must be an object, not {kind_of(value)}" if key in given else "is missing; it must be an object"
+        raise InvalidMessage(f"{where}{key}: {problem}")
+    return value
+
+
+def kind_of(value: object) -> str:
+    """A value's type in the words of JSON."""
+    return "null" if value is None else f"{type(value).__name__}"
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    if isinstance(value, Mapping):
+        return levels == 0 or any(_deeper_than(v, levels - 1) for v in value.values())
+    if isinstance(value, list | tuple):
+        return levels == 0 or any(_deeper_than(v, levels - 1) for v in value)
+    return False
+
+
+# ---------------------------------------------------------------------------------------------------------- parts
+def read_part(part: Any, where: str) -> Part:
+    """A content part as a block; a part of a kind without a block (`file`) becomes a text that names it."""
+    if not isinstance(part, Mapping):
+        raise InvalidMessage(f"{where}: must be an object, not {kind_of(part)}")
+    kind, dot = text_at(part, "type", f"{where}."), f"{where}."
+    if kind == "text":
+        return TextBlock(text=text_at(part, "text", dot), metadata=remember(extra=rest(part, ("type", "text"), where)))
+    if kind == "refusal":
+        extra = rest(part, ("type", "refusal"), where)
+        return TextBlock(text=text_at(part, "refusal", dot), metadata=remember(part="refusal", extra=extra))
+    reader = _READERS.get(kind)
+    if reader is None:
+        return TextBlock(text=_stand_in(part), metadata=remember(carried=rest(part, (), where)))
+    return reader(part, rest(part, ("type", kind), where), dot)
+
+
+def _read_url(part: Mapping[str, Any], extra: dict[str, Any], dot: str) -> Part:
+    kind = part["type"]
+    block = ImageBlock if kind == "image_url" else VideoBlock
+    if isinstance(part.get(kind), str):  # not OpenAI's form, but Mistral's and others'
+        return block(source=_source(part[kind]), metadata=remember(bare=True, extra=extra))
+    body = object_at(part, kind, dot)
+    inner = rest(body, ("url",), f"{dot}{kind}")
+    return block(source=_source(text_at(body, "url", f"{dot}{kind}.")), metadata=remember(inner=inner, extra=extra))
+
+
+def _source(url: str) -> dict[str, Any]:
+    found = _DATA_URL.fullmatch(url)
+    return {"type": "base64", "media_type": found[1], "data": found[2]} if found else {"type": "url", "url": url}
+
+
+def _read_audio(part: Mapping[str, Any], extra: dict[str, Any], dot: str) -> Part:
+    body = object_at(part, "input_audio", dot)
+    inside = f"{dot}input_audio."
+    data, form = text_at(body, "data", inside), text_at(body, "format", inside)
+    media_type = _MEDIA_TYPES.get(form, f"audio/{form}")
+    inner = rest(body, ("data", "format"), f"{dot}input_audio")
+    odd = None if _audio_format(media_type) == form else form
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return AudioBlock(source=source, metadata=remember(format=odd, inner=inner, extra=extra))
+
+
+_READERS: dict[str, Callable[[Mapping[str, Any], dict[str, Any], str], Part]] = {
+    "image_url": _read_url,
+    "video_url": _read_url,
+    "input_audio": _read_audio,
+}
+
+
+def _audio_format(media_type: str) -> str:
+    known = {v: k for k, v in _MEDIA_TYPES.items()}
+    return known.get(media_type, media_type.removeprefix("audio/"))
+
+
+def _stand_in(part: Mapping[str, Any]) -> str:
+    """What a part without a block of its own reads like to a model, and how it is known again."""
+    body = part.get(part["type"])
+    named = body.get("filename") or body.get("file_id") if isinstance(body, Mapping) else None
+    return f"[{part['type']}: {named}]" if isinstance(named, str) else f"[{part['type']}]"
+
+
+def is_plain(block: Part) -> bool:
+    """Whether a block is text and nothing else, so that a string can hold it."""
+    return isinstance(block, TextBlock) and not hints(block)
+
+
+def write_part(block: Part) -> dict[str, Any]:
+    """The content part that stands for a block."""
+    known = hints(block)
+    if isinstance(block, TextBlock):
+        carried = known.get("carried")
+        if isinstance(carried, dict) and "type" in carried and block.text == _stand_in(carried):
+            return put_back({}, carried)
+        key = "refusal" if known.get("part") == "refusal" else "text"
+        return put_back({"type": key, key: block.text}, known.get("extra"))
+    body: Any
+    if isinstance(block, AudioBlock):
+        if block.source["type"] == "url":  # chat messages carry sound as data only
+            return {"type": "text", "text": stand_in(block)}
+        form = known.get("format") or _audio_format(block.source["media_type"])
+        kind, body = "input_audio", put_back({"data": block.source["data"], "format": form}, known.get("inner"))
+    else:
+        kind = "image_url" if isinstance(block, ImageBlock) else "video_url"
+        body = _url(block) if known.get("bare") else put_back({"url": _url(block)}, known.get("inner"))
+    return put_back({"type": kind, kind: body}, known.get("extra"))
+
+
+def _url(block: ImageBlock | VideoBlock) -> str:
+    source = block.source
+    return str(source["url"]) if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
+
+
+def stand_in(block: Part) -> str:
+    """The text of a block where only text may stand: an image's address, never its data."""
+    if isinstance(block, TextBlock):
+        return block.text
+    url = block.source["url"] if block.source["type"] == "url" else "data:"
+    return f"[{block.type}]" if url.startswith("data:") else f"[{block.type}: {url}]"
+
+
+# ----------------------------------------------------------------------------------------------------- tool calls
+def read_call(call: Any, where: str) -> ToolUseBlock:
+    """An entry of `tool_calls` as a block, its arguments parsed."""
+    if not isinstance(call, Mapping):
+        raise InvalidMessage(f"{where}: must be an object, not {kind_of(call)}")
+    kind = call.get("type", "function")
+    if kind not in ("function", "custom"):
+        raise InvalidMessage(f"{where}.type: must be 'function' or 'custom', not {kind!r}")
+    body = object_at(call, kind, f"{where}.")
+    block = read_function(body, f"{where}.{kind}", text_at(call, "id", f"{where}."), custom=kind == "custom")
+    extra = rest(call, ("id", "type", kind), where)
+    more = remember(extra=extra, untyped="type" not in call).get(HINTS, {})
+    return block.model_copy(update={"metadata": freeze(remember(**hints(block), **more))}) if more else block
+
+
+def read_function(body: Mapping[str, Any], where: str, call_id: str, *, custom: bool = False) -> ToolUseBlock:
+    """The inner object of a call as a block: `function`, `custom`, or a legacy `function_call`."""
+    name = text_at(body, "name", f"{where}.")
+    key = "input" if custom else "arguments"
+    raw = text_at(body, key, f"{where}.")
+    value, form = ({"input": raw}, {"custom": True}) if custom else _read_arguments(raw)
+    inner = rest(body, ("name", key), where)
+    return ToolUseBlock(id=call_id, name=name, input=value, metadata=remember(inner=inner, **form))
+
+
+def write_call(block: ToolUseBlock) -> dict[str, Any]:
+    """The entry of `tool_calls` that stands for a block."""
+    known = hints(block)
+    kind = "custom" if known.get("custom") else "function"
+    call = {"id": block.id} if known.get("untyped") else {"id": block.id, "type": kind}
+    return put_back({**call, kind: write_function(block)}, known.get("extra"))
+
+
+def write_function(block: ToolUseBlock) -> dict[str, Any]:
+    """The inner object of a call."""
+    known = hints(block)
+    key = "input" if known.get("custom") else "arguments"
+    return put_back({"name": block.name, key: _write_arguments(block, key)}, known.get("inner"))
+
+
+def _dumps(value: Mapping[str, Any], style: str) -> str:
+    text = json.dumps(value, **_STYLES[style])
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: only its escape can be sent
+        return json.dumps(value, **{**_STYLES[style], "ensure_ascii": True})
+    return text
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("JSON has no such number")
+    return value
+
+
+def _parse(raw: str) -> dict[str, Any] | None:
+    """The object that a text of arguments says; None when it is not one that can be kept as a value."""
+    if not raw.strip():
+        return {}  # how models call a tool that takes nothing
+    try:
+        value = json.loads(raw, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and not _deeper_than(value, _MAX_DEPTH) else None
+
+
+def _read_arguments(raw: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments as a value and the hints that give back this very text."""
+    value = _parse(raw)
+    if value is None:  # kept as text, where models, previews and token counts see it
+        return {"arguments": raw}, {"text": True}
+    for style in _STYLES:
+        if _dumps(value, style) == raw:
+            return value, {} if style == "spaced" else {"style": style}
+    return value, {"raw": raw}
+
+
+def _write_arguments(block: ToolUseBlock, key: str) -> str:
+    known = hints(block)
+    if (known.get("custom") or known.get("text")) and set(block.input) == {key} and isinstance(block.input[key], str):
+        return str(block.input[key])
+    raw = known.get("raw")
+    if isinstance(raw, str) and _same(_parse(raw), block.input):
+        return raw
+    style = known.get("style")
+    return _dumps(block.input, style if style in _STYLES else "spaced")
+
+
+def _same(parsed: dict[str, Any] | None, value: dict[str, Any]) -> bool:
+    # As text: Python takes 1, 1.0 and True for equal. Sorted: stores may reorder keys.
+    return parsed is not None and json.dumps(parsed, sort_keys=True) == json.dumps(value, sort_keys=True)

@@ -1,0 +1,172 @@
+"""What strict chat services demand of a message list, over Msgs and over OpenAI chat dicts.
+
+- Roles are known; only the assistant calls tools; results stand in tool messages (in Msgs also in the user's).
+- The calls of one message have ids of their own; every call is answered exactly once, by the messages right after it.
+- No result answers a call that is not open. A tool id used again in a later message is allowed, as services allow it.
+- An assistant message without calls says something: Anthropic, Bedrock and Moonshot refuse an empty one.
+- In dicts also: keys have the types, names the letters, contents the parts that OpenAI's chat completions API takes.
+
+An empty list breaks no rule.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from autocontext.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_CHAT_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_PARTS = {
+    "user": ("text", "image_url", "input_audio", "file", "video_url"),
+    "assistant": ("text", "refusal"),
+}
+
+
+@dataclass
+class _Turn:
+    """What the rules look at, of a Msg or a dict."""
+
+    role: str
+    calls: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    says: bool = True
+    """Whether there is anything to read or see."""
+
+
+def first_violation(messages: Iterable[Msg | Mapping[str, Any]]) -> str | None:
+    """The first rule that these messages break, as "messages[3]: ...", or None. Takes Msgs and OpenAI chat dicts."""
+    try:
+        _check(messages)
+    except _BrokenRuleError as e:
+        return str(e)
+    return None
+
+
+def _check(messages: Iterable[Msg | Mapping[str, Any]]) -> None:
+    open_calls: list[str] = []
+    asked_at = -1
+    answered: set[str] = set()
+    for i, message in enumerate(messages):
+        turn = _turn_of_msg(message, i) if isinstance(message, Msg) else _turn_of_dict(message, i)
+        _check_turn(turn, i)
+        for call_id in turn.results:
+            _require(call_id not in answered, i, f"the call {call_id!r} is answered twice")
+            _require(
+                call_id in open_calls, i, f"the result {call_id!r} answers no call right before it (orphan result)"
+            )
+            open_calls.remove(call_id)
+            answered.add(call_id)
+        if turn.role not in ("tool", "function") and (turn.calls or turn.says or not turn.results):
+            _require(
+                not open_calls, asked_at, f"calls {open_calls} are unanswered before messages[{i}] (unanswered call)"
+            )
+            open_calls, asked_at, answered = list(turn.calls), i, set()
+    _require(not open_calls, asked_at, f"calls {open_calls} are unanswered at the end (unanswered call)")
+
+
+class _BrokenRuleError(Exception):
+    """A rule does not hold."""
+
+
+def _require(holds: object, index: int, rule: str) -> None:
+    if not holds:
+        raise _BrokenRuleError(f"messages[{index}]: {rule}")
+
+
+def _check_turn(turn: _Turn, i: int) -> None:
+    _require(
+        not turn.calls or turn.role == "assistant", i, f"a {turn.role} message calls tools; only the assistant may"
+    )
+    _require(not turn.results or turn.role != "assistant", i, "an assistant message holds tool results")
+    _require(not turn.results or turn.role != "system", i, "a system message holds tool results")
+    _require(turn.results or turn.role not in ("tool", "function"), i, "a tool message holds no tool result")
+    twice = {c for c in turn.calls if turn.calls.count(c) > 1}
+    _require(not twice, i, f"tool ids {sorted(twice)} are used twice in one message")
+    empty = turn.role == "assistant" and not turn.calls and not turn.says
+    _require(not empty, i, "an assistant message without calls is empty")
+
+
+def _turn_of_msg(msg: Msg, i: int) -> _Turn:
+    others = [b for b in msg.content if not isinstance(b, ToolUseBlock | ToolResultBlock)]
+    if msg.role == "tool":
+        _require(all(isinstance(b, ToolResultBlock) for b in msg.content), i, "a tool message holds more than results")
+    calls, results = [b.id for b in msg.tool_uses], [b.id for b in msg.tool_results]
+    return _Turn(msg.role, calls, results, says=any(map(_says, others)))
+
+
+def _says(block: ContentBlock) -> bool:
+    if isinstance(block, TextBlock):
+        return bool(block.text.strip())
+    return not isinstance(block, ThinkingBlock)
+
+
+def _turn_of_dict(message: Mapping[str, Any], i: int) -> _Turn:
+    _require(isinstance(message, Mapping), i, f"is a {type(message).__name__}, not a message")
+    role = message.get("role")
+    _require(role in _CHAT_ROLES, i, f"the role {role!r} is unknown")
+    turn = _Turn(str(role), says=_check_content(message, i))
+    name = message.get("name")
+    if name is not None and role != "tool":
+        _require(isinstance(name, str) and _NAME.fullmatch(name), i, f"name must match {_NAME.pattern}, not {name!r}")
+    if role == "tool":
+        _require(isinstance(message.get("tool_call_id"), str), i, "tool_call_id must be a string")
+        turn.results.append(message["tool_call_id"])
+    if role == "function":
+        _require(isinstance(name, str), i, "name must be a string")
+        turn.results.append(f"function:{name}")
+    if role == "assistant":
+        turn.calls.extend(_calls_of_dict(message, i))
+        turn.says = turn.says or any(message.get(k) for k in ("refusal", "audio"))
+    else:
+        _require(not message.get("tool_calls"), i, f"a {role} message calls tools; only the assistant may")
+    return turn
+
+
+def _check_content(message: Mapping[str, Any], i: int) -> bool:
+    """Whether the content says anything; raises when it has a form that the role may not use."""
+    role, content = message["role"], message.get("content")
+    if content is None:
+        _require(role in ("assistant", "function"), i, f"content of a {role} message must not be null or missing")
+        return False
+    if isinstance(content, str):
+        return bool(content.strip())
+    _require(isinstance(content, list) and content, i, "content must be a string or a list of parts that is not empty")
+    kinds = _PARTS.get(role, ("text",))
+    for n, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, Mapping) else None
+        _require(kind in kinds, i, f"content[{n}] is of type {kind!r}; a {role} message may hold {', '.join(kinds)}")
+        key = str(kind)
+        _require(
+            isinstance(part.get(key), str if key in ("text", "refusal") else Mapping),
+            i,
+            f"content[{n}].{key} is missing or malformed",
+        )
+    return any(p["text"].strip() if p["type"] == "text" else True for p in content)
+
+
+def _calls_of_dict(message: Mapping[str, Any], i: int) -> Iterator[str]:
+    calls = message.get("tool_calls")
+    _require(calls is None or (isinstance(calls, list) and calls), i, "tool_calls must be a list that is not empty")
+    for n, call in enumerate(calls or ()):
+        where = f"tool_calls[{n}]"
+        _require(isinstance(call, Mapping) and isinstance(call.get("id"), str), i, f"{where}.id must be a string")
+        kind = call.get("type")
+        _require(kind in ("function", "custom"), i, f"{where}.type must be 'function' or 'custom', not {kind!r}")
+        _check_function(call.get(kind), "input" if kind == "custom" else "arguments", i, f"{where}.{kind}")
+        yield call["id"]
+    if message.get("function_call") is not None:
+        _check_function(message["function_call"], "arguments", i, "function_call")
+        yield f"function:{message['function_call']['name']}"
+
+
+def _check_function(body: Any, key: str, i: int, where: str) -> None:
+    _require(isinstance(body, Mapping), i, f"{where} must be an object")
+    name = body.get("name")
+    _require(
+        isinstance(name, str) and _NAME.fullmatch(name), i, f"{where}.name must match {_NAME.pattern}, not {name!r}"
+    )
+    _require(isinstance(body.get(key), str), i, f"{where}.{key} must be a string")
