@@ -7,9 +7,9 @@ keys too, so that sessions saved there can be read here.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
@@ -196,6 +196,19 @@ class ToolResultBlock(Block):
     output: str | tuple[OutputBlock, ...]
     is_error: bool = Field(default=False, exclude_if=_absent)
 
+    if TYPE_CHECKING:
+        # What may be given is wider than what reads back, which a type checker without pydantic's plugin cannot know.
+        def __init__(
+            self,
+            *,
+            id: str,  # noqa: A002 (the field's name)
+            output: str | Sequence[OutputBlock],
+            name: str = ...,
+            is_error: bool = ...,
+            metadata: Mapping[str, Any] = ...,
+            type: Literal["tool_result"] = ...,  # noqa: A002 (the field's name)
+        ) -> None: ...
+
     @property
     def text(self) -> str:
         """The text of the output; images and the like are left out."""
@@ -255,6 +268,20 @@ class Msg(Value):
     timestamp: str = Field(default_factory=_now)
     origin: Origin | None = Field(default=None, exclude_if=_absent)
     """Set on messages that a compression has made."""
+
+    if TYPE_CHECKING:
+        # As in ToolResultBlock: content is given as a text or blocks of any sequence.
+        def __init__(
+            self,
+            *,
+            role: Role,
+            content: str | Sequence[ContentBlock] | None = ...,
+            id: str = ...,  # noqa: A002 (the field's name)
+            name: str = ...,
+            metadata: Mapping[str, Any] = ...,
+            timestamp: str = ...,
+            origin: Origin | None = ...,
+        ) -> None: ...
 
     def model_post_init(self, _context: Any) -> None:
         """Fill in the name, which the reference requires of every message."""
