@@ -16,12 +16,12 @@ CHUNK_CHARS = 4096
 #   - from anything but white space to a blank (pieces of white space only begin with white space);
 #   - from a letter or number to a sign (a sign leads a piece, or follows other signs; the apostrophe of "it's" and
 #     combining marks, which belong to letters, are not in the class);
-#   - from a letter to a digit.
+#   - from a letter to a digit (Latin ones only: Python has no class for letters without such numbers as "²").
 # So a cut at such a place leaves the pieces on both sides as they are.
 BOUNDARY = re.compile(
     r"(?<=\S)(?=[ \t])"
     r"|(?<=[^\W_])(?=[\r\n!-&(-/:-@\[-`{-~、。，：；！？（）「」《》…—])"
-    r"|(?<=[^\W\d_])(?=[0-9])"
+    r"|(?<=[A-Za-z])(?=[0-9])"
 )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.tokens.chunks import chunks
 from autocontext.tokens.sent import sent
-from autocontext.tokens.vocabularies import VOCABULARIES
+from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 
 
 @runtime_checkable
@@ -50,7 +50,7 @@ class VocabularyCounter:
         """Tokens of a text, about 5 to 10 MB/s; the vocabulary is loaded at the first call."""
         if not text:
             return 0
-        encode = VOCABULARIES[self.name].encoding().encode
+        encode = encoding(self.name).encode
         return sum(len(encode(part, disallowed_special=())) for part in self._parts(text))
 
     def count(self, msg: Msg) -> int:

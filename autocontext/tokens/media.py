@@ -94,7 +94,8 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     """RFC 9649: the first chunk is lossy (VP8), lossless (VP8L) or extended (VP8X), each with its own header."""
     kind = data[12:16]
     if kind == b"VP8X":
-        return 1 + int.from_bytes(data[24:27], "little"), 1 + int.from_bytes(data[27:30], "little")
+        low_w, high_w, low_h, high_h = struct.unpack_from("<HBHB", data, 24)  # three bytes each
+        return 1 + low_w + (high_w << 16), 1 + low_h + (high_h << 16)
     if kind == b"VP8L":
         bits = struct.unpack_from("<I", data, 21)[0]
         return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from itertools import accumulate, pairwise
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     import tiktoken
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Vocabulary:
-    """One vocabulary: its data file and what a tokenizer needs besides the ranks. Loaded at the first use."""
+    """What a tokenizer needs besides the ranks, and the check of the file that holds them."""
 
-    name: str
     size: int
     """Number of tokens in the data file."""
     sha256: str
@@ -36,28 +35,22 @@ class Vocabulary:
     special_tokens: Mapping[str, int]
     normalize: bool = False
     """Whether the tokenizer brings texts into Unicode's form NFC first."""
-    _loaded: list[tiktoken.Encoding] = field(default_factory=list, repr=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def encoding(self) -> tiktoken.Encoding:
-        """The tokenizer; built once, in about 0.3 s, and shared. Raises AutoContextError if the data is damaged."""
-        # Count threads may ask at once; the list, which only grows, lets all later calls pass without the lock.
-        if not self._loaded:
-            with self._lock:
-                if not self._loaded:
-                    self._loaded.append(self._build())
-        return self._loaded[0]
 
-    def _build(self) -> tiktoken.Encoding:
-        import tiktoken  # noqa: PLC0415 (50 ms that `import autocontext` must not pay)
+# Threads that ask at the same moment may both build it; one result is kept, and no lock is held while counting.
+@cache
+def encoding(name: str) -> tiktoken.Encoding:
+    """The tokenizer of a vocabulary, built at the first use in about 0.3 s. Raises AutoContextError on damaged data."""
+    import tiktoken  # noqa: PLC0415 (50 ms that `import autocontext` must not pay)
 
-        file = files("autocontext.tokens") / "data" / f"{self.name}.xz"
-        return tiktoken.Encoding(
-            self.name,
-            pat_str=self.pattern,
-            mergeable_ranks=read_ranks(file, self.sha256, self.size),
-            special_tokens=dict(self.special_tokens),
-        )
+    vocabulary = VOCABULARIES[name]
+    file = files("autocontext.tokens") / "data" / f"{name}.xz"
+    return tiktoken.Encoding(
+        name,
+        pat_str=vocabulary.pattern,
+        mergeable_ranks=read_ranks(file, vocabulary.sha256, vocabulary.size),
+        special_tokens=dict(vocabulary.special_tokens),
+    )
 
 
 def read_ranks(file: Traversable, sha256: str, size: int) -> dict[bytes, int]:
@@ -90,36 +83,30 @@ _CL100K = (
 _QWEN = rf"{_SHORT_FORM}|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+" r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 
 VOCABULARIES: Mapping[str, Vocabulary] = {
-    v.name: v
-    for v in (
-        Vocabulary(
-            name="o200k_base",
-            size=199_998,
-            sha256="87153d9c9c01efca072ae40a1c59a5f696bfde9ddabbbe94195df7a12d45080d",
-            pattern=_O200K,
-            special_tokens={"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018},
-        ),
-        Vocabulary(
-            name="cl100k_base",
-            size=100_256,
-            sha256="89abe0092a9ff9eddb8324a59122fddbff4c975d339081ed6f21c4aeb5877bee",
-            pattern=_CL100K,
-            special_tokens={
-                "<|endoftext|>": 100_257,
-                "<|fim_prefix|>": 100_258,
-                "<|fim_middle|>": 100_259,
-                "<|fim_suffix|>": 100_260,
-                "<|endofprompt|>": 100_276,
-            },
-        ),
-        Vocabulary(
-            name="qwen",
-            size=151_643,
-            sha256="689c2d216de361acb77e5389b2dbff63204b138aaab740c397a323fa78822135",
-            pattern=_QWEN,
-            special_tokens={"<|endoftext|>": 151_643, "<|im_start|>": 151_644, "<|im_end|>": 151_645},
-            normalize=True,
-        ),
-    )
+    "o200k_base": Vocabulary(
+        size=199_998,
+        sha256="87153d9c9c01efca072ae40a1c59a5f696bfde9ddabbbe94195df7a12d45080d",
+        pattern=_O200K,
+        special_tokens={"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018},
+    ),
+    "cl100k_base": Vocabulary(
+        size=100_256,
+        sha256="89abe0092a9ff9eddb8324a59122fddbff4c975d339081ed6f21c4aeb5877bee",
+        pattern=_CL100K,
+        special_tokens={
+            "<|endoftext|>": 100_257,
+            "<|fim_prefix|>": 100_258,
+            "<|fim_middle|>": 100_259,
+            "<|fim_suffix|>": 100_260,
+            "<|endofprompt|>": 100_276,
+        },
+    ),
+    "qwen": Vocabulary(
+        size=151_643,
+        sha256="689c2d216de361acb77e5389b2dbff63204b138aaab740c397a323fa78822135",
+        pattern=_QWEN,
+        special_tokens={"<|endoftext|>": 151_643, "<|im_start|>": 151_644, "<|im_end|>": 151_645},
+        normalize=True,
+    ),
 }
 """The vocabularies by name."""
