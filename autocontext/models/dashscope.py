@@ -3,6 +3,8 @@
 Request and reply shapes: DashScope API reference, text generation with `result_format="message"`.
 """
 
+# ruff: noqa: PLC0415 (the SDK is heavy and optional: it is imported where it is first used)
+
 from __future__ import annotations
 
 import asyncio
@@ -10,12 +12,14 @@ import os
 import threading
 import time
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import ConfigError, ModelError
 from autocontext.models.per_loop import PerLoop
 from autocontext.models.providers import (
+    chat_messages,
     checked_key,
     count,
     is_retryable,
@@ -144,11 +148,9 @@ class DashScopeChatModel:
             return self._session
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
-        messages = [{"role": "system", "content": request.system}] if request.system else []
-        messages.append({"role": "user", "content": request.prompt})
         arguments: dict[str, Any] = {
             "model": self.model,
-            "messages": messages,
+            "messages": chat_messages(request),
             "result_format": "message",
             "base_address": self.base_url,
             "request_timeout": self.timeout,
@@ -159,7 +161,7 @@ class DashScopeChatModel:
         return arguments
 
     def _reply(self, response: Any, seconds: float) -> ModelReply:
-        if response.status_code != 200:  # noqa: PLR2004 (the SDK returns failures, it does not raise them)
+        if response.status_code != HTTPStatus.OK:  # the SDK returns failures, it does not raise them
             raise self._refusal(response)
         output = response.output if isinstance(response.output, Mapping) else {}
         choices = output.get("choices")
@@ -179,7 +181,9 @@ class DashScopeChatModel:
         )
         used = response.usage if isinstance(response.usage, Mapping) else {}
         usage = Usage(
-            input_tokens=count(used.get("input_tokens")), output_tokens=count(used.get("output_tokens")), seconds=seconds
+            input_tokens=count(used.get("input_tokens")),
+            output_tokens=count(used.get("output_tokens")),
+            seconds=seconds,
         )
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 

@@ -3,6 +3,8 @@
 Request and reply shapes: OpenAI API reference, "Create chat completion".
 """
 
+# ruff: noqa: PLC0415 (the SDK is heavy and optional: it is imported where it is first used)
+
 from __future__ import annotations
 
 import asyncio
@@ -16,6 +18,7 @@ from pydantic import SecretStr
 from autocontext.errors import ConfigError, ModelError
 from autocontext.models.per_loop import PerLoop
 from autocontext.models.providers import (
+    chat_messages,
     checked_key,
     count,
     is_retryable,
@@ -122,9 +125,7 @@ class OpenAIChatModel:
             return self._client
 
     def _arguments(self, request: ModelRequest, address: str) -> dict[str, Any]:
-        messages = [{"role": "system", "content": request.system}] if request.system else []
-        messages.append({"role": "user", "content": request.prompt})
-        arguments: dict[str, Any] = {"model": self.model, "messages": messages, **self._extra}
+        arguments: dict[str, Any] = {"model": self.model, "messages": chat_messages(request), **self._extra}
         if request.max_output_tokens is not None:
             at_openai = address.startswith("https://api.openai.com/")
             field = self._limit_field or ("max_completion_tokens" if at_openai else "max_tokens")
@@ -133,10 +134,11 @@ class OpenAIChatModel:
 
     def _reply(self, completion: Any, seconds: float) -> ModelReply:
         choices = getattr(completion, "choices", None)
-        message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        message = getattr(choice, "message", None)
         if message is None:
             raise ModelError(f"{self._owner}: the reply holds no choices")
-        finish = getattr(choices[0], "finish_reason", None)
+        finish = getattr(choice, "finish_reason", None)
         text = usable_text(
             self._owner,
             getattr(message, "content", None),
@@ -160,12 +162,15 @@ class OpenAIChatModel:
             return ModelError(f"{self._owner}: no answer within {self.timeout:g} s")
         if isinstance(e, openai.APIConnectionError):
             reason = e.__cause__ or e
-            return ModelError(f"{self._owner}: no connection to {shown_url(str(e.request.url))} ({scrub(reason, self._key)})")
+            return ModelError(
+                f"{self._owner}: no connection to {shown_url(str(e.request.url))} ({scrub(reason, self._key)})"
+            )
         if isinstance(e, openai.APIStatusError):
             wait = retry_after(e.response.headers)
             # "insufficient_quota" comes as 429 too, and no waiting pays a bill.
             retryable = is_retryable(e.status_code) and e.code != "insufficient_quota"
-            text = f"{self._owner}: HTTP {e.status_code}: {scrub(e.message, self._key)}"
+            said = e.message.removeprefix(f"Error code: {e.status_code} - ")
+            text = f"{self._owner}: HTTP {e.status_code}: {scrub(said, self._key)}"
             return ModelError(text, retryable=retryable, retry_after=wait)
         return ModelError(f"{self._owner}: unreadable reply ({type(e).__name__}: {scrub(e, self._key)})")
 

@@ -17,13 +17,17 @@ from typing import Any
 from pydantic import SecretStr
 
 from autocontext.errors import ConfigError, MissingExtraError, ModelError
+from autocontext.requests import ModelRequest
 
 _MAX_ERROR_TEXT = 300
 _KEY_SHAPED = re.compile(r"\bsk-[^\s\"',;}]+")
-_AUTHORIZATION = re.compile(r"(?i)\b(bearer\s+|(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:bearer\s+)?)[^\s\"',;}]+")
+_AUTHORIZATION = re.compile(
+    r"(?i)\b(bearer\s+|(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:bearer\s+)?)[^\s\"',;}]+"
+)
 _NAMED_KEY = re.compile(r"(?i)(\bapi[-_ ]?key(?:\s+provided)?[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}]+")
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _RETRYABLE = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 )
@@ -42,7 +46,9 @@ def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
         raise ConfigError(f"{owner} has no API key: pass api_key=... or set the environment variable {variable}")
     if not (key.isascii() and key.isprintable()) or " " in key:
         # HTTP libraries quote such a header value in their errors, key and all.
-        raise ConfigError(f"{owner}: the API key holds spaces, control or non-ASCII characters; check how it was copied")
+        raise ConfigError(
+            f"{owner}: the API key holds spaces, control or non-ASCII characters; check how it was copied"
+        )
     return SecretStr(key)
 
 
@@ -59,6 +65,12 @@ def scrub(text: object, key: SecretStr) -> str:
 def shown_url(url: str | None) -> str | None:
     """A service's address without user, password, query and fragment."""
     return None if url is None else _USERINFO.sub("", url.partition("?")[0].partition("#")[0])
+
+
+def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
+    """The request as chat messages; lone surrogates, which no HTTP body can carry, become U+FFFD."""
+    texts = {"system": request.system, "user": request.prompt}
+    return [{"role": role, "content": _LONE_SURROGATE.sub("\ufffd", text)} for role, text in texts.items() if text]
 
 
 def is_retryable(status: int) -> bool:
