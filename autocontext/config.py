@@ -56,6 +56,12 @@ class AutoContextConfig(BaseModel):
     target_ratio: float = Field(default=0.8, gt=0, le=1)
     """With until_fit: go on until under this share of both triggers."""
 
+    last_resort: bool = True
+    """With until_fit: fold the oldest rounds when the strategies do not reach the target, and cut texts, without a
+    model, while the view is over `max_token`."""
+    user_message_budget: int = Field(default=20_000, ge=0)
+    """Tokens of the user's own words that the note of the oldest rounds quotes (at most a quarter of the window)."""
+
     # --- notes
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes of strategies 1 and 5."""
@@ -151,6 +157,7 @@ class AutoContextConfig(BaseModel):
             "keep_unread": False,
             "note_role": "assistant",
             "target_ratio": 1.0,
+            "last_resort": False,
             "min_compression_token_threshold": 5000,
             "protected_tools": frozenset(),
             "extractive_fallback": False,

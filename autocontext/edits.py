@@ -39,6 +39,7 @@ from autocontext.messages import (
     ToolResultBlock,
     ToolUseBlock,
     Value,
+    freeze,
     is_pinned,
 )
 from autocontext.view import Span, View, interface
@@ -74,6 +75,10 @@ class Proposal:
     kind: OriginKind = "tool_run"
     role: Role = "user"
     """Role of the note."""
+    items: tuple[TextBlock, ...] = ()
+    """A note made of several texts, instead of `text`; each stays a block of its own."""
+    arguments_to: int | None = None
+    """In place: cut texts in the arguments of the message's calls to this many characters."""
     footer: str = ""
     """A line that follows the note's text, whatever the model answers."""
     context: Span | None = None
@@ -84,9 +89,9 @@ class Proposal:
         """Whether an edit can be built from it: a note for a span, or new texts for one message."""
         if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
             return False
-        if self.text is not None:
-            return not self.blocks
-        return bool(self.blocks) and len(self.span) == 1
+        note = self.text is not None or bool(self.items)
+        in_place = bool(self.blocks) or self.arguments_to is not None
+        return note != in_place and (note or len(self.span) == 1)
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -116,13 +121,12 @@ def build(proposal: Proposal, answers: Sequence[str], *, strategy: str = "", fal
     def resolved(text: str | Question) -> str:
         return next(replies) if isinstance(text, Question) else text
 
-    if proposal.text is not None:
-        body = "\n".join(filter(None, (resolved(proposal.text), proposal.footer)))
-        text = rendering.note_text(rendering.escape_tags(body), key, proposal.role)
-        new = Msg(role=proposal.role, name=proposal.role, content=text, metadata=_meta(key, proposal), origin=origin)
-    else:
+    if proposal.blocks or proposal.arguments_to is not None:
         texts = {i: resolved(t) for i, t in proposal.blocks.items()}
-        new = _rewritten(proposal.span.messages[0], texts, _meta(key, proposal), origin)
+        new = _rewritten(proposal, texts, origin)
+    else:
+        content = _note(proposal, resolved(proposal.text or ""), key)
+        new = Msg(role=proposal.role, name=proposal.role, content=content, metadata=_meta(proposal, key), origin=origin)
     kept = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,
@@ -134,7 +138,17 @@ def build(proposal: Proposal, answers: Sequence[str], *, strategy: str = "", fal
     )
 
 
-def _meta(key: str, proposal: Proposal) -> dict[str, Any]:
+def _note(proposal: Proposal, text: str, key: str) -> list[TextBlock]:
+    """The blocks of a note: one for its text, or its items between the marks."""
+    if not proposal.items:
+        body = rendering.escape_tags("\n".join(filter(None, (text, proposal.footer))))
+        return [TextBlock(text=rendering.note_text(body, key, proposal.role))]
+    begin, end = rendering.note_marks(proposal.role)
+    items = [i.model_copy(update={"text": rendering.escape_tags(i.text)}) for i in proposal.items]
+    return [*([TextBlock(text=begin)] if begin else []), *items, TextBlock(text=rendering.with_tag(end, key).strip())]
+
+
+def _meta(proposal: Proposal, key: str) -> dict[str, Any]:
     """The reference's mark of a message that a compression has made."""
     mark: dict[str, Any] = {OFFLOAD_UUID: key}
     if proposal.kind == "current_round":
@@ -142,24 +156,29 @@ def _meta(key: str, proposal: Proposal) -> dict[str, Any]:
     return {COMPRESS_META: mark}
 
 
-def _rewritten(msg: Msg, texts: Mapping[int, str], meta: dict[str, Any], origin: Origin) -> Msg:
-    """The message with new texts in the given blocks, everything else as it was."""
+def _rewritten(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Msg:
+    """The span's one message with new texts in the given blocks, everything else as it was."""
+    msg = proposal.span.messages[0]
+    mark = "\n" + rendering.tag(origin.uuid)
     blocks: list[ContentBlock] = []
     for i, block in enumerate(msg.content):
         if isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
             if not any(isinstance(b, TextBlock) for b in msg.content[:i]):
-                text = rendering.with_tag(rendering.escape_tags(texts[MESSAGE_TEXT]), origin.uuid)
-                blocks.append(TextBlock(text=text, metadata=block.metadata))
+                text = rendering.escape_tags(texts[MESSAGE_TEXT]) + mark
+                blocks.append(block.model_copy(update={"text": text}))
         elif isinstance(block, ToolResultBlock) and i in texts:
-            text = rendering.with_tag(rendering.escape_tags(texts[i]), origin.uuid)
+            text = rendering.escape_tags(texts[i]) + mark
             blocks.append(block.model_copy(update={"output": _with_text(block, text)}))
+        elif isinstance(block, ToolUseBlock) and proposal.arguments_to is not None:
+            cut = freeze(rendering.shortened(block.input, proposal.arguments_to, mark))
+            blocks.append(block.model_copy(update={"input": cut}))
         else:
             blocks.append(block)
     return Msg(
         role=msg.role,
         name=msg.name,
         content=blocks,
-        metadata={**msg.metadata, **meta},
+        metadata={**msg.metadata, **_meta(proposal, origin.uuid)},
         timestamp=msg.timestamp,
         origin=origin,
     )

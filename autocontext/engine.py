@@ -26,6 +26,8 @@ from autocontext.log import Edited, Log
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer, ModelRequest, Usage
 from autocontext.strategies import Strategy, steps
+from autocontext.strategies.fold import Fold
+from autocontext.strategies.last_resort import Previews
 from autocontext.tally import Tally
 from autocontext.view import View
 
@@ -47,6 +49,9 @@ class Commit:
 
     entry: Edited
 
+
+_LEAST_PREVIEW = 40
+"""Characters below which cutting a text further is not worth its tag."""
 
 Step: TypeAlias = Ask | Commit
 Pass: TypeAlias = Generator[Step, "list[Answer] | None", CompressionReport]
@@ -121,17 +126,49 @@ class _Run:
     def run(self) -> Pass:
         tokens_before = self.tally.total()
         for strategy in steps(self.config):
-            tried = yield from self._try(strategy)
-            self.tried.append(_said(strategy.name, tried))
-            self.unanswered += tried.unanswered
-            if tried.applied and tried.applied.edits and self.config.escalation == "single":
+            changed = yield from self._try(strategy)
+            if changed and self.config.escalation == "single":
                 break
             if self._fits():
                 break
+        if self.config.last_resort and self.config.escalation == "until_fit":
+            yield from self._last_resort()
         return self._outcome(tokens_before)
 
+    def _last_resort(self) -> Generator[Step, list[Answer] | None, None]:
+        """Fold until the target is met; then, while the view is over the window, cut harder and harder."""
+        if not self._fits():
+            yield from self._try(self._fold())
+        limit = self.config.large_payload_threshold
+        while self._overflows() and limit > _LEAST_PREVIEW:
+            limit //= 4
+            yield from self._try(Previews(self.config, limit, unread=False))
+            if self._overflows():
+                yield from self._try(Previews(self.config, limit, unread=True))
+            if self._overflows():
+                yield from self._try(self._fold(last_resort=True))
+
+    def _fold(self, *, last_resort: bool = False) -> Fold:
+        share = self.config.target_ratio
+        return Fold(
+            self.config,
+            excess_messages=len(self.log.view_ids) - self.config.msg_threshold * share,
+            excess_tokens=self.tally.total() - self.config.token_trigger * share,
+            last_resort=last_resort,
+        )
+
+    def _overflows(self) -> bool:
+        return self.tally.reaches(self.config.max_token + 1)
+
     # ------------------------------------------------------------------------------------------------ one strategy
-    def _try(self, strategy: Strategy) -> Generator[Step, list[Answer] | None, _Tried]:
+    def _try(self, strategy: Strategy) -> Generator[Step, list[Answer] | None, bool]:
+        """Let a strategy propose, make what the gate lets through, and say whether anything changed."""
+        tried = yield from self._carry_out(strategy)
+        self.tried.append(_said(strategy.name, tried))
+        self.unanswered += tried.unanswered
+        return bool(tried.applied and tried.applied.edits)
+
+    def _carry_out(self, strategy: Strategy) -> Generator[Step, list[Answer] | None, _Tried]:
         proposals, fault = _proposals(strategy, self.view())
         tried = _Tried(len(proposals), fault=fault)
         if not proposals:

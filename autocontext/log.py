@@ -13,7 +13,7 @@ from pydantic import Field, TypeAdapter
 
 from autocontext.edits import Edit, splice
 from autocontext.events import CompressionEvent
-from autocontext.messages import Msg, Value
+from autocontext.messages import Msg, Origin, Value
 
 
 class Added(Value):
@@ -114,6 +114,8 @@ class Log:
         self.replaced: dict[str, tuple[str, ...]] = {}
         """Per offload UUID the ids its edit took out of the view."""
         self.events: list[CompressionEvent] = []
+        self._folds: set[str] = set()
+        """UUIDs of folds, whose entries read as originals all the way down."""
 
     def record(self, entry: Entry) -> Change:
         """Append an entry and bring the readings up to it; says how the view changed."""
@@ -129,6 +131,10 @@ class Log:
             key = f"{msg.id}~{n}"
         self.messages[key] = msg
         return key
+
+    def _note_fold(self, msg: Msg) -> None:
+        if msg.origin is not None and msg.origin.kind == "fold":
+            self._folds.add(msg.origin.uuid)
 
     def _share(self, msg: Msg) -> str:
         """The id of a message that is held already, or a new one."""
@@ -148,6 +154,7 @@ class Log:
             gone.update(edit.ids)
             for m in edit.messages:
                 self.messages[m.id] = m
+                self._note_fold(m)
                 come.append(m.id)
             self.offloads[edit.uuid] = edit.offload
             self.replaced[edit.uuid] = edit.ids
@@ -180,6 +187,8 @@ class Log:
     def _on_snapshot(self, entry: Snapshot) -> Change:
         self._reset()
         self.messages = dict(entry.messages)
+        for m in entry.messages.values():
+            self._note_fold(m)
         self.original = list(entry.original)
         self._set_view(entry.view)
         self.offloads = dict(entry.offloads)
@@ -194,6 +203,29 @@ class Log:
     def read(self, ids: Iterable[str]) -> list[Msg]:
         """The messages behind some ids."""
         return [self.messages[id_] for id_ in ids]
+
+    def originals_of(self, uuid: str) -> list[Msg]:
+        """The messages behind an offload entry, with what was shortened in place or folded since put back.
+
+        A fold stands for all it has ever taken in; other notes show as they stood, with a tag of their own.
+        """
+        ids: dict[str, None] = {}
+        todo = [(id_, uuid) for id_ in reversed(self.offloads.get(uuid, ()))]
+        seen = {uuid}
+        while todo:
+            id_, owner = todo.pop()
+            origin = self.messages[id_].origin
+            if origin is not None and self._opens(origin, owner) and origin.uuid in self.offloads:
+                if origin.uuid not in seen:
+                    seen.add(origin.uuid)
+                    todo.extend((inner, origin.uuid) for inner in reversed(self.behind(origin.uuid)))
+            else:
+                ids[id_] = None
+        return self.read(ids)
+
+    def _opens(self, origin: Origin, owner: str) -> bool:
+        """Whether a made message inside the entry `owner` is shown as its originals."""
+        return origin.kind in ("stub", "fold") or owner in self._folds
 
     def note_of(self, uuid: str) -> str | None:
         """Id of the message in view that stands for an offload entry; None when it has left the view."""

@@ -168,7 +168,7 @@ class AutoContextMemory:
             if uuid not in self._log.offloads and len(uuid) >= _LEAST_PREFIX:
                 fits = [key for key in self._log.offloads if key.startswith(uuid)]
                 uuid = fits[0] if len(fits) == 1 else uuid
-            return self._log.read(self._log.offloads.get(uuid, ()))
+            return self._log.originals_of(uuid)
 
     def clear_offload(self, uuid: str) -> None:
         """Forget an offload entry; the originals stay in the original memory."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from autocontext.language import language_of
 from autocontext.messages import (
@@ -45,11 +46,20 @@ def escape_tags(text: str) -> str:
     return text.replace("<!-- CONTEXT_OFFLOAD", "<! CONTEXT_OFFLOAD")
 
 
+def note_marks(role: str) -> tuple[str, str]:
+    """First and last line of a note. In the user's role they fence it as reference, lest it reads as a new task."""
+    return (_NOTE_BEGIN, _NOTE_END) if role == "user" else ("", "")
+
+
 def note_text(body: str, uuid: str, role: str) -> str:
-    """The text of a note. In the user's role it is fenced as reference material, lest it reads as a new task."""
-    if role == "user":
-        body = f"{_NOTE_BEGIN}\n{body}\n{_NOTE_END}"
-    return with_tag(body, uuid)
+    """The text of a note: its body between the marks, then its tag."""
+    begin, end = note_marks(role)
+    return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
+
+
+def unmarked(text: str) -> str:
+    """A note's text without its marks."""
+    return text.replace(_NOTE_BEGIN, "").replace(_NOTE_END, "").strip()
 
 
 # ------------------------------------------------------------------------------------------------------- previews
@@ -58,8 +68,6 @@ _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 
 def _extends(ch: str) -> bool:
     """Whether a character continues the grapheme before it: marks, joiners, skin tones, regional indicators."""
-    import unicodedata
-
     point = ord(ch)
     return (
         ch in _JOINERS
@@ -94,6 +102,17 @@ def head_and_tail(text: str, characters: int) -> str:
     head = cut(text, characters * 2 // 3)
     tail = cut(text, len(text) - (characters - characters * 2 // 3))
     return f"{text[:head]}\n[... {tail - head} characters ...]\n{text[tail:]}"
+
+
+def shortened(value: Any, characters: int, mark: str) -> Any:
+    """A JSON value whose long texts are cut to previews that end with `mark`; keys and structure stay."""
+    if isinstance(value, str):
+        return preview(value, characters) + mark if len(value) > characters * 2 else value
+    if isinstance(value, dict):
+        return {k: shortened(v, characters, mark) for k, v in value.items()}
+    if isinstance(value, list):
+        return [shortened(v, characters, mark) for v in value]
+    return value
 
 
 # ----------------------------------------------------------------------------------------------------- transcripts

@@ -1,0 +1,117 @@
+"""When the five strategies do not get under the target: the oldest part of the view becomes one note, without a model.
+
+The note quotes what the user said, verbatim and newest first inside a budget, and the first lines of what came of it.
+A later fold takes the earlier note in, so there is one such note however long the conversation gets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.edits import Proposal
+from autocontext.messages import Msg, TextBlock, is_note, is_user_turn
+from autocontext.strategies.selection import stays
+from autocontext.view import View
+
+OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
+_OUTCOME_CHARACTERS = 200
+"""Characters kept of a reply or a note."""
+_LEAST = 2
+"""Messages; folding one makes nothing shorter."""
+
+
+class Fold:
+    """The oldest closed stretch, as long as is needed to get `excess` messages and tokens out of the view."""
+
+    name = "fold"
+
+    def __init__(
+        self, config: AutoContextConfig, *, excess_messages: float, excess_tokens: float, last_resort: bool = False
+    ) -> None:
+        self.config = config
+        self.excess_messages = excess_messages
+        self.excess_tokens = excess_tokens
+        self.last_resort = last_resort
+        """Also what protected tools gave; and quote half as much."""
+
+    def propose(self, view: View) -> list[Proposal]:
+        """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
+        found: list[Proposal] = []
+        keep = stays(self.config) if not self.last_resort else _never
+        here = view.latest_user if view.latest_user >= 0 else view.unread
+        areas = [(0, here), (view.latest_user + 1, view.unread)] if view.latest_user >= 0 else [(0, here)]
+        messages, tokens = self.excess_messages, self.excess_tokens
+        for start, stop in areas:
+            for a, b in view.pieces(start, stop, keep):
+                if messages <= 0 and tokens <= 0:
+                    return found
+                end = self._end(view, a, b, messages, tokens)
+                if end - a < _LEAST:
+                    continue
+                proposal = self._note(view, a, end)
+                found.append(proposal)
+                messages -= end - a - 1
+                tokens -= view.tokens(a, end) - self._size(proposal)
+        return found
+
+    def _end(self, view: View, start: int, stop: int, messages: float, tokens: float) -> int:
+        """The first place where enough is folded: the start of a round if there is one, else the end of an exchange."""
+        folded, saved, enough = 0, 0, stop
+        for i in range(start, stop):
+            folded += 1
+            saved += view.tokens(i, i + 1)
+            if folded > messages and saved >= tokens:
+                enough = i + 1
+                break
+        for i in range(enough, stop):
+            if is_user_turn(view.messages[i]) and view.closed(start, i):
+                return i
+        return next((i for i in range(enough, stop) if view.closed(start, i)), stop)
+
+    def _size(self, proposal: Proposal) -> int:
+        return sum(len(item.text) for item in proposal.items) // 4
+
+    def _note(self, view: View, start: int, stop: int) -> Proposal:
+        span = view.span(start, stop)
+        share = 8 if self.last_resort else 4
+        quotes = min(self.config.user_message_budget, self.config.max_token // share)
+        items = _items(span.messages, quotes, self.config.max_token // (4 * share))
+        return Proposal(span, items=items, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=self.config.note_role)
+
+
+def _items(messages: Iterable[Msg], quote_budget: int, outcome_budget: int) -> tuple[TextBlock, ...]:
+    """What the note says of each message, in order, newest first inside the budgets (tokens, by four characters)."""
+    left = {True: quote_budget * 4, False: outcome_budget * 4}
+    kept: list[TextBlock] = []
+    for m in reversed(list(messages)):
+        for item in reversed(_said(m)):
+            quote = item.metadata.get("quote") is True
+            if len(item.text) <= left[quote]:
+                left[quote] -= len(item.text)
+                kept.append(item)
+            elif quote:
+                left[quote] = 0  # an older message must not be quoted where a newer one is left out
+    return tuple(reversed(kept))
+
+
+def _said(m: Msg) -> list[TextBlock]:
+    if m.origin is not None and m.origin.kind == "fold":
+        return [b for b in m.content if isinstance(b, TextBlock) and "quote" in b.metadata]
+    text = rendering.TAG.sub("", m.text).strip()
+    if not text:
+        return []
+    if is_user_turn(m):
+        return [TextBlock(text=f"User: {text}", metadata={"quote": True})]
+    if m.role == "assistant" or is_note(m):
+        body = rendering.unmarked(text)
+        short = body if len(body) <= _OUTCOME_CHARACTERS else rendering.preview(body, _OUTCOME_CHARACTERS)
+        return [TextBlock(text=f"Then: {short}", metadata={"quote": False})]
+    return []
+
+
+def _never(_: Msg) -> bool:
+    return False
+
+
