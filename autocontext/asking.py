@@ -1,4 +1,4 @@
-"""Putting an Ask to a model: concurrently, with timeouts and retries; a failure ends as an Answer, never as an exception."""
+"""Putting an Ask to a model, concurrently and patiently; a failure ends as an Answer, never as an exception."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, unusab
 T = TypeVar("T")
 
 _FIRST_PAUSE = 0.5
-"""Seconds before the first retry, doubled each time, then scattered (full jitter, so that clients do not march in step)."""
+"""Seconds before the first retry, doubled each time, then scattered so that clients do not march in step."""
 _LONGEST_PAUSE = 20.0
 
 
@@ -62,10 +62,9 @@ class Asker:
 
     async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
         """One request, tried again until it is answered or patience ends."""
-        used, problem, calls = Usage(), "", 0
+        used, problem, calls, pause = Usage(), "", 0, 0.0
         for attempt in range(1 + self._config.model_retries):
-            if attempt:
-                await asyncio.sleep(pause)
+            await asyncio.sleep(pause)
             calls += 1
             pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
@@ -90,7 +89,7 @@ class Asker:
         return Answer(problem=problem, calls=calls, usage=used)
 
     async def _call(self, request: ModelRequest, *, in_loop: bool) -> ModelReply:
-        """One call: natively asynchronous in an event loop of the caller's, else in a thread, if the model can do both."""
+        """One call: natively asynchronous in the caller's event loop, else in a thread, if the model can do both."""
         acomplete, complete = getattr(self.model, "acomplete", None), getattr(self.model, "complete", None)
         if acomplete is not None and (in_loop or complete is None):
             reply = await acomplete(request)
@@ -110,7 +109,7 @@ def _usage(reply: ModelReply, seconds: float) -> Usage:
 
 
 async def in_thread(fn: Callable[[], T]) -> T:
-    """Run fn in a thread of its own. A daemon, unlike a pool's: one that hangs must not keep the program from ending."""
+    """Run fn in a thread of its own. A daemon, unlike a pool's: if it hangs, the program can still end."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()

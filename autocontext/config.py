@@ -1,6 +1,6 @@
 """Configuration: one frozen value, its builder, and the presets.
 
-Names and defaults are AgentScope-Java's AutoContextConfig in snake_case; what is new is marked in docs/configuration.md.
+Names and defaults are AgentScope-Java's AutoContextConfig in snake_case, where it has the field.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class AutoContextConfig(BaseModel):
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
         if self.msg_threshold < 1 and self.escalation != "single":
-            raise ValueError("msg_threshold must be at least 1 (0, a pass at every turn, only with escalation='single')")
+            raise ValueError(
+                "msg_threshold must be at least 1 (0, a pass at every turn, only with escalation='single')"
+            )
         if self.offload_single_preview >= self.large_payload_threshold:
             raise ValueError(
                 f"offload_single_preview ({self.offload_single_preview}) must be below "
@@ -103,7 +105,9 @@ class AutoContextConfig(BaseModel):
                 if strategy not in STRATEGIES:
                     raise ValueError(f"strategies: unknown name {strategy!r}; use {', '.join(STRATEGIES)} or an object")
                 names.append(strategy)
-            elif not (isinstance(getattr(strategy, "name", None), str) and callable(getattr(strategy, "propose", None))):
+            elif not (
+                isinstance(getattr(strategy, "name", None), str) and callable(getattr(strategy, "propose", None))
+            ):
                 raise ValueError(f"strategies: {strategy!r} needs a text `name` and a method `propose(view)`")
         if len(set(names)) != len(names):
             raise ValueError(f"strategies: a name stands twice in {names}")
@@ -174,7 +178,9 @@ class ConfigBuilder:
 
     def __getattr__(self, field: str) -> Callable[[Any], ConfigBuilder]:
         if field not in AutoContextConfig.model_fields:
-            raise ConfigError(f"AutoContextConfig has no field {field!r}; it has {', '.join(AutoContextConfig.model_fields)}")
+            raise ConfigError(
+                f"AutoContextConfig has no field {field!r}; it has {', '.join(AutoContextConfig.model_fields)}"
+            )
 
         def set_field(value: Any) -> ConfigBuilder:
             self._fields[field] = value

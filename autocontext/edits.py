@@ -1,7 +1,7 @@
 """Every rule about a change of the working memory, in one place.
 
-How a change comes about: a strategy reads a View and returns Proposals; `build` turns a proposal and the texts asked
-of the model into an Edit; `apply` checks all edits of a strategy against the view they are meant for and makes the new
+How a change comes about: a strategy reads a View and returns Proposals; `build` turns a proposal and the texts asked of
+the model into an Edit; `apply` checks all edits of a strategy against the view they are meant for and makes the new
 view in one pass. Nothing else changes a view, so a strategy, also a user's own, can be wrong but not do harm.
 
 The rules that `apply` enforces:
@@ -14,8 +14,8 @@ The rules that `apply` enforces:
 5. system messages and pinned messages stay;
 6. tokens really shrink.
 
-An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for rule
-6: how long a text will be is not known when it is proposed.
+An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for
+rule 6: how long a text will be is not known when it is proposed.
 """
 
 from __future__ import annotations
@@ -251,32 +251,62 @@ def splice(
     return new_ids, new_messages
 
 
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An edit before the gate, with the messages of the view that it names."""
+
+    view: View
+    edit: Edit
+    start: int
+    old: tuple[Msg, ...]
+
+    @classmethod
+    def of(cls, view: View, edit: Edit) -> _Case | None:
+        """None when the ids do not stand together in this view."""
+        start = view.position.get(edit.ids[0], -1) if edit.ids else -1
+        stop = start + len(edit.ids)
+        if start < 0 or view.ids[start:stop] != edit.ids:
+            return None
+        return cls(view, edit, start, view.messages[start:stop])
+
+
 def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
     """Tokens that the edit saves, and the rule it breaks ("" when none)."""
-    start = view.position.get(edit.ids[0], -1) if edit.ids else -1
-    stop = start + len(edit.ids)
-    if start < 0 or view.ids[start:stop] != edit.ids:
+    case = _Case.of(view, edit)
+    if case is None:
         return 0, "the messages to replace do not stand together in this view"
     if not taken.isdisjoint(edit.ids):
         return 0, "another edit of the same strategy has replaced these messages"
-    old = view.messages[start:stop]
-    owed = interface(old)
-    if interface(edit.messages) != owed:
-        return 0, "tool calls and results outside would lose their partners"
-    if owed and (wrong := _shape_change(old, edit.messages)):
-        return 0, f"messages with calls or results answered outside keep their shape: {wrong}"
-    if not set(edit.ids) <= set(edit.offload) or not edit.uuid:
-        return 0, "what is replaced must be offloaded first"
-    if any(n.id in view.position for n in edit.messages):
-        return 0, "a new message needs an id of its own"
-    if any(m.role == "system" for m in old):
-        return 0, "system messages stay"
-    if any(map(is_pinned, old)):
-        return 0, "pinned messages stay"
-    gain = view.tokens(start, stop) - sum(map(count, edit.messages))
-    if gain <= 0:
-        return 0, _NO_GAIN
-    return gain, ""
+    for rule in (_pairing, _offloaded, _fixed_messages):
+        if broken := rule(case):
+            return 0, broken
+    gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
+    return (gain, "") if gain > 0 else (0, _NO_GAIN)
+
+
+def _pairing(case: _Case) -> str:
+    owed = interface(case.old)
+    if interface(case.edit.messages) != owed:
+        return "tool calls and results outside would lose their partners"
+    if owed and (wrong := _shape_change(case.old, case.edit.messages)):
+        return f"messages with calls or results answered outside keep their shape: {wrong}"
+    return ""
+
+
+def _offloaded(case: _Case) -> str:
+    if not case.edit.uuid or not set(case.edit.ids) <= set(case.edit.offload):
+        return "what is replaced must be offloaded first"
+    if any(n.id in case.view.position for n in case.edit.messages):
+        return "a new message needs an id of its own"
+    return ""
+
+
+def _fixed_messages(case: _Case) -> str:
+    if any(m.role == "system" for m in case.old):
+        return "system messages stay"
+    if any(map(is_pinned, case.old)):
+        return "pinned messages stay"
+    return ""
 
 
 def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:

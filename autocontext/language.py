@@ -22,7 +22,11 @@ _STOP_WORDS = {
     "Portuguese": "os das que não uma para com por você está mais como obrigado dos são isso",
     "Italian": "il gli che di è non una per con sono della questo come più grazie anche",
 }
-_WORDS = {word: [n for n, words in _STOP_WORDS.items() if word in words.split()] for words in _STOP_WORDS.values() for word in words.split()}
+_WORDS = {
+    word: [n for n, words in _STOP_WORDS.items() if word in words.split()]
+    for words in _STOP_WORDS.values()
+    for word in words.split()
+}
 _SAMPLE = 4_000
 """Characters looked at: enough to tell, cheap on long texts."""
 

@@ -1,7 +1,7 @@
 """The append-only log, and the four readings of it: working view, originals, offloads, events.
 
-Each message is held once; the readings hold its id. Recording an entry is the only way any of them changes, so replaying
-the entries gives the same state, and a crash between two entries leaves the state of the one before.
+Each message is held once; the readings hold its id. Recording an entry is the only way any of them changes, so
+replaying the entries gives the same state, and a crash between two entries leaves the state of the one before.
 """
 
 from __future__ import annotations

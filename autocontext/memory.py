@@ -64,8 +64,10 @@ class AutoContextMemory:
         self.add_messages((msg,))
 
     def add_messages(self, msgs: Iterable[Msg]) -> None:
-        """Add messages at the end, in order. Raises InvalidMessage naming the index of what is not a Msg; then none
-        is added."""
+        """Add messages at the end, in order, all or none.
+
+        Raises InvalidMessage naming the index of what is not a Msg.
+        """
         self._commit(*(Added(message=msg) for msg in as_messages(msgs)))
 
     # ----------------------------------------------------------------------------------------------------- reading
@@ -124,7 +126,11 @@ class AutoContextMemory:
                 step = self._next(steps, answers)
                 if isinstance(step, CompressionReport):
                     return step
-                answers = self._asker.ask(step) if isinstance(step, Ask) else self._commit(step.entry)
+                if isinstance(step, Ask):
+                    answers = self._asker.ask(step)
+                else:
+                    self._commit(step.entry)
+                    answers = None
 
     async def acompress_if_needed(self, *, force: bool = False) -> CompressionReport:
         """The same for asynchronous callers: the model and the store are awaited."""
@@ -138,7 +144,8 @@ class AutoContextMemory:
                 if isinstance(step, Ask):
                     answers = await self._asker.aask(step)
                 else:
-                    answers = await self._acommit(step.entry)
+                    await self._acommit(step.entry)
+                    answers = None
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
         """Name the plan that summaries should serve; it is read anew at each pass. None takes it away."""
@@ -162,8 +169,10 @@ class AutoContextMemory:
         self._commit(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
 
     def reload(self, uuid: str) -> list[Msg]:
-        """The messages behind an offload UUID (or a prefix of at least 8 characters that fits one only), as they were;
-        [] when it is unknown."""
+        """The messages behind an offload UUID, as they were; [] when it is unknown.
+
+        A prefix of at least 8 characters will do where it fits one entry only.
+        """
         with self._lock:
             if uuid not in self._log.offloads and len(uuid) >= _LEAST_PREFIX:
                 fits = [key for key in self._log.offloads if key.startswith(uuid)]
@@ -197,8 +206,10 @@ class AutoContextMemory:
 
     # ------------------------------------------------------------------------------------------------------- state
     def state_dict(self) -> dict[str, Any]:
-        """The whole state as a JSON object: version, working_memory_storage, original_memory_storage,
-        offload_context, compression_events."""
+        """The whole state as a JSON object that `load_state_dict` reads.
+
+        Its keys: version, working_memory_storage, original_memory_storage, offload_context, compression_events.
+        """
         with self._lock:
             return state.dump(self._log)
 

@@ -29,7 +29,7 @@ class _FrozenDict(dict[str, Any]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("messages are frozen: build a new Msg with the changed value instead")
 
-    __setitem__ = __delitem__ = update = pop = popitem = setdefault = clear = __ior__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = update = pop = popitem = setdefault = clear = __ior__ = _refuse
 
     def __deepcopy__(self, _memo: object) -> dict[str, Any]:
         return thaw(self)  # type: ignore[no-any-return]
@@ -44,8 +44,8 @@ class _FrozenList(list[Any]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("messages are frozen: build a new Msg with the changed value instead")
 
-    __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = _refuse  # type: ignore[assignment]
-    sort = reverse = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = _refuse
+    sort = reverse = __iadd__ = __imul__ = _refuse
 
     def __deepcopy__(self, _memo: object) -> list[Any]:
         return thaw(self)  # type: ignore[no-any-return]
@@ -81,7 +81,7 @@ def _freeze_object(value: Any) -> Any:
     if isinstance(value, _FrozenDict):
         return value
     if not isinstance(value, dict):
-        raise ValueError("must be an object with string keys")  # noqa: TRY004 (pydantic collects ValueError only)
+        raise ValueError("must be an object with string keys")
     return freeze(value)
 
 
@@ -111,6 +111,7 @@ class Value(BaseModel):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
+        """The value from a dict. Raises InvalidMessage naming the field."""
         try:
             return super().model_validate(obj, **options)
         except ValidationError as e:
@@ -154,7 +155,7 @@ def _check_source(value: Any) -> Any:
         raise ValueError("`type` must be 'url' or 'base64'")
     for key in needed:
         if not isinstance(source.get(key), str):
-            raise ValueError(f"a {source['type']} source needs the text `{key}`")  # noqa: TRY004 (as above)
+            raise ValueError(f"a {source['type']} source needs the text `{key}`")
     return source
 
 
@@ -346,5 +347,7 @@ def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:
     found = [messages] if isinstance(messages, Msg) else list(messages)
     for i, m in enumerate(found):
         if not isinstance(m, Msg):
-            raise InvalidMessage(f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...)")
+            raise InvalidMessage(
+                f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...)"
+            )
     return found

@@ -41,13 +41,24 @@ class PlanLike(Protocol):
     """Any plan object: read anew at each pass, so it may change in place."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the plan is called."""
+        ...
+
     @property
-    def description(self) -> str: ...
+    def description(self) -> str:
+        """The goal."""
+        ...
+
     @property
-    def expected_outcome(self) -> str: ...
+    def expected_outcome(self) -> str:
+        """How to tell that it is reached."""
+        ...
+
     @property
-    def subtasks(self) -> Iterable[object]: ...
+    def subtasks(self) -> Iterable[object]:
+        """Steps with a `name` and a `state`."""
+        ...
 
 
 def plan_hint(plan: PlanLike | None) -> str:

@@ -171,7 +171,13 @@ Purpose = Literal["tool_run", "large_message", "round_summary", "current_round",
 
 
 def request(
-    purpose: Purpose, parts: Sequence[str], prompts: PromptConfig, *, language: str, plan: PlanLike | None, target_tokens: int
+    purpose: Purpose,
+    parts: Sequence[str],
+    prompts: PromptConfig,
+    *,
+    language: str,
+    plan: PlanLike | None,
+    target_tokens: int,
 ) -> ModelRequest:
     """What is sent to the model: instructions, the fenced transcript, a reminder, and the plan hint last."""
     task = getattr(prompts, purpose).replace("{target_tokens}", str(target_tokens)).replace("{language}", language)
@@ -179,7 +185,10 @@ def request(
     hint = plan_hint(plan)
     body = "\n\n".join(filter(None, (task, fence("\n".join(parts)), reminder, hint)))
     return ModelRequest(
-        system=prompts.system.replace("{language}", language), prompt=body, purpose=purpose, max_output_tokens=target_tokens
+        system=prompts.system.replace("{language}", language),
+        prompt=body,
+        purpose=purpose,
+        max_output_tokens=target_tokens,
     )
 
 
@@ -188,5 +197,3 @@ def conversation_language(messages: Iterable[Msg]) -> str:
     messages = list(messages)
     own = [m.text for m in reversed(messages) if is_user_turn(m) and m.text][:20]
     return language_of(own or [m.text for m in messages[-20:] if m.text])
-
-

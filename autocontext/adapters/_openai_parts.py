@@ -48,15 +48,16 @@ def remember(**found: Any) -> dict[str, Any]:
 
 def rest(given: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
     """The keys that no field stands for. Raises InvalidMessage naming what JSON cannot hold."""
-    found = {k: v for k, v in given.items() if k not in known}
-    if not found:
-        return found
-    if _deeper_than(found, _MAX_DEPTH):
-        raise InvalidMessage(f"{where or 'message'}: holds JSON nested deeper than {_MAX_DEPTH} levels")
-    try:
-        return freeze(found, where)  # type: ignore[no-any-return]  # freeze keeps the shape it was given
-    except ValueError as e:
-        raise InvalidMessage(str(e)) from None
+    found: dict[str, Any] = {}
+    for key in [k for k in given if k not in known]:
+        at = f"{where}.{key}" if where else str(key)
+        if _deeper_than(given[key], _MAX_DEPTH):
+            raise InvalidMessage(f"{at}: holds JSON nested deeper than {_MAX_DEPTH} levels")
+        try:
+            found |= freeze({key: given[key]})
+        except ValueError as e:
+            raise InvalidMessage(f"{at}: {e}") from None
+    return found
 
 
 def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:

@@ -278,13 +278,12 @@ def _write_result(block: ToolResultBlock) -> tuple[dict[str, Any], list[dict[str
     shape = known.get("content")
     if not block.output and shape != "parts":
         parts = []
-    content = _write_content(parts, "tool", shape, calls=False)
     media = [] if shape == "parts" else [b for b in parts if not isinstance(b, TextBlock)]
-    shown = (
-        [{"type": "text", "text": f"From the result of tool call {block.id}:"}, *map(write_part, media)]
-        if media
-        else []
-    )
+    if media and block.text:  # the text stays as it is, only a result without any is named
+        parts = [b for b in parts if isinstance(b, TextBlock)]
+    content = _write_content(parts, "tool", shape, calls=False)
+    title = {"type": "text", "text": f"From the result of tool call {block.id}:"}
+    shown = [title, *map(write_part, media)] if media else []
     return put_back({**message, **content}, known.get("extra")), shown
 
 

@@ -99,14 +99,15 @@ class DashScopeChatModel:
         try:
             from dashscope import Generation
 
-            response = Generation.call(
-                api_key=self._key.get_secret_value(), session=self._sync_session(), **self._arguments(request)
+            session = self._sync_session()
+            arguments = self._arguments(request)
+            return self._reply(
+                Generation.call(api_key=self._key.get_secret_value(), session=session, **arguments), started
             )
         except Exception as e:  # noqa: BLE001 (a malformed body makes the SDK raise anything)
             failure = self._failure(e)
-        else:
-            return self._reply(response, time.perf_counter() - started)
-        # Raised out here, the error has no __context__: the SDK's exception may hold the request with its headers.
+        # Raised out here, the error has no __context__ and no frame below this one: the SDK's exception may hold the
+        # request with its headers, and a reply may quote the key.
         raise failure
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
@@ -116,13 +117,12 @@ class DashScopeChatModel:
             session = await self._sessions.client()
             from dashscope import AioGeneration
 
-            response = await AioGeneration.call(
-                api_key=self._key.get_secret_value(), session=session, **self._arguments(request)
+            arguments = self._arguments(request)
+            return self._reply(
+                await AioGeneration.call(api_key=self._key.get_secret_value(), session=session, **arguments), started
             )
         except Exception as e:  # noqa: BLE001 (as above)
             failure = self._failure(e)
-        else:
-            return self._reply(response, time.perf_counter() - started)
         raise failure
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class DashScopeChatModel:
             arguments.setdefault("max_tokens", request.max_output_tokens)
         return arguments
 
-    def _reply(self, response: Any, seconds: float) -> ModelReply:
+    def _reply(self, response: Any, started: float) -> ModelReply:
         if response.status_code != HTTPStatus.OK:  # the SDK returns failures, it does not raise them
             raise self._refusal(response)
         output = response.output if isinstance(response.output, Mapping) else {}
@@ -183,7 +183,7 @@ class DashScopeChatModel:
         usage = Usage(
             input_tokens=count(used.get("input_tokens")),
             output_tokens=count(used.get("output_tokens")),
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
         )
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
@@ -197,12 +197,14 @@ class DashScopeChatModel:
         import aiohttp
         import requests
 
+        if isinstance(e, ModelError):
+            return e.with_traceback(None)
         if isinstance(e, requests.Timeout | TimeoutError):
             return ModelError(f"{self._owner}: no answer within {self.timeout:g} s")
         if isinstance(e, requests.ConnectionError | aiohttp.ClientConnectionError):
             where = shown_url(self.base_url) or "the service"
             return ModelError(f"{self._owner}: no connection to {where} ({scrub(e, self._key)})")
-        return ModelError(f"{self._owner}: unreadable reply ({type(e).__name__}: {scrub(e, self._key)})")
+        return ModelError(f"{self._owner}: the call failed ({type(e).__name__}: {scrub(e, self._key)})")
 
     @property
     def _owner(self) -> str:

@@ -80,12 +80,12 @@ class OpenAIChatModel:
         started = time.perf_counter()
         try:
             client = self._sync_client()
-            completion = client.chat.completions.create(**self._arguments(request, str(client.base_url)))
+            arguments = self._arguments(request, str(client.base_url))
+            return self._reply(client.chat.completions.create(**arguments), started)
         except Exception as e:  # noqa: BLE001 (a malformed body makes the SDK raise anything)
             failure = self._failure(e)
-        else:
-            return self._reply(completion, time.perf_counter() - started)
-        # Raised out here, the error has no __context__: the SDK's exception holds the request with its headers.
+        # Raised out here, the error has no __context__ and no frame below this one: the SDK's exception holds the
+        # request with its headers, and a reply may quote the key.
         raise failure
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
@@ -93,11 +93,10 @@ class OpenAIChatModel:
         started = time.perf_counter()
         try:
             client = await self._clients.client()
-            completion = await client.chat.completions.create(**self._arguments(request, str(client.base_url)))
+            arguments = self._arguments(request, str(client.base_url))
+            return self._reply(await client.chat.completions.create(**arguments), started)
         except Exception as e:  # noqa: BLE001 (as above)
             failure = self._failure(e)
-        else:
-            return self._reply(completion, time.perf_counter() - started)
         raise failure
 
     def close(self) -> None:
@@ -132,7 +131,7 @@ class OpenAIChatModel:
             arguments.setdefault(field, request.max_output_tokens)
         return arguments
 
-    def _reply(self, completion: Any, seconds: float) -> ModelReply:
+    def _reply(self, completion: Any, started: float) -> ModelReply:
         choices = getattr(completion, "choices", None)
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = getattr(choice, "message", None)
@@ -151,13 +150,15 @@ class OpenAIChatModel:
         usage = Usage(
             input_tokens=count(getattr(used, "prompt_tokens", None)),
             output_tokens=count(getattr(used, "completion_tokens", None)),
-            seconds=seconds,
+            seconds=time.perf_counter() - started,
         )
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
     def _failure(self, e: Exception) -> ModelError:
         import openai
 
+        if isinstance(e, ModelError):
+            return e.with_traceback(None)
         if isinstance(e, openai.APITimeoutError):
             return ModelError(f"{self._owner}: no answer within {self.timeout:g} s")
         if isinstance(e, openai.APIConnectionError):
@@ -172,7 +173,7 @@ class OpenAIChatModel:
             said = e.message.removeprefix(f"Error code: {e.status_code} - ")
             text = f"{self._owner}: HTTP {e.status_code}: {scrub(said, self._key)}"
             return ModelError(text, retryable=retryable, retry_after=wait)
-        return ModelError(f"{self._owner}: unreadable reply ({type(e).__name__}: {scrub(e, self._key)})")
+        return ModelError(f"{self._owner}: the call failed ({type(e).__name__}: {scrub(e, self._key)})")
 
     @property
     def _owner(self) -> str:

@@ -58,11 +58,10 @@ class Fold:
 
     def _end(self, view: View, start: int, stop: int, messages: float, tokens: float) -> int:
         """The first place where enough is folded: the start of a round if there is one, else the end of an exchange."""
-        folded, saved, enough = 0, 0, stop
+        saved, enough = 0, stop
         for i in range(start, stop):
-            folded += 1
             saved += view.tokens(i, i + 1)
-            if folded > messages and saved >= tokens:
+            if i - start + 1 > messages and saved >= tokens:
                 enough = i + 1
                 break
         for i in range(enough, stop):
@@ -113,5 +112,3 @@ def _said(m: Msg) -> list[TextBlock]:
 
 def _never(_: Msg) -> bool:
     return False
-
-

@@ -12,7 +12,7 @@ LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
 
 
 class Previews:
-    """Texts longer than `limit` characters, outside system messages and the latest user message; read or unread ones."""
+    """Long texts outside system messages and the latest user message are cut to `limit` characters."""
 
     def __init__(self, config: AutoContextConfig, limit: int, *, unread: bool) -> None:
         self.config = config

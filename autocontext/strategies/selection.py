@@ -28,7 +28,8 @@ def stays(config: AutoContextConfig) -> Callable[[Msg], bool]:
     def test(m: Msg) -> bool:
         if m.role == "system" or is_pinned(m):
             return True
-        return any(b.name in config.protected_tools for b in (*m.tool_uses, *m.tool_results))
+        names = [use.name for use in m.tool_uses] + [result.name for result in m.tool_results]
+        return not config.protected_tools.isdisjoint(names)
 
     return test
 
