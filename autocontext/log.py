@@ -6,6 +6,7 @@ replaying the entries gives the same state, and a crash between two entries leav
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
@@ -83,8 +84,12 @@ class Snapshot(Value):
 Entry: TypeAlias = Annotated[
     Added | Edited | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot, Field(discriminator="type")
 ]
-ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
-"""Reads and writes entries as JSON."""
+
+
+@functools.cache
+def entry_json() -> TypeAdapter[Entry]:
+    """Reads and writes entries as JSON; made at first use, since it costs as much as importing the module."""
+    return TypeAdapter(Entry)
 
 
 class Change(NamedTuple):

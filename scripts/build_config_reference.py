@@ -7,9 +7,12 @@ class would give now. The groups are the `# --- name` comments between the field
 from __future__ import annotations
 
 import argparse
+import ast
 import inspect
+import itertools
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +76,8 @@ given by keyword beside it.
 _PRESETS = """
 ## Presets
 
-A preset is a set of values, nothing else; what you pass beside it wins: `AutoContextConfig.for_window(16_000, last_keep=4)`.
+A preset is a set of values, nothing else; what you pass beside it wins, as in
+`AutoContextConfig.for_window(16_000, last_keep=4)`.
 
 ### `AutoContextConfig.for_window(window)`
 
@@ -92,8 +96,8 @@ What makes a pass comparable with AgentScope-Java 1.x; where this library differ
 _PROMPTS = """
 ## Prompts
 
-`custom_prompt=PromptConfig(...)` replaces single prompts; a field you leave out keeps its text. The texts themselves stand
-in `autocontext/prompts.py`, one field each.
+`custom_prompt=PromptConfig(...)` replaces single prompts; a field you leave out keeps its text. The texts
+themselves stand in `autocontext/prompts.py`, one field each.
 
 """
 
@@ -135,19 +139,30 @@ def _groups() -> dict[str, str]:
     return found
 
 
+def _docstrings(owner: type) -> dict[str, str]:
+    """The literal beneath each field of a class, on one line and safe inside a table."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    found = {}
+    for field, doc in itertools.pairwise(body.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
+            found[ast.unparse(field.target)] = " ".join(str(doc.value.value).split()).replace("|", "\\|")
+    return found
+
+
 def _table(heads: list[str], rows: list[list[str]]) -> str:
     lines = [heads, ["---"] * len(heads), *rows]
     return "".join("| " + " | ".join(cells) + " |\n" for cells in lines)
 
 
 def _fields() -> str:
-    groups = _groups()
+    groups, docs = _groups(), _docstrings(AutoContextConfig)
     parts = []
     for group in dict.fromkeys(groups.values()):
         rows = [
             [
                 f"`{name}`", _type(field), _code(field.get_default(call_default_factory=True)), _range(field),
-                " ".join((field.description or "").split()).replace("|", "\\|"),
+                docs[name],
                 f"`{REFERENCE_FIELDS[name]}`" if name in REFERENCE_FIELDS else "**new**",
             ]
             for name, field in AutoContextConfig.model_fields.items()
@@ -179,10 +194,7 @@ def _reference_preset() -> str:
 
 
 def _prompts() -> str:
-    rows = [
-        [f"`{name}`", " ".join((field.description or "").split()).replace("|", "\\|")]
-        for name, field in PromptConfig.model_fields.items()
-    ]
+    rows = [[f"`{name}`", doc] for name, doc in _docstrings(PromptConfig).items()]
     return _table(["field", "asked when"], rows)
 
 

@@ -26,6 +26,7 @@ _AUTHORIZATION = re.compile(
 )
 _NAMED_KEY = re.compile(r"(?i)(\bapi[-_ ]?key(?:\s+provided)?[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}]+")
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
+_QUERY = re.compile(r"(?<=[\w/])\?[^\s\"'()]*=[^\s\"'()]*")
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _RETRYABLE = frozenset(
@@ -53,9 +54,9 @@ def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
 
 
 def scrub(text: object, key: SecretStr) -> str:
-    """A provider's text in one short line, without the key, anything shaped like a key, or a URL's password."""
+    """A provider's text in one short line, without the key, anything shaped like a key, or a URL's password and query."""
     clean = str(text).replace(key.get_secret_value(), "[key]")
-    clean = _USERINFO.sub("", clean)
+    clean = _QUERY.sub("", _USERINFO.sub("", clean))
     clean = _KEY_SHAPED.sub("[key]", clean)
     clean = _NAMED_KEY.sub(r"\1[key]", clean)
     clean = " ".join(_AUTHORIZATION.sub(r"\1[key]", clean).split())
