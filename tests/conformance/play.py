@@ -97,6 +97,8 @@ class Play:
         self.reports.append(report)
         self.keys += [key for key in self.memory.get_offload_context() if key not in self.keys]
         check_pass(self, before)
+        # What a strategy proposes keeps every rule by itself; that it saves nothing is known only once it is written.
+        assert {r.reason for r in report.refused} <= {"it would not make the context smaller"}
         if report:
             assert report.tokens_before == tokens > report.tokens_after
         else:

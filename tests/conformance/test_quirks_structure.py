@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from autocontext import ImageBlock, Msg, ThinkingBlock, ToolResultBlock
-from autocontext.testing import assert_valid_chat
-from tests.conformance.play import ids, owed, play, uuid_of
+import pytest
+
+from autocontext import AutoContextMemory, ImageBlock, Msg, ThinkingBlock, ToolResultBlock
+from autocontext.testing import ScriptedModel, assert_valid_chat
+from tests.conformance.play import QUIRKS, ids, owed, play, preset, uuid_of
 
 
 def _result(msg: Msg, call: str) -> ToolResultBlock:
@@ -133,6 +135,17 @@ def test_q27_a_preview_ends_at_a_whole_character() -> None:
     assert set(shown) == {"😀"}
     assert shown.encode("utf-8").decode("utf-8") == shown
     assert played.memory.reload(uuid_of(played.new[0])) == [played.added[0]]
+
+
+@pytest.mark.parametrize("size", range(7, 29))
+def test_q27_a_preview_ends_at_a_whole_grapheme(size: int) -> None:
+    """A family of four is seven code points and one character to whoever reads it."""
+    family = "👩\u200d👩\u200d👧\u200d👦"
+    memory = AutoContextMemory(preset(QUIRKS["Q27"], offload_single_preview=size), ScriptedModel())
+    memory.add_messages([Msg(role="user", content=family * 100), *QUIRKS["Q27"].messages[1:]])
+    assert memory.compress_if_needed()
+    shown = memory.messages[0].text.split("...\n")[0]
+    assert shown == family * (size // len(family))
 
 
 def test_q29_deleting_one_half_of_a_pair_removes_the_whole_exchange_from_the_view() -> None:
