@@ -22,6 +22,8 @@ _SHARE_WITH_LIMIT = 0.5
 _SMALL = 32
 """Tokens; below this an estimate's error is a good part of the limit, and bytes, which no count exceeds, are used."""
 
+_MISSES = 40
+"""Units that were too long for the room left; after so many it is too small for nearly everything."""
 _WIDEST = 32
 """Characters a token; a text with more of them than that does not fit, whatever it is."""
 
@@ -82,6 +84,8 @@ class ExtractiveModel:
 def _note(transcript: str, purpose: str, limit: int, measure: Callable[[str], int]) -> str:
     if not transcript:
         return "(no text)"
+    if len(transcript) <= _WIDEST * limit and measure(transcript) <= limit:
+        return transcript
     found = sections(transcript)
     calls = sum(section.kind == "call" for section in found)
     # Characters for a call's arguments, and as many for its outcome: what every call can have at three to a token.
@@ -98,8 +102,6 @@ def _note(transcript: str, purpose: str, limit: int, measure: Callable[[str], in
         if fits(text):
             return text
         chosen.remove(min(chosen, key=lambda unit: (unit.must, unit.score)))
-    if len(transcript) <= _WIDEST * limit and measure(transcript) <= limit:
-        return transcript
     best = max(made, key=lambda unit: unit.score).text if made else transcript[: _WIDEST * limit]
     return _clipped(best, limit, measure)
 
@@ -116,9 +118,11 @@ def _score(made: list[Unit], purpose: str) -> None:
         fault = is_error(unit.text)
         decision = kind != "result" and is_decision(unit.text)
         is_call = kind == "call" and purpose in _WEIGHTS
-        unit.must = bool(is_call or fault or decision or unit.values)
+        # A round is its request and its answer; the rest is how one led to the other.
+        frame = purpose == "round_summary" and (kind == "user" or unit.section is answer)
+        unit.must = bool(is_call or fault or decision or unit.values or frame)
         value = central + 0.3 * unit.first + 0.2 * unit.last + 0.8 * (id(unit) in edges)
-        value += 0.4 * (unit.section is answer)
+        value += 0.4 * (unit.section is answer) + frame
         value += (
             1.5 * fault + 1.2 * decision + 0.6 * bool(names) + 0.3 * bool(unit.values) + 0.1 * min(len(unit.values), 5)
         )
@@ -138,25 +142,22 @@ def _spread(made: list[Unit]) -> None:
 
 def _choose(made: list[Unit], limit: int, measure: Callable[[str], int]) -> list[Unit]:
     """The units for a note of `limit` tokens: those that must stay first, each only where it tells something new."""
-    chosen, left, misses = [], limit, 0
+    chosen: list[Unit] = []
+    deferred: list[Unit] = []
+    texts: set[str] = set()
     shapes: set[str] = set()
     known: set[str] = set()
-    deferred: list[Unit] = []
-
-    def order(unit: Unit) -> tuple[bool, float, int]:
-        return (not unit.must, -unit.score, unit.order)
-
-    def nothing_new(unit: Unit) -> bool:
-        return unit.section.kind != "call" and bool(unit.values) and unit.values <= known
-
-    for round_of in (sorted(made, key=order), deferred):
-        for unit in round_of:
-            if misses > 40:
-                break  # what is left is too small for nearly everything
-            shape = _DIGITS.sub("0", unit.text) if not unit.values - known else unit.text
-            if shape in shapes:
+    left, misses = limit, 0
+    ranked = sorted(made, key=lambda unit: (not unit.must, -unit.score, unit.order))
+    for candidates, again in ((ranked, False), (deferred, True)):
+        for unit in candidates:
+            if misses > _MISSES:
+                break
+            shape = _DIGITS.sub("0", unit.text)
+            told = unit.values <= known
+            if unit.text in texts or (told and shape in shapes):
                 continue
-            if round_of is not deferred and nothing_new(unit):
+            if told and unit.values and unit.section.kind != "call" and not again:
                 deferred.append(unit)
                 continue
             cost = measure(_line(unit) + "\n")
@@ -165,7 +166,8 @@ def _choose(made: list[Unit], limit: int, measure: Callable[[str], int]) -> list
                 continue
             left -= cost
             chosen.append(unit)
-            shapes.update((unit.text, shape))
+            texts.add(unit.text)
+            shapes.add(shape)
             known |= unit.values
     return chosen
 
@@ -199,7 +201,7 @@ def _clipped(text: str, limit: int, measure: Callable[[str], int]) -> str:
 
 # ------------------------------------------------------------------------------------------------------- estimate
 _PIECE = re.compile(
-    r"(?=[A-Za-z_+/=-]*[0-9])[A-Za-z0-9_+/=-]{20,}|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[\u0080-\u052f]+"
+    r"(?=(?:[A-Za-z_+-]{0,24}[0-9]{1,24}){3})[A-Za-z0-9_+-]{20,}|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|\s+|[!-/:-@\[-`{-~]+|[\u0080-\u052f]+"
     r"|[\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7af\uff00-\uffef]+|[^\x00-\u052f]|.",
     re.DOTALL,
 )
@@ -220,7 +222,7 @@ def _piece_cost(piece: str) -> float:
             return 0.6 * length
         return 1.3 * length if length > 1 or "\u3000" <= first <= "\uffef" else float(_utf8_bytes(piece))
     if length >= 20 and any(c.isdigit() for c in piece):
-        cost = 0.8 * length  # keys, hashes: hardly a token is longer than a character or two
+        cost = 0.9 * length  # keys, hashes: hardly a token is longer than a character or two
     elif first.isalpha():
         cost = 1 + max(0, length - 4) * 0.25
     elif first.isdigit():

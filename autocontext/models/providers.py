@@ -54,7 +54,7 @@ def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
 
 
 def scrub(text: object, key: SecretStr) -> str:
-    """A provider's text in one short line, without the key, anything shaped like a key, or a URL's password and query."""
+    """A provider's text in one short line, without the key, what is shaped like one, a URL's password and query."""
     clean = str(text).replace(key.get_secret_value(), "[key]")
     clean = _QUERY.sub("", _USERINFO.sub("", clean))
     clean = _KEY_SHAPED.sub("[key]", clean)

@@ -9,8 +9,26 @@ from tests.fakes.http_server import FakeService, Refusal, Reply
 
 _ROLES = frozenset({"system", "user", "assistant", "tool"})
 _PARAMETERS = frozenset(
-    """result_format temperature top_p top_k max_tokens seed stop repetition_penalty presence_penalty enable_thinking
-    thinking_budget enable_search tools tool_choice parallel_tool_calls response_format incremental_output n""".split()
+    {
+        "result_format",
+        "temperature",
+        "top_p",
+        "top_k",
+        "max_tokens",
+        "seed",
+        "stop",
+        "repetition_penalty",
+        "presence_penalty",
+        "enable_thinking",
+        "thinking_budget",
+        "enable_search",
+        "tools",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "incremental_output",
+        "n",
+    }
 )
 
 

@@ -130,20 +130,23 @@ class FakeService:
         with self._lock:
             self.requests.append(request)
         try:
-            if request.path != self.prefix + self.path:
-                raise Refusal(404, f"Unknown path {request.path}", "not_found")
-            if request.headers.get("authorization") != f"Bearer {self.api_key}":
-                shown = request.headers.get("authorization", "").removeprefix("Bearer ")
-                # Services quote the key they were sent, so that tests can see it does not come through.
-                raise Refusal(401, f"Incorrect API key provided: {shown}. See your account.", "invalid_api_key")
-            if not isinstance(request.body, dict):
-                raise Refusal(400, "The body is not a JSON object", "invalid_request")
+            self._admit(request)
             self.check(request.body)
         except Refusal as refusal:
             return Raw(refusal.status, self.refusal(refusal))
         with self._lock:
             item = self._items.popleft() if self._items else self.default
         return self._carry_out(item, request.body)
+
+    def _admit(self, request: Request) -> None:
+        if request.path != self.prefix + self.path:
+            raise Refusal(404, f"Unknown path {request.path}", "not_found")
+        if request.headers.get("authorization") != f"Bearer {self.api_key}":
+            shown = request.headers.get("authorization", "").removeprefix("Bearer ")
+            # Services quote the key they were sent, so that tests can see it does not come through.
+            raise Refusal(401, f"Incorrect API key provided: {shown}. See your account.", "invalid_api_key")
+        if not isinstance(request.body, dict):
+            raise Refusal(400, "The body is not a JSON object", "invalid_request")
 
     def _carry_out(self, item: Item, body: Any) -> Raw | None:
         if isinstance(item, Hang):

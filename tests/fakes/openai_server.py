@@ -9,9 +9,31 @@ from tests.fakes.http_server import FakeService, Refusal, Reply
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 _PARAMETERS = frozenset(
-    """model messages temperature top_p n stream stop max_tokens max_completion_tokens presence_penalty seed tools
-    frequency_penalty logit_bias user response_format tool_choice parallel_tool_calls reasoning_effort metadata store
-    logprobs top_logprobs""".split()
+    {
+        "model",
+        "messages",
+        "temperature",
+        "top_p",
+        "n",
+        "stream",
+        "stop",
+        "max_tokens",
+        "max_completion_tokens",
+        "presence_penalty",
+        "seed",
+        "tools",
+        "frequency_penalty",
+        "logit_bias",
+        "user",
+        "response_format",
+        "tool_choice",
+        "parallel_tool_calls",
+        "reasoning_effort",
+        "metadata",
+        "store",
+        "logprobs",
+        "top_logprobs",
+    }
 )
 
 
