@@ -6,6 +6,11 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
+
+import autocontext
+
+PACKAGE = Path(autocontext.__file__).parent
 
 COUNT = """
 from autocontext.messages import Msg
@@ -35,7 +40,7 @@ def run(code, directory, **env):
     """The output of a fresh interpreter that has no cache of downloads anywhere."""
     forget = ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR", "NO_PROXY", "no_proxy")
     clean = {k: v for k, v in os.environ.items() if k not in forget}
-    clean |= {"TMPDIR": str(directory), "HOME": str(directory), **env}
+    clean |= {"TMPDIR": str(directory), "HOME": str(directory), "PYTHONPATH": str(PACKAGE.parent), **env}
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=clean, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
