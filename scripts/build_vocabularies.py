@@ -9,7 +9,6 @@ OpenAI's the one tiktoken itself checks. A file made is xz (LZMA2 with lc=4, pb=
 order of ranks, then the tokens' bytes. The SHA-256 printed goes into autocontext/tokens/vocabularies.py; other
 versions of liblzma may give other bytes, so it changes with a rebuild, the ranks do not.
 """
-# ruff: noqa: INP001 (a script, not a package)
 
 from __future__ import annotations
 
