@@ -122,7 +122,7 @@ def _score(made: list[Unit], purpose: str) -> None:
         frame = purpose == "round_summary" and (kind == "user" or unit.section is answer)
         unit.must = bool(is_call or fault or decision or unit.values or frame)
         value = central + 0.3 * unit.first + 0.2 * unit.last + 0.8 * (id(unit) in edges)
-        value += 0.4 * (unit.section is answer) + frame
+        value += 0.4 * (unit.section is answer)
         value += (
             1.5 * fault + 1.2 * decision + 0.6 * bool(names) + 0.3 * bool(unit.values) + 0.1 * min(len(unit.values), 5)
         )

@@ -76,10 +76,10 @@ def centrality(texts: Sequence[str]) -> list[float]:
     """How close each text is to the mean of all, from 0 to 1 (the most central one)."""
     bags = [words(text) for text in texts]
     spread = Counter(word for bag in bags for word in bag)
-    # Sorted, because the order of a set of strings changes from process to process and sums of floats with it.
-    weight = {word: math.log((1 + len(bags)) / spread[word]) for word in sorted(spread)}
+    weight = {word: math.log((1 + len(bags)) / spread[word]) for word in spread}
     raw = []
     for bag in bags:
+        # fsum rounds once: the order of a set of strings, which changes from process to process, must not matter.
         shared = math.fsum(weight[word] ** 2 * spread[word] for word in bag)
         length = math.sqrt(math.fsum(weight[word] ** 2 for word in bag))
         raw.append(shared / length if length else 0.0)
