@@ -28,9 +28,10 @@ def main() -> None:
         for msg in question(number):
             memory.add_message(msg)
             added.append(msg)
-            context = memory.get_messages()
-            assert_valid_chat(context)
-            assert memory.token_count <= WINDOW
+            if not msg.tool_uses:  # an agent asks for its context before each call of its model
+                context = memory.get_messages()
+                assert_valid_chat(context)
+                assert memory.token_count <= WINDOW
 
     print(f"{len(added)} messages added, {len(context)} in the context, {memory.token_count} tokens of {WINDOW}")
     for event in memory.get_compression_events()[:3]:

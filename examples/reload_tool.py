@@ -24,7 +24,7 @@ def fake_model(context: Sequence[Msg]) -> Msg:
 
 
 def main() -> None:
-    memory = AutoContextMemory(AutoContextConfig(msg_threshold=4, last_keep=0), ScriptedModel("It built."))
+    memory = AutoContextMemory(AutoContextConfig.for_window(8_000), ScriptedModel("It built."))
     reload_tool = ContextOffloadTool(memory)
     memory.add_message(Msg(role="system", content=f"You are a build agent.\n{INSTRUCTIONS}"))
     memory.add_message(Msg(role="user", content="Build the project."))

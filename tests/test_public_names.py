@@ -4,6 +4,7 @@ import importlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,8 @@ import autocontext
 PUBLIC = {
     "autocontext": [
         "AutoContextMemory", "AutoContextConfig", "PromptConfig", "ContextOffloadTool",
-        "Msg", "TextBlock", "ThinkingBlock", "ToolUseBlock", "ToolResultBlock", "ImageBlock", "AudioBlock", "VideoBlock",
+        "Msg", "TextBlock", "ThinkingBlock", "ToolUseBlock", "ToolResultBlock",
+        "ImageBlock", "AudioBlock", "VideoBlock",
         "CompressionEvent", "CompressionReport", "Plan", "SubTask",
         "ChatModel", "AsyncChatModel", "ModelRequest", "ModelReply", "Usage",
         "AutoContextError",
@@ -35,8 +37,8 @@ METHODS = {
     "ContextOffloadTool": ["schema", "acall"],
 }  # fmt: skip
 OPTIONAL = {"openai", "dashscope", "rich", "httpx", "aiohttp", "requests", "websocket"}
-# tiktoken, sqlite3, asyncio and the like are at hand, but a program that only builds messages should not pay for them.
-COSTLY = {"tiktoken", "regex", "sqlite3", "urllib.request", "http.client", "asyncio", "ssl"}
+# These are always at hand, but a program that only builds messages should not pay for them.
+COSTLY = {"tiktoken", "regex", "sqlite3", "urllib.request", "http.client"}
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in PUBLIC.items() for name in names])
@@ -56,7 +58,6 @@ def test_all_lists_exactly_the_public_names() -> None:
 def loaded_after(code: str) -> set[str]:
     """Names of the modules in a fresh interpreter after running some code."""
     program = f"import sys, json\n{code}\nprint(json.dumps(sorted(sys.modules)))"
-    # -S would hide the package, so what the environment's own .pth files load is taken off below.
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     return set(json.loads(run.stdout))
 
@@ -70,6 +71,14 @@ def test_importing_the_package_loads_nothing_optional_or_costly() -> None:
 @pytest.mark.parametrize("module", PUBLIC)
 def test_no_public_module_loads_an_optional_package(module: str) -> None:
     assert loaded_after(f"import {module}") & OPTIONAL == set()
+
+
+def test_a_user_s_program_over_the_public_names_runs() -> None:
+    program = Path(__file__).parent / "typing" / "use_public_api.py"
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(program)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (run.returncode, run.stderr) == (0, "")
 
 
 def test_the_check_sees_a_costly_import() -> None:

@@ -39,7 +39,9 @@ def test_ci_runs_exactly_the_commands_of_the_readme() -> None:
     assert script.count('-c "$test_command"') == script.count('-c "$demo_command"') == 1
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name if page.parent == ROOT else f"{page.parent.name}/{page.name}")
+@pytest.mark.parametrize(
+    "page", PAGES, ids=lambda page: page.name if page.parent == ROOT else f"{page.parent.name}/{page.name}"
+)
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []

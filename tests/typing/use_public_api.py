@@ -65,7 +65,10 @@ def messages() -> list[Msg]:
     call = ToolUseBlock(id="1", name="read", input={"path": "a.py"})
     return [
         Msg(role="user", content="hi"),
-        Msg(role="user", content=[TextBlock(text="see"), ImageBlock(source={"type": "url", "url": "https://x.org/a.png"})]),
+        Msg(
+            role="user",
+            content=[TextBlock(text="see"), ImageBlock(source={"type": "url", "url": "https://x.org/a.png"})],
+        ),
         Msg(role="assistant", content=[call]),
         Msg(role="tool", content=[ToolResultBlock(id="1", name="read", output="x = 1")]),
         Msg(role="assistant", content="done", metadata={"pinned": True}),

@@ -1,0 +1,225 @@
+"""What this library itself costs per turn: adding, asking for the messages, planning a pass, importing, memory.
+
+Usage: `python benchmarks/overhead.py [--json]`. Seeded; every figure stands beside a plain way to do the same that is
+measured in the same run. Exit code 1 when a message cannot be retrieved or a context is invalid.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from functools import partial
+
+from measure import ROOT, Row, each, exponent, invalid, percentile, promises, run, seconds
+
+from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
+from autocontext.engine import Ask, Commit, compress, triggered
+from autocontext.log import Added, Log
+from autocontext.models import ExtractiveModel
+from autocontext.requests import Answer
+from autocontext.tally import Tally
+from autocontext.testing import ScriptedModel, conversation
+from autocontext.tokens import get_counter
+
+SIZES = (100, 1_000, 10_000)
+BUDGET = 30.0
+NEVER = AutoContextConfig(msg_threshold=10**9, max_token=10**9)
+WORDS = ("the", "agent", "reads", "a", "file", "test", "error", "line", "value", "module", "path", "fails", "because")
+
+
+def messages(count: int) -> list[Msg]:
+    """Rounds of question, two tool exchanges and answer, about 200 characters each, exactly `count` messages."""
+    return conversation(rounds=count // 6 + 1, tools_per_round=2, chars=200)[:count]
+
+
+def filled(config: AutoContextConfig, msgs: list[Msg], model: ScriptedModel | None = None) -> AutoContextMemory:
+    memory = AutoContextMemory(config, model)
+    memory.add_messages(msgs)
+    return memory
+
+
+def adding() -> Iterator[Row]:
+    """add_message without a store, at three sizes, beside list.append."""
+    for size in SIZES:
+        msgs = messages(size)
+        batch = msgs[-100:]
+
+        def add(memory: AutoContextMemory, batch: list[Msg] = batch) -> None:
+            for msg in batch:
+                memory.add_message(msg)
+
+        def append(plain: list[Msg], batch: list[Msg] = batch) -> None:
+            for msg in batch:
+                plain.append(msg)  # noqa: PERF402 (append is what is measured)
+
+        ours = percentile([seconds(partial(add, filled(NEVER, msgs)), repeat=1) for _ in range(7)], 50) / 100
+        plain = percentile([seconds(partial(append, list(msgs)), repeat=1) for _ in range(7)], 50) / 100
+        memory = filled(NEVER, msgs)
+        yield Row(
+            f"add_message at {size:,} messages", ours * 1e6, "us", "list.append", ours / plain, 15.0,
+            **promises(memory, msgs),
+        )  # fmt: skip
+
+
+def asking() -> Iterator[Row]:
+    """get_messages without a pass, beside a copy of a list; and the trigger alone, beside counting all anew."""
+    counter = get_counter("o200k_base")
+    for size in SIZES:
+        msgs = messages(size)
+        memory = filled(NEVER, msgs)
+        ours, plain = each(memory.get_messages, times=200), each(lambda msgs=msgs: list(msgs), times=200)
+        goal = 60.0 if size == SIZES[-1] else None
+        yield Row(
+            f"get_messages at {size:,} messages", ours * 1e6, "us", "list copy", ours / plain, goal,
+            **promises(memory, msgs),
+        )  # fmt: skip
+        log = Log(Added(message=m) for m in msgs)
+        tally = Tally(counter, log)
+        tally.total()
+        check = each(partial(triggered, log, tally, NEVER), times=1_000)
+        anew = seconds(lambda msgs=msgs: sum(map(counter.count, msgs)), repeat=1)
+        yield Row(f"trigger check at {size:,} messages", check * 1e6, "us", "counting anew", check / anew, 3.0)
+
+
+def planning() -> Iterator[Row]:
+    """A pass over n messages, driven by hand so that the model takes no time; tokens counted beforehand.
+
+    Planning ends when the questions are asked; the whole pass also builds, checks and applies the edits.
+    """
+    config = AutoContextConfig(msg_threshold=1, max_token=1_000, min_compression_token_threshold=0, last_keep=10)
+    times = []
+    for size in SIZES:
+        msgs = messages(size)
+        found = [_drive(msgs, config) for _ in range(3)]
+        plan, whole = (percentile(values, 50) for values in zip(*found, strict=True))
+        times.append(whole)
+        memory = filled(config, msgs, ScriptedModel("SUMMARY"))
+        memory.compress_if_needed(force=True)
+        goal = 150.0 if size == SIZES[-1] else None
+        beside = promises(memory, msgs)
+        yield Row(f"planning a pass over {size:,} messages", plan * 1e3, "ms", goal=goal, **beside)
+        yield Row(f"the whole pass over {size:,} messages", whole * 1e3, "ms", **beside)
+    yield Row("growth exponent of a pass", exponent(SIZES, times), "")
+
+
+def _drive(msgs: list[Msg], config: AutoContextConfig) -> tuple[float, float]:
+    """Seconds until the first questions, and seconds of the whole pass."""
+    log = Log(Added(message=m) for m in msgs)
+    tally = Tally(get_counter("o200k_base"), log)
+    tally.total()
+    gc.collect()
+    begun, planned = time.perf_counter(), 0.0
+    steps = compress(log, tally, config, force=True)
+    answer: list[Answer] | None = None
+    while True:
+        try:
+            step = steps.send(answer)
+        except StopIteration:
+            whole = time.perf_counter() - begun
+            return planned or whole, whole
+        if isinstance(step, Ask):
+            planned = planned or time.perf_counter() - begun
+            answer = [Answer(text="SUMMARY", calls=1)] * len(step.requests)
+        elif isinstance(step, Commit):
+            tally.update(log.record(step.entry))
+            answer = None
+
+
+def living() -> Iterator[Row]:
+    """10,000 adds, the messages asked for after each, with a trigger of 200 messages; given up after BUDGET seconds."""
+    config = AutoContextConfig(msg_threshold=200, last_keep=50, min_compression_token_threshold=0)
+    memory, msgs = AutoContextMemory(config, ScriptedModel("SUMMARY")), messages(SIZES[-1])
+    sizes: list[int] = []
+    times: list[float] = []
+    begun = time.perf_counter()
+    for n, msg in enumerate(msgs, 1):
+        memory.add_message(msg)
+        memory.get_messages()
+        spent = time.perf_counter() - begun
+        if n in (625, 1_250, 2_500, 5_000, SIZES[-1]):
+            sizes.append(n)
+            times.append(spent)
+        if spent > BUDGET:
+            break
+    passes = len({event.timestamp for event in memory.get_compression_events()})
+    more = {"passes": passes, **({"given up at": n} if n < SIZES[-1] else {})}
+    added = msgs[:n]
+    beside = {**promises(memory, added), "invalid": _broken(config, added[:1_000])}
+    yield Row(f"{SIZES[-1]:,} adds with a trigger of 200", spent, "s", goal=3.0, **beside, more=more)
+    yield Row("growth exponent of adds with a trigger", exponent(sizes, times), "")
+
+
+def _broken(config: AutoContextConfig, msgs: list[Msg]) -> int:
+    """The same once more, untimed: contexts a strict API would refuse, looked at where an agent calls its model."""
+    memory, broken = AutoContextMemory(config, ScriptedModel("SUMMARY")), 0
+    for n, msg in enumerate(msgs):
+        memory.add_message(msg)
+        context = memory.get_messages()
+        if n % 10 == 0 and not msg.tool_uses:
+            broken += invalid(context)
+    return broken
+
+
+def importing() -> Iterator[Row]:
+    """A whole process that imports the library, beside one that imports pydantic's BaseModel; taken in turns."""
+    base = "from pydantic import BaseModel"
+    programs = {"nothing": "pass", "pydantic": base, "autocontext": "import autocontext"}
+    taken: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(11):
+        for name, code in programs.items():
+            command = [sys.executable, "-c", code]
+            taken[name].append(seconds(partial(subprocess.run, command, check=True, cwd=ROOT), repeat=1))
+    median = {name: percentile(times, 50) for name, times in taken.items()}
+    more = {f"{name} ms": round(value * 1e3) for name, value in median.items()}
+    difference = median["autocontext"] - median["pydantic"]
+    yield Row(
+        "import autocontext, more than pydantic", difference * 1e3, "ms", "importing pydantic",
+        median["autocontext"] / median["pydantic"], 120.0, more=more,
+    )  # fmt: skip
+
+
+_HOLD = """
+import json, resource, tracemalloc
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+memory = AutoContextMemory(AutoContextConfig(msg_threshold=10**9, max_token=10**9))
+memory.add_message(Msg(role="user", content="warm"))
+memory.get_messages()
+rss = lambda: int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize() / 1e6
+traced, before = {traced}, rss()
+if traced:
+    tracemalloc.start()
+for n in range(10_000):
+    memory.add_message(Msg(role="user", content=f"{{n:06d}} " + "x" * 493))
+context = memory.get_messages()
+print(json.dumps(tracemalloc.get_traced_memory()[0] / 1e6 if traced else rss() - before))
+"""
+
+
+def holding() -> Iterator[Row]:
+    """What 10,000 messages of 500 characters take, in a process of their own; 5 MB of it is the text itself."""
+    for name, traced in (("resident", False), ("tracemalloc", True)):
+        command = [sys.executable, "-c", _HOLD.format(traced=traced)]
+        size = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout)
+        yield Row(f"10,000 messages of 500 characters, {name}", size, "MB", "their text", size / 5, 60.0)
+
+
+def extracting() -> Iterator[Row]:
+    """The embedded summariser on 100 KB of prose and log lines."""
+    rng = random.Random(7)
+    lines: list[str] = []
+    while sum(map(len, lines)) < 100_000:
+        sentence = " ".join(rng.choices(WORDS, k=12))
+        lines.append(f"{sentence.capitalize()} src/m{rng.randrange(90)}.py:{rng.randrange(500)}.\n")
+    request = ModelRequest(system="", prompt="".join(lines), purpose="tool_run", max_output_tokens=500)
+    model = ExtractiveModel()
+    taken = seconds(lambda: model.complete(request), repeat=5)
+    yield Row("ExtractiveModel on 100 KB", taken * 1e3, "ms", goal=300.0)
+
+
+if __name__ == "__main__":
+    sys.exit(run("overhead", [adding, asking, planning, living, importing, holding, extracting]))
