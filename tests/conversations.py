@@ -7,8 +7,8 @@ services accept. Examples are drawn small and grow by repetition, so that they s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hypothesis import strategies as st
@@ -45,10 +45,26 @@ _REPEATS = (1, 1, 1, 1, 2, 7, 60, 700, MAX_CHARS)
 # ----------------------------------------------------------------------------------------------------------- texts
 def texts(*, surrogates: bool = True, max_chars: int = MAX_CHARS) -> st.SearchStrategy[str]:
     """Texts of 0 to `max_chars` characters: several scripts, graphemes, markup, a few lone surrogates, noise."""
+    return _repeated(surrogates=surrogates).map(lambda found: found.whole[:max_chars])
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A piece of text `times` times, kept apart so that failing examples stay readable."""
+
+    piece: str
+    times: int = 1
+
+    @property
+    def whole(self) -> str:
+        return (self.piece * self.times)[:MAX_CHARS]
+
+
+def _repeated(*, surrogates: bool) -> st.SearchStrategy[Repeated]:
     pieces = _TEXTS + _BROKEN_TEXTS if surrogates else _TEXTS
     alphabet = st.characters() if surrogates else st.characters(exclude_categories=("Cs",))
     piece = st.one_of(st.sampled_from(pieces), st.text(alphabet, max_size=20))
-    return st.tuples(piece, st.sampled_from(_REPEATS)).map(lambda drawn: (drawn[0] * drawn[1])[:max_chars])
+    return st.builds(Repeated, piece, st.sampled_from(_REPEATS))
 
 
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:
@@ -71,7 +87,7 @@ class Say:
     """One message without tools, sent `times` times in a row."""
 
     role: Literal["system", "user", "assistant"]
-    text: str
+    text: Repeated
     shape: Literal["plain", "image", "audio", "thinking", "two texts", "pinned", "nothing"] = "plain"
     times: int = 1
 
@@ -82,7 +98,7 @@ class Call:
 
     name: str
     input: dict[str, Any]
-    output: str
+    output: Repeated
     is_error: bool = False
     image: bool = False
 
@@ -101,17 +117,17 @@ class Exchange:
     times: int = 1
 
 
-def _calls() -> st.SearchStrategy[Call]:
-    often_small = st.one_of(st.just("done"), texts())
+def _calls(content: st.SearchStrategy[Repeated]) -> st.SearchStrategy[Call]:
+    often_small = st.one_of(st.just(Repeated("done")), content)
     names = st.sampled_from(TOOLS * 2 + PLAN_TOOLS)
     rarely = st.sampled_from((False, False, False, True))
     return st.builds(Call, names, json_objects(), often_small, rarely, rarely)
 
 
-def _exchanges(*, flaws: bool) -> st.SearchStrategy[Exchange]:
+def _exchanges(*, flaws: bool, content: st.SearchStrategy[Repeated]) -> st.SearchStrategy[Exchange]:
     return st.builds(
         Exchange,
-        st.lists(_calls(), min_size=1, max_size=3).map(tuple),
+        st.lists(_calls(content), min_size=1, max_size=3).map(tuple),
         st.sampled_from(("", "", "Let me look.", "我来看看。")),
         st.booleans(),
         st.sampled_from(("one message each", "one message each", "one message", "user role", "reversed")),
@@ -124,9 +140,9 @@ def _exchanges(*, flaws: bool) -> st.SearchStrategy[Exchange]:
     )
 
 
-def _says(*, flaws: bool, content: st.SearchStrategy[str]) -> st.SearchStrategy[Say]:
+def _says(*, flaws: bool, content: st.SearchStrategy[Repeated]) -> st.SearchStrategy[Say]:
     times = st.sampled_from((1, 1, 1, 1, 2, 5))
-    spoken = content if flaws else content.map(lambda t: t if t.strip() else "All right.")
+    spoken = content if flaws else content.map(lambda t: t if t.piece.strip() else Repeated("All right."))
     shapes = ("plain", "plain", "plain", "two texts", "pinned")
     own = {"assistant": (*shapes, "thinking"), "user": (*shapes, "image", "audio"), "system": ("plain",)}
     if flaws:
@@ -164,30 +180,31 @@ def valid_histories(
 def _made(
     *, flaws: bool, min_moves: int, max_moves: int, surrogates: bool, prefix: str
 ) -> st.SearchStrategy[list[Msg]]:
-    content = texts(surrogates=surrogates)
-    move = st.one_of(_says(flaws=flaws, content=content), _exchanges(flaws=flaws))
-    if not surrogates:
-        move = move.map(_without_surrogates)
+    content = _repeated(surrogates=surrogates)
+    move = st.one_of(_says(flaws=flaws, content=content), _exchanges(flaws=flaws, content=content))
     return st.lists(move, min_size=min_moves, max_size=max_moves).map(lambda moves: play(moves, prefix))
 
 
-def _without_surrogates(move: Say | Exchange) -> Say | Exchange:
-    if isinstance(move, Say):
-        return move
-    whole = [replace(c, output=c.output.encode(errors="replace").decode()) for c in move.calls]
-    return replace(move, calls=tuple(whole))
+class History(list[Msg]):
+    """A list of messages that prints as the moves it was played from."""
+
+    def __init__(self, messages: Iterable[Msg], source: str) -> None:
+        super().__init__(messages)
+        self.source = source
+
+    def __repr__(self) -> str:
+        return self.source
 
 
 def _duplicate(messages: list[Msg], places: list[tuple[int, int, bool]]) -> list[Msg]:
-    for source, target, whole in places:
-        if messages:
-            at, to = source % len(messages), target % len(messages)
-            if whole:
-                messages = [*messages[:to], messages[at], *messages[to:]]
-            else:
-                twin = messages[to].model_copy(update={"id": messages[at].id})
-                messages = [*messages[:to], twin, *messages[to + 1 :]]
-    return messages
+    made = list(messages)
+    for source, target, whole in places if made else ():
+        at, to = source % len(made), target % len(made)
+        if whole:
+            made.insert(to, made[at])
+        else:
+            made[to] = made[to].model_copy(update={"id": made[at].id})
+    return History(made, f"_duplicate({messages!r}, {places!r})")
 
 
 # --------------------------------------------------------------------------------------------------------- playing
@@ -205,14 +222,13 @@ def play(moves: list[Say | Exchange], prefix: str = "m") -> list[Msg]:
             made.extend(_exchanged(move, first))
     stamp = "2026-01-01T{:02}:{:02}:{:02}.000+00:00"
     at = (stamp.format(i // 3600 % 24, i // 60 % 60, i % 60) for i in range(len(made)))
-    return [
-        m.model_copy(update={"id": f"{prefix}{i}", "timestamp": t})
-        for i, (m, t) in enumerate(zip(made, at, strict=True))
-    ]
+    numbered = enumerate(zip(made, at, strict=True))
+    whole = (m.model_copy(update={"id": f"{prefix}{i}", "timestamp": t}) for i, (m, t) in numbered)
+    return History(whole, f"play({moves!r}, {prefix!r})")
 
 
 def _spoken(move: Say) -> Msg:
-    text = TextBlock(text=move.text)
+    text = TextBlock(text=move.text.whole)
     picture = ImageBlock(source={"type": "base64", "media_type": "image/png", "data": PIXEL})
     sound = AudioBlock(source={"type": "base64", "media_type": "audio/wav", "data": "UklGRg=="})
     content = {
@@ -245,10 +261,10 @@ def _exchanged(move: Exchange, first: int) -> Iterator[Msg]:
 
 
 def _result(call_id: str, call: Call) -> ToolResultBlock:
-    output: Any = call.output
+    output: Any = call.output.whole
     if call.image:
         output = (
-            TextBlock(text=call.output),
+            TextBlock(text=call.output.whole),
             ImageBlock(source={"type": "url", "url": "https://example.org/shot.png"}),
         )
     return ToolResultBlock(id=call_id, name=call.name, output=output, is_error=call.is_error)
