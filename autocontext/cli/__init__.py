@@ -1,0 +1,146 @@
+"""The command line: `autocontext demo` and `autocontext replay FILE.jsonl`.
+
+Exit codes: 0 all went well; 1 something did not hold or could not be read, the rest was done; 2 nothing could be done
+(wrong arguments, missing file, no key); 130 interrupted. Errors are one line each on stderr, `--debug` adds the trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from autocontext import AutoContextConfig, AutoContextError, __version__
+from autocontext.cli import demo, replay
+from autocontext.cli.screen import Screen, open_screen
+
+DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
+
+_ABOUT = """\
+Memory that keeps an LLM agent's context small and loses nothing: see it work on a real conversation, or on yours.
+"""
+_EXAMPLES = """\
+examples:
+  autocontext demo                         offline, no key, a few seconds
+  autocontext demo --window 8000           the same with half the window
+  autocontext replay chats.jsonl           your own conversations, no model needed
+  autocontext replay chats.jsonl --model openai:gpt-4.1-mini    notes by a model (OPENAI_API_KEY)
+
+exit codes: 0 all held, 1 something did not or could not be read, 2 wrong arguments or file, 130 interrupted
+"""
+_REPLAY = """\
+Replays conversations in OpenAI chat form, one JSON object per line: {"messages": [...]}, with an "id" if you like, or
+a bare list of messages. Before each assistant message the memory is asked for the context, as an agent would; it is
+counted and checked. Lines that cannot be read are named and left out.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; `argv` are the arguments after the program's name."""
+    for stream in (sys.stdout, sys.stderr):
+        # What people wrote must come out in some form on a terminal that cannot show it.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    command: Callable[[Screen, argparse.Namespace], bool] | None = arguments.command
+    if command is None:
+        parser.print_help()
+        return NOTHING_DONE
+    return _run(command, arguments)
+
+
+def _run(command: Callable[[Screen, argparse.Namespace], bool], arguments: argparse.Namespace) -> int:
+    screen = open_screen(debug=arguments.debug)
+    try:
+        held = command(screen, arguments)
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        screen.complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has enough. Python flushes stdout once more at its end, which must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PARTLY
+    except (AutoContextError, OSError) as e:
+        _explain(screen, f"autocontext {arguments.name}: {_described(e)}", debug=arguments.debug)
+        return NOTHING_DONE
+    return DONE if held else PARTLY
+
+
+def _described(error: Exception) -> str:
+    """The error in words, with the file that an OSError is about."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error)
+
+
+def _explain(screen: Screen, problem: str, *, debug: bool) -> None:
+    screen.complain(problem)
+    if debug:
+        traceback.print_exc()
+
+
+def _parser() -> argparse.ArgumentParser:
+    everywhere = argparse.ArgumentParser(add_help=False)
+    everywhere.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the trace of an error, not only a line"
+    )
+    plain = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(
+        "autocontext", description=_ABOUT, epilog=_EXAMPLES, formatter_class=plain, parents=[everywhere]
+    )
+    parser.add_argument("--version", action="version", version=f"autocontext {__version__}")
+    parser.set_defaults(command=None, debug=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+
+    shown = commands.add_parser(
+        "demo",
+        parents=[everywhere],
+        help="a real 899-message coding conversation in a small window",
+        description="Replays a real coding-agent conversation of 899 messages, shipped with this package: offline, "
+        "no key. Shows what was compressed, how large the context was, and that nothing was lost.",
+    )
+    shown.set_defaults(command=demo.run, name="demo")
+    own = commands.add_parser(
+        "replay", parents=[everywhere], help="the same for conversations of your own", description=_REPLAY,
+        formatter_class=plain,
+    )  # fmt: skip
+    own.set_defaults(command=replay.run, name="replay")
+    own.add_argument("file", metavar="FILE.jsonl", help="one conversation per line; - reads standard input")
+    own.add_argument(
+        "--model",
+        default="extractive",
+        metavar="MODEL",
+        help="who writes the notes: openai:NAME, dashscope:NAME, or extractive (default: no model, no network)",
+    )
+    own.add_argument("--limit", type=_positive, metavar="N", help="only the first N conversations")
+    for command in (shown, own):
+        command.add_argument(
+            "--window",
+            type=_window,
+            default=16_000,
+            metavar="N",
+            help="tokens of the model's context window, e.g. 8000 or 32k (default: 16000)",
+        )
+    return parser
+
+
+def _window(text: str) -> int:
+    found = re.fullmatch(r"(\d[\d_,]*)(k?)", text.strip().lower())
+    if found is None or len(text) > 20:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens; write 16000 or 16k")
+    tokens = int(re.sub("[_,]", "", found[1])) * (1000 if found[2] else 1)
+    try:
+        AutoContextConfig.for_window(tokens)
+    except AutoContextError as e:
+        raise argparse.ArgumentTypeError(str(e).partition(": ")[2]) from None
+    return tokens
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or len(text) > 20 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)

@@ -1,0 +1,86 @@
+"""Where the replayed conversations come from: the one shipped here, and files of JSON lines."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, BinaryIO
+
+from autocontext import AutoContextError, Msg
+from autocontext.adapters.openai_chat import from_openai
+from autocontext.errors import InvalidMessage
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """Messages with a name to show."""
+
+    title: str
+    messages: list[Msg]
+    line: int = 1
+    """Where it stands in its file, from 1."""
+
+
+@dataclass(frozen=True)
+class BrokenLine:
+    """A line that holds no conversation."""
+
+    line: int
+    reason: str
+
+
+def shipped() -> Conversation:
+    """The coding session that comes with this package; source and licence stand beside it. Raises AutoContextError."""
+    data = resources.files("autocontext.cli").joinpath("data", "conversation.json.xz")
+    try:
+        record = json.loads(lzma.decompress(data.read_bytes()))
+    except (OSError, ValueError, lzma.LZMAError) as e:
+        raise AutoContextError(f"the shipped conversation cannot be read ({e}); install the package again") from e
+    return Conversation(record["id"], from_openai(record["messages"]))
+
+
+def read(path: str) -> Iterator[Conversation | BrokenLine]:
+    """The conversations of a file of JSON lines ("-": standard input), one at a time; blank lines are passed over.
+
+    Raises OSError when the file cannot be read.
+    """
+    if path == "-":
+        yield from _read(sys.stdin.buffer)
+    else:
+        with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as it was given)
+            yield from _read(file)
+
+
+def _read(file: BinaryIO) -> Iterator[Conversation | BrokenLine]:
+    for number, raw in enumerate(file, 1):
+        line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
+        if line:
+            try:
+                yield _conversation(json.loads(line.decode("utf-8")), number)
+            except InvalidMessage as e:
+                yield BrokenLine(number, str(e))
+            except UnicodeDecodeError as e:
+                yield BrokenLine(number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}")
+            except json.JSONDecodeError as e:
+                yield BrokenLine(number, f"not JSON: {e.msg} at character {e.colno}")
+            except (ValueError, RecursionError) as e:  # numbers of thousands of digits, thousands of nested lists
+                yield BrokenLine(number, f"not readable as JSON: {e}")
+
+
+def _conversation(record: Any, line: int) -> Conversation:
+    """What a line holds. Raises InvalidMessage saying what it should."""
+    messages = record.get("messages") if isinstance(record, dict) else record
+    if isinstance(record, dict) and "role" in record and messages is None:
+        raise InvalidMessage("a single message; put the whole conversation on one line, as a list")
+    if isinstance(record, dict) and "messages" not in record:
+        raise InvalidMessage('an object without "messages"')
+    if not isinstance(messages, list):
+        raise InvalidMessage('neither {"messages": [...]} nor a list of messages')
+    if not messages:
+        raise InvalidMessage("a conversation without messages")
+    title = record.get("id") if isinstance(record, dict) else None
+    return Conversation(str(title) if title else f"line {line}", from_openai(messages), line)

@@ -1,0 +1,47 @@
+"""`autocontext demo`: the main job on real input, in a few seconds, without network and key."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from autocontext import AutoContextConfig
+from autocontext.cli import conversations, show
+from autocontext.cli.running import Turn, replay
+from autocontext.cli.screen import Screen
+from autocontext.cli.show import Figure
+
+
+def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+    """Replay the shipped conversation and show what became of it; whether everything held."""
+    started = time.perf_counter()
+    window: int = arguments.window
+    conversation = conversations.shipped()
+    total = len(conversation.messages)
+    screen.line(("autocontext demo", "bold"), f": {total} messages of a real coding session, window {window:,} tokens")
+    screen.text(
+        "Before each reply of the agent the memory is asked for the context, as the agent would. Notes are written by "
+        "the embedded summariser: no model, no network, no key. (Session of the agent pi, MIT, © 2025 Mario Zechner)"
+    )
+
+    def watch(turn: Turn, done: int) -> None:
+        screen.progress(
+            f"message {done:>3} of {total} · context {turn.sent:>6,} · without {turn.full:>7,}", done / total
+        )
+
+    result = replay(conversation, AutoContextConfig.for_window(window), None, watch)
+    screen.done()
+
+    screen.heading("what was compressed")
+    show.strategies(screen, [result])
+    screen.heading(f"tokens in the context at each of {len(result.turns)} model calls")
+    show.context_plot(screen, result, window)
+    if result.reloaded:
+        screen.heading("reloaded, and compared with what was added (sha256)")
+        show.reloads(screen, result.reloaded)
+    screen.heading("the numbers that matter")
+    figures = list(show.figures([result], window, None))
+    show.numbers(screen, [*figures, Figure("all of it took", f"{time.perf_counter() - started:.1f}", "seconds")])
+    screen.line()
+    screen.line("Your own conversations: ", ("autocontext replay FILE.jsonl", "bold"))
+    return result.held

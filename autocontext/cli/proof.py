@@ -1,0 +1,140 @@
+"""Proof that what was compressed is still there: reloaded through the public API and compared with what was added."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
+from autocontext.messages import ContentBlock, OriginKind, ToolUseBlock, is_compressed
+
+_KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold")
+_MORE = re.compile(r"\A\[[^\n]*; continue with offset=(\d+)\]\n")
+
+
+@dataclass(frozen=True)
+class Reloaded:
+    """One offloaded item, as it was added and as it came back."""
+
+    kind: OriginKind
+    uuid: str
+    messages: int
+    characters: int
+    sha256_added: str
+    """Over the whole messages (ids, roles, blocks, metadata, timestamps) as JSON lines, before they were added."""
+    sha256_reloaded: str
+    same_ids: bool
+    same_messages: bool
+    pages: int
+    """How many calls of `context_reload` it took to read everything."""
+    verbatim: bool
+    """Whether every text, argument and output stands in those pages word for word."""
+
+    @property
+    def identical(self) -> bool:
+        """Whether all of it came back as it was."""
+        same = self.sha256_added == self.sha256_reloaded
+        return same and self.same_ids and self.same_messages and self.verbatim
+
+
+def reachable(memory: AutoContextMemory) -> set[str]:
+    """The originals (as JSON) in the view or behind the UUIDs found from there on, however many steps away."""
+    found: set[str] = set()
+    seen: set[str] = set()
+    todo = memory.messages
+    while todo:
+        msg = todo.pop()
+        if msg.origin is None:
+            found.add(json.dumps(msg.to_dict()))
+        elif msg.origin.uuid and msg.origin.uuid not in seen:
+            seen.add(msg.origin.uuid)
+            todo.extend(memory.reload(msg.origin.uuid))
+    return found
+
+
+def reload_some(
+    memory: AutoContextMemory, added: Sequence[Msg], before: Sequence[str], count: int = 3
+) -> list[Reloaded]:
+    """Up to `count` items, of different kinds as far as there are, the largest of each; `before` is `added` as JSON."""
+    items = _items(memory)
+    chosen: list[str] = []
+    for kind in _KINDS:
+        chosen += [uuid for uuid, (own, _) in items.items() if own == kind][:1]
+    chosen += [uuid for uuid in items if uuid not in chosen]
+    return [_reloaded(memory, uuid, items[uuid][0], added, before) for uuid in chosen[:count]]
+
+
+def _items(memory: AutoContextMemory) -> dict[str, tuple[OriginKind, int]]:
+    """Kind and size of every offload entry that holds originals only, the largest first."""
+    offloads = memory.get_offload_context()
+    made = [m for msgs in (memory.messages, *offloads.values()) for m in msgs if m.origin is not None]
+    kinds = {m.origin.uuid: m.origin.kind for m in made if m.origin is not None}
+    sizes = {u: sum(map(_size, msgs)) for u, msgs in offloads.items() if msgs and not any(map(is_compressed, msgs))}
+    ordered = sorted(sizes, key=lambda u: -sizes[u])
+    return {uuid: (kinds[uuid], sizes[uuid]) for uuid in ordered if uuid in kinds}
+
+
+def _reloaded(
+    memory: AutoContextMemory, uuid: str, kind: OriginKind, added: Sequence[Msg], before: Sequence[str]
+) -> Reloaded:
+    back = memory.reload(uuid)
+    ids = [m.id for m in back]
+    place = {m.id: i for i, m in enumerate(added)}
+    there = [place[i] for i in ids if i in place]
+    was = [before[i] for i in there]
+    now = [json.dumps(m.to_dict()) for m in back]
+    text, pages = _read_all(ContextOffloadTool(memory), uuid)
+    return Reloaded(
+        kind=kind,
+        uuid=uuid,
+        messages=len(back),
+        characters=sum(map(_size, back)),
+        sha256_added=_sha256(was),
+        sha256_reloaded=_sha256(now),
+        same_ids=[added[i].id for i in there] == ids,
+        same_messages=was == now,
+        pages=pages,
+        verbatim=all(part in text for i in there for part in _texts(added[i])),
+    )
+
+
+def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:
+    """What the agent reads, page after page, and how many pages that were."""
+    parts: list[str] = []
+    offset = 0
+    while True:
+        page = tool(working_context_offload_uuid=uuid, offset=offset)
+        parts.append(page.partition("\n")[2])
+        more = _MORE.match(page)
+        if more is None or int(more[1]) <= offset:
+            return "".join(parts), len(parts)
+        offset = int(more[1])
+
+
+def _texts(msg: Msg) -> Iterable[str]:
+    """Every text in a message, in the form in which a reader can expect it."""
+    for block in msg.content:
+        yield from _text(block)
+
+
+def _text(block: ContentBlock) -> Iterable[str]:
+    if isinstance(block, TextBlock):
+        yield block.text
+    elif isinstance(block, ThinkingBlock):
+        yield block.thinking
+    elif isinstance(block, ToolUseBlock):
+        yield json.dumps(block.input, ensure_ascii=False)
+    elif isinstance(block, ToolResultBlock):
+        parts = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
+        yield from (part.text for part in parts if isinstance(part, TextBlock))
+
+
+def _size(msg: Msg) -> int:
+    return sum(map(len, _texts(msg)))
+
+
+def _sha256(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

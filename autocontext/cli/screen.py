@@ -1,0 +1,238 @@
+"""Where results are shown: in colour on a terminal when rich is installed, as plain text otherwise.
+
+A line is a tuple of (text, style) pieces, a style one of rich's ("bold", "green", ...); plain text leaves styles out.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+import time
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO, TypeAlias
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Line: TypeAlias = tuple[tuple[str, str], ...]
+
+_NARROWEST, _WIDEST = 40, 100
+_NEEDED = "░█▁…│─┄┤✓✗·×"
+"""What has to be encodable for output to use more than ASCII."""
+_SAYS_LESS = {"…": "...", "·": "-", "✓": "ok", "✗": "FAILED", "×": "x", "─": "-", "│": "|", "┤": "|", "┄": "-"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; `optional` ones are left out, the last first, when the terminal is too narrow."""
+
+    title: str
+    right: bool = True
+    optional: bool = False
+
+
+class Screen:
+    """Plain text on stdout, progress and complaints on stderr."""
+
+    def __init__(self, *, width: int, unicode: bool, debug: bool = False) -> None:
+        self.width = width
+        self.unicode = unicode
+        self.debug = debug
+        self._progress = Progress(self)
+
+    def line(self, *pieces: tuple[str, str] | str) -> None:
+        """Show one line."""
+        print("".join(text for text, _ in self.ready(pieces)).rstrip())
+
+    def text(self, text: str) -> None:
+        """Show a paragraph, broken into lines."""
+        print(textwrap.fill(self.plain(text), self.width))
+
+    def heading(self, title: str) -> None:
+        """Begin a part."""
+        rule = "─" * (self.width - cells(title) - 4)
+        self.line()
+        self.line(("── ", "dim"), (title, "bold"), (f" {rule}", "dim"))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, total: bool = False) -> None:
+        """Show rows of texts under the columns' titles; with `total` the last is a sum. A long first text is cut."""
+        columns, rows = fitting(columns, rows, self.width)
+        widths = column_widths(columns, rows, self.width)
+        self._row(columns, [c.title for c in columns], widths, ["dim"] * len(columns))
+        for i, row in enumerate(rows):
+            last = total and i == len(rows) - 1
+            if last:
+                self.line(("─" * (sum(widths) + 2 * len(widths) - 2), "dim"))
+            self._row(columns, row, widths, ["bold" if last else ""] * len(row))
+
+    def _row(self, columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], styles: Sequence[str]) -> None:
+        pieces: list[tuple[str, str]] = []
+        for column, text, width, style in zip(columns, row, widths, styles, strict=True):
+            shown = self.clip(text, width)
+            gap = " " * (width - cells(shown))
+            pieces.append(((gap + shown if column.right else shown + gap) + "  ", style))
+        self.line(*pieces)
+
+    def progress(self, text: str, share: float | None = None) -> None:
+        """Say how far things are: `share` of all, from 0 to 1."""
+        self._progress.show(text, share)
+
+    def done(self) -> None:
+        """Take the progress line away."""
+        self._progress.clear()
+
+    def complain(self, problem: str) -> None:
+        """Name a problem on stderr, in one line."""
+        self.done()
+        sys.stdout.flush()
+        print(self.plain(harmless(problem)), file=sys.stderr, flush=True)
+
+    def draw(self, text: str, stream: TextIO) -> None:
+        """Write a progress line over the one before."""
+        stream.write(f"\r{text}")
+        stream.flush()
+
+    def ready(self, pieces: Sequence[tuple[str, str] | str]) -> list[tuple[str, str]]:
+        """The pieces with what this terminal can show of them."""
+        pairs = [(p, "") if isinstance(p, str) else p for p in pieces]
+        return [(self.plain(text), style) for text, style in pairs]
+
+    def plain(self, text: str) -> str:
+        """The text in ASCII, where the terminal needs that."""
+        if not self.unicode:
+            for mark, instead in _SAYS_LESS.items():
+                text = text.replace(mark, instead)
+        return text
+
+    def clip(self, text: str, width: int) -> str:
+        """The text in at most `width` cells."""
+        if cells(text) <= width:
+            return text
+        end = "…" if self.unicode else "..."
+        while text and cells(text) + len(end) > width:
+            text = text[:-1]
+        return text + end
+
+
+class RichScreen(Screen):
+    """The same through rich: colours, and lines that know how wide characters are."""
+
+    def __init__(self, console: Console, *, width: int, unicode: bool, debug: bool = False) -> None:
+        super().__init__(width=width, unicode=unicode, debug=debug)
+        self._console = console
+
+    def line(self, *pieces: tuple[str, str] | str) -> None:
+        """Show one line."""
+        from rich.text import Text  # noqa: PLC0415 (optional)
+
+        self._console.print(Text.assemble(*self.ready(pieces)), soft_wrap=True)
+
+    def text(self, text: str) -> None:
+        """Show a paragraph, broken into lines."""
+        self._console.print(self.plain(text), width=self.width, markup=False, highlight=False)
+
+
+class Progress:
+    """One line that is written over on a terminal; elsewhere a line every few seconds, so that a log shows life."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._live = sys.stderr.isatty()
+        self._every = 0.08 if self._live else 2.0
+        self._last = time.monotonic() - (self._every if self._live else 0)
+        self._drawn = 0
+
+    def show(self, text: str, share: float | None) -> None:
+        """Draw the line if the last one has stood long enough."""
+        now = time.monotonic()
+        if now - self._last < self._every:
+            return
+        self._last = now
+        percent = "" if share is None else f"{min(1.0, max(0.0, share)):4.0%} "
+        if not self._live:
+            print(self._screen.plain(harmless(percent + text)).strip(), file=sys.stderr, flush=True)
+            return
+        width = min(self._screen.width, shutil.get_terminal_size().columns) - 1
+        shown = self._screen.clip(self._screen.plain(self._bar(share) + percent + harmless(text)), width)
+        self._screen.draw(shown + " " * (self._drawn - cells(shown)), sys.stderr)
+        self._drawn = cells(shown)
+
+    def clear(self) -> None:
+        """Leave the line empty."""
+        if self._drawn:
+            self._screen.draw(" " * self._drawn + "\r", sys.stderr)
+            self._drawn = 0
+
+    def _bar(self, share: float | None, width: int = 16) -> str:
+        if share is None:
+            return ""
+        full = round(min(1.0, max(0.0, share)) * width)
+        block, rest = ("█", "░") if self._screen.unicode else ("#", ".")
+        return block * full + rest * (width - full)
+
+
+def open_screen(*, debug: bool = False) -> Screen:
+    """The screen for this process: rich's, if stdout is a terminal and rich is installed."""
+    width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns))
+    unicode = _encodable(sys.stdout) and _encodable(sys.stderr)
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        try:
+            from rich.console import Console  # noqa: PLC0415 (optional, and only worth its import on a terminal)
+        except ImportError:
+            pass
+        else:
+            return RichScreen(Console(highlight=False), width=width, unicode=unicode, debug=debug)
+    return Screen(width=width, unicode=unicode, debug=debug)
+
+
+def _encodable(stream: TextIO) -> bool:
+    try:
+        _NEEDED.encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def cells(text: str) -> int:
+    """Columns that a text takes on a terminal: two for the wide characters of East Asia, none for combining marks."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(ch) else 2 if unicodedata.east_asian_width(ch) in "WF" else 1 for ch in text)
+
+
+def harmless(text: str) -> str:
+    """A foreign text in one line, without the control characters that would steer the terminal."""
+    return "".join(ch if ch.isprintable() else " " if ch.isspace() else "?" for ch in text)
+
+
+def fitting(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> tuple[list[Column], list[list[str]]]:
+    """The columns that fit beside each other, with their cells."""
+    kept = list(range(len(columns)))
+    for i in reversed(range(len(columns))):
+        if min(_needs(columns, rows, kept), width + 1) <= width:
+            break
+        if columns[i].optional:
+            kept.remove(i)
+    return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
+
+
+_LEAST_FIRST = 12
+"""Columns of the terminal below which the first column is not cut."""
+
+
+def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+    own = [max(cells(columns[i].title), *(cells(row[i]) for row in rows)) for i in kept]
+    return min(own[0], _LEAST_FIRST) + sum(own[1:]) + 2 * (len(own) - 1)
+
+
+def column_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """How wide each column is; the first gives way."""
+    own = [max(cells(c.title), *(cells(row[i]) for row in rows)) for i, c in enumerate(columns)]
+    rest = sum(own[1:]) + 2 * (len(own) - 1)
+    return [min(own[0], max(_LEAST_FIRST, width - rest)), *own[1:]]

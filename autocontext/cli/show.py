@@ -1,0 +1,149 @@
+"""What is shown of replays: strategies, plots, reloads, and the numbers that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from autocontext.cli import plot
+from autocontext.cli.models import Meter
+from autocontext.cli.proof import Reloaded
+from autocontext.cli.running import Replayed
+from autocontext.cli.screen import Column, Screen
+
+_STRATEGIES = {
+    "TOOL_INVOCATION_COMPRESS": "1  tool runs",
+    "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION": "2  large messages, newest kept",
+    "LARGE_MESSAGE_OFFLOAD": "3  large messages",
+    "PREVIOUS_ROUND_CONVERSATION_SUMMARY": "4  earlier rounds",
+    "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY": "5  current round, large messages",
+    "CURRENT_ROUND_MESSAGE_COMPRESS": "5  current round",
+    "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
+    "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
+}
+"""Event types as the documentation calls them, in the order in which they are tried."""
+
+_KINDS = {
+    "tool_run": "tool run",
+    "round_summary": "earlier round",
+    "stub": "large message",
+    "current_round": "current round",
+    "fold": "oldest rounds",
+    "ledger": "evidence",
+}
+
+
+def strategies(screen: Screen, results: Sequence[Replayed]) -> None:
+    """One row per strategy that did something, over all conversations."""
+    events = [e for r in results for e in r.events]
+    if not events:
+        screen.text("Nothing had to be compressed: no conversation came near the window.")
+        return
+    kinds = [k for k in _STRATEGIES if any(e.event_type == k for e in events)]
+    kinds += sorted({e.event_type for e in events} - _STRATEGIES.keys())
+    rows = []
+    for kind in [*kinds, ""]:
+        own = [e for e in events if kind in ("", e.event_type)]
+        before = sum(int(e.metadata.get("tokenBefore", 0)) for e in own)
+        after = sum(int(e.metadata.get("tokenAfter", 0)) for e in own)
+        replaced = sum(e.compressed_message_count for e in own)
+        numbers = [len(own), replaced, before, after, before - after]
+        rows.append([_STRATEGIES.get(kind, kind) or "all", *(f"{n:,}" for n in numbers)])
+    columns = [Column("strategy", right=False), Column("times"), Column("messages"), Column("tokens before")]
+    screen.table([*columns, Column("after"), Column("saved", optional=True)], rows, total=True)
+
+
+def context_plot(screen: Screen, result: Replayed, window: int) -> None:
+    """Two plots: against the full conversation, and the sent context alone."""
+    block, shade = ("█", "░") if screen.unicode else ("#", ".")
+    screen.line(
+        (f"{shade} ", "yellow"), f"without compression: {result.full:,}   ",
+        (f"{block} ", "green"), f"with: never over {result.largest:,}",
+    )  # fmt: skip
+    for line in plot.both(result.turns, window, width=screen.width, unicode=screen.unicode):
+        screen.line(*line)
+    screen.line()
+    screen.line((f"{block} ", "green"), "the same, enlarged: each drop is a compression")
+    for line in plot.enlarged(result.turns, window, width=screen.width, unicode=screen.unicode):
+        screen.line(*line)
+
+
+def reloads(screen: Screen, items: Sequence[Reloaded]) -> None:
+    """Each reloaded item with both hashes."""
+    for item in items:
+        some = f"{item.messages} message{'s' if item.messages != 1 else ''}"
+        screen.line((_KINDS[item.kind], "bold"), f", {some}, {item.characters:,} characters, uuid {item.uuid[:8]}…")
+        screen.line(("  added    ", "dim"), item.sha256_added)
+        screen.line(("  reloaded ", "dim"), item.sha256_reloaded, " ", verdict(screen, ok=item.identical))
+        pages = f"{item.pages} page{'s' if item.pages != 1 else ''}"
+        checks = (("ids", item.same_ids), ("whole messages", item.same_messages))
+        said = ", ".join(name if ok else f"{name} DIFFER" for name, ok in checks)
+        read = "every text word for word" if item.verbatim else "TEXTS MISSING"
+        screen.line((f"  same {said}; context_reload: {pages}, {read}", "dim"))
+
+
+def verdict(screen: Screen, *, ok: bool) -> tuple[str, str]:
+    """A tick or a cross."""
+    return (screen.plain("✓" if ok else "✗"), "green" if ok else "bold red")
+
+
+class Figure(NamedTuple):
+    """A number, what it is measured against, and whether it is as promised (None: nothing is promised)."""
+
+    name: str
+    value: str
+    beside: str = ""
+    held: bool | None = None
+
+
+def numbers(screen: Screen, figures: Iterable[Figure]) -> None:
+    """One figure per line, those that keep a promise with a tick."""
+    for name, value, beside, held in figures:
+        mark, style = ("", "") if held is None else verdict(screen, ok=held)
+        screen.line((f"{mark:<2}", style), f"{name:<22}", (f"{value:>12}", "bold"), (f"  {beside}", "dim"))
+
+
+def figures(results: Sequence[Replayed], window: int, meter: Meter | None) -> Iterator[Figure]:
+    """The figures at the end, over all conversations."""
+    calls, added = sum(len(r.turns) for r in results), sum(r.messages for r in results)
+    full, largest = max(r.tokens for r in results), max(r.largest for r in results)
+    yield Figure("window", f"{window:,}", "tokens")
+    name = "whole conversation" if len(results) == 1 else "longest conversation"
+    yield Figure(name, f"{full:,}", f"tokens, {full / window:.1f} windows")
+    over = sum(r.over for r in results)
+    yield Figure("largest context sent", f"{largest:,}", f"tokens; {over} of {calls:,} over the window", not over)
+    yield _valid(results, calls)
+    sent, without = sum(r.sent for r in results), sum(r.sent_without for r in results)
+    share = f"{sent / without:.0%}" if without else "all"
+    yield Figure("tokens sent in sum", f"{sent:,}", f"instead of {without:,} ({share})")
+    yield Figure("messages in view", f"{sum(r.in_view for r in results):,}", f"of {added:,} at the end")
+    intact, reached = sum(r.intact for r in results), sum(r.reachable for r in results)
+    yield Figure("originals intact", f"{intact:,}", f"of {added:,}, byte for byte", intact == added)
+    yield Figure(
+        "found from the view", f"{reached:,}", f"of {added:,}, by reloading what is condensed", reached == added
+    )
+    edits = sum(len(r.events) for r in results)
+    yield Figure("compressions", f"{sum(r.passes for r in results):,}", f"with {edits:,} edits")
+    yield from _model_calls(results, meter)
+    wait = max(r.longest_wait for r in results)
+    yield Figure(
+        "seconds", f"{sum(r.seconds for r in results):.1f}", f"the longest wait of a call {wait * 1000:,.0f} ms"
+    )
+
+
+def _valid(results: Sequence[Replayed], calls: int) -> Figure:
+    invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
+    beside = f"of {calls:,} for strict chat services"
+    if broken:
+        beside += f"; {broken:,} came broken"
+    return Figure("contexts valid", f"{calls - invalid - broken:,}", beside, not invalid)
+
+
+def _model_calls(results: Sequence[Replayed], meter: Meter | None) -> Iterator[Figure]:
+    if meter is None:
+        yield Figure("model calls", "0", "notes by the embedded summariser")
+        return
+    used = f"{meter.used.input_tokens:,} tokens in, {meter.used.output_tokens:,} out"
+    yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
+    if fallbacks := sum(r.fallbacks for r in results):
+        yield Figure("notes without it", f"{fallbacks:,}", "by the embedded summariser, for want of a usable reply")
