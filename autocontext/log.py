@@ -178,7 +178,11 @@ class Log:
         return Change((entry.note,), entry.ids)
 
     def _on_offloaded(self, entry: Offloaded) -> Change:
-        self.offloads[entry.uuid] = tuple(self._share(m) for m in entry.messages)
+        ids: dict[str, None] = {}
+        for m in entry.messages:
+            # A message that stands twice in the entry is held twice: readings of it tell messages apart by id.
+            ids[self._keep(m) if m.id in ids else self._share(m)] = None
+        self.offloads[entry.uuid] = tuple(ids)
         return Change()
 
     def _on_forgotten(self, entry: Forgotten) -> Change:
@@ -192,12 +196,16 @@ class Log:
     def _on_snapshot(self, entry: Snapshot) -> Change:
         self._reset()
         self.messages = dict(entry.messages)
-        for m in entry.messages.values():
-            self._note_fold(m)
         self.original = list(entry.original)
         self._set_view(entry.view)
         self.offloads = dict(entry.offloads)
         self.events = list(entry.events)
+        counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
+        for id_, m in entry.messages.items():
+            self._note_fold(m)
+            if m.origin is not None and counts.get(id_, 0) > 0:
+                # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
+                self.replaced[m.origin.uuid] = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
         return Change(come=entry.view, all_new=True)
 
     def _set_view(self, ids: Iterable[str]) -> None:

@@ -156,7 +156,7 @@ class AutoContextMemory:
         with self._lock:
             note = self._log.note_of(uuid)
             ids = self._log.behind(uuid)
-            if note is None or not ids:
+            if note is None or not ids or not set(ids).isdisjoint(self._log.view_ids):
                 return False
             self._commit(Restored(uuid=uuid, note=note, ids=ids))
             return True

@@ -21,13 +21,21 @@ _STORES = {
 
 def dump(log: Log) -> dict[str, Any]:
     """The state as a JSON object; `load` reads it back."""
-    return {
+    state = {
         "version": VERSION,
         "working_memory_storage": [m.to_dict() for m in log.view_messages],
         "original_memory_storage": [m.to_dict() for m in log.read(log.original)],
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
         "compression_events": [e.model_dump(mode="json") for e in log.events],
     }
+    if any(id_ != m.id for id_, m in log.messages.items()):
+        # Several messages were added with one id: which of them stands where can only be told by the log's own ids.
+        state["ids"] = {
+            "working_memory_storage": list(log.view_ids),
+            "original_memory_storage": list(log.original),
+            "offload_context": {uuid: list(ids) for uuid, ids in log.offloads.items()},
+        }
+    return state
 
 
 def load(state: Any) -> Snapshot:
@@ -42,16 +50,22 @@ def load(state: Any) -> Snapshot:
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):
             raise StateError(f"state.{field} is missing or not a JSON {'object' if kind is dict else 'array'}")
-    table = _Table()
-    original = tuple(table.new(m) for m in _each(state, "original_memory_storage", _message))
-    view = table.place(_each(state, "working_memory_storage", _message))
+    original = _each(state, "original_memory_storage", _message)
+    view = _each(state, "working_memory_storage", _message)
     offloads = {}
     for uuid, messages in state["offload_context"].items():
         if not isinstance(messages, list):
             raise StateError(f"state.offload_context.{uuid} is not a JSON array")
-        offloads[str(uuid)] = table.place(_each(state["offload_context"], uuid, _message, "offload_context."))
+        offloads[str(uuid)] = _each(state["offload_context"], uuid, _message, "offload_context.")
     events = tuple(_each(state, "compression_events", CompressionEvent.model_validate))
-    return Snapshot(messages=table.messages, original=original, view=view, offloads=offloads, events=events)
+    table = _Table(state.get("ids"))
+    return Snapshot(
+        original=table.place(original, "original_memory_storage"),
+        view=table.place(view, "working_memory_storage"),
+        offloads={uuid: table.place(messages, "offload_context", uuid) for uuid, messages in offloads.items()},
+        messages=table.messages,
+        events=events,
+    )
 
 
 def _message(data: Any) -> Msg:
@@ -69,13 +83,27 @@ def _each(owner: Mapping[str, Any], field: str, read: Callable[[Any], Any], pref
 
 
 class _Table:
-    """Messages by id; where an id stands for several messages, the later ones get a suffix."""
+    """Messages by the ids they were saved with; without those by their own, the later ones of several with a suffix."""
 
-    def __init__(self) -> None:
+    def __init__(self, ids: Any) -> None:
+        self.ids = ids
         self.messages: dict[str, Msg] = {}
         self._same_id: dict[str, list[str]] = {}
 
-    def new(self, msg: Msg) -> str:
+    def place(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
+        """The ids of messages in one list, each held message used at most once."""
+        if self.ids is not None:
+            return self._saved(messages, *path)
+        used: set[str] = set()
+        ids = []
+        for m in messages:
+            key = next((k for k in self._same_id.get(m.id, ()) if k not in used and self.messages[k] == m), None)
+            key = key or self._new(m)
+            used.add(key)
+            ids.append(key)
+        return tuple(ids)
+
+    def _new(self, msg: Msg) -> str:
         keys = self._same_id.setdefault(msg.id, [])
         n = len(keys)
         key = msg.id
@@ -86,13 +114,16 @@ class _Table:
         self.messages[key] = msg
         return key
 
-    def place(self, messages: list[Msg]) -> tuple[str, ...]:
-        """The ids of messages in one list, each held message used at most once."""
-        used: set[str] = set()
-        ids = []
-        for m in messages:
-            key = next((k for k in self._same_id.get(m.id, ()) if k not in used and self.messages[k] == m), None)
-            key = key or self.new(m)
-            used.add(key)
-            ids.append(key)
+    def _saved(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
+        where = ".".join(("state.ids", *path))
+        ids = self.ids
+        for key in path:
+            ids = ids.get(key) if isinstance(ids, Mapping) else None
+        if not isinstance(ids, list) or len(ids) != len(messages) or not all(isinstance(id_, str) for id_ in ids):
+            raise StateError(f"{where} does not name the {len(messages)} messages of its list")
+        if len(set(ids)) != len(ids):
+            raise StateError(f"{where} names a message twice")
+        for id_, m in zip(ids, messages, strict=True):
+            if self.messages.setdefault(id_, m) != m:
+                raise StateError(f"{where}: {id_!r} stands for two messages")
         return tuple(ids)

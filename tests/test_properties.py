@@ -1,0 +1,165 @@
+"""What every pass keeps, whatever the conversation, the configuration and the model."""
+
+import asyncio
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, Msg
+from autocontext.chat_rules import first_violation
+from autocontext.testing import ScriptedModel
+from tests import invariants
+from tests.conversations import histories, valid_histories
+from tests.invariants import CONFIGS, REPLIES, made, owed, unreachable
+
+configs = st.sampled_from(sorted(CONFIGS))
+models = st.sampled_from(sorted(REPLIES))
+anything = histories(duplicates=True)
+
+
+def passed(
+    history: list[Msg], config: str, model: str = "good", *, estimate: bool = False
+) -> tuple[AutoContextMemory, list[Msg]]:
+    """A memory after one pass over a history, and its view before the pass."""
+    memory = made(config, model, estimate=estimate)
+    memory.add_messages(history)
+    before = memory.messages
+    memory.compress_if_needed(force=True)
+    return memory, before
+
+
+@given(anything, configs, models)
+def test_originals_are_what_was_added(history: list[Msg], config: str, model: str) -> None:
+    memory, before = passed(history, config, model)
+    assert before == history
+    assert memory.get_original_memory_msgs() == history
+    assert memory.get_original_memory_msgs() == [Msg.model_validate(m.to_dict()) for m in history]
+
+
+@given(anything, configs, models)
+def test_every_original_stays_reachable(history: list[Msg], config: str, model: str) -> None:
+    memory, _ = passed(history, config, model)
+    assert unreachable(memory, history) == []
+    memory.add_messages(history)
+    memory.compress_if_needed(force=True)
+    assert unreachable(memory, history) == []
+
+
+@given(anything, configs, models)
+def test_a_pass_leaves_the_interface_of_the_whole_view(history: list[Msg], config: str, model: str) -> None:
+    memory, before = passed(history, config, model)
+    assert owed(memory.messages) == owed(before)
+
+
+@given(valid_histories(), configs, models)
+def test_a_valid_chat_stays_valid(history: list[Msg], config: str, model: str) -> None:
+    memory, before = passed(history, config, model)
+    assert first_violation(before) is None
+    assert first_violation(memory.messages) is None
+
+
+@given(anything, configs, models)
+def test_system_and_pinned_messages_stay_in_order(history: list[Msg], config: str, model: str) -> None:
+    memory, before = passed(history, config, model)
+
+    def fixed(messages: list[Msg]) -> list[Msg]:
+        return [m for m in messages if m.role == "system" or m.metadata.get("pinned")]
+
+    assert fixed(memory.messages) == fixed(before)
+
+
+@given(anything, configs, models)
+def test_sums_replay_and_state_hold(history: list[Msg], config: str, model: str) -> None:
+    memory, _ = passed(history, config, model)
+    invariants.check(memory)
+    invariants.check_replay(memory._log)
+
+
+@given(anything, configs, models)
+def test_the_report_tells_what_happened(history: list[Msg], config: str, model: str) -> None:
+    memory = made(config, model)
+    memory.add_messages(history)
+    before, tokens = memory.messages, memory.token_count
+    report = memory.compress_if_needed(force=True)
+    after = memory.messages
+    assert (report.tokens_before, report.messages_before) == (tokens, len(before))
+    assert (report.tokens_after, report.messages_after) == (memory.token_count, len(after))
+    assert report.tokens_before - report.tokens_after == sum(s.tokens_saved for s in report.strategies)
+    assert (report.outcome == "impossible") == (memory.token_count > memory.config.max_token)
+    assert bool(report) == (after != before)
+    changed = report.first_changed
+    if changed is None:
+        assert after == before
+        assert report.prefix_tokens_invalidated == 0
+    else:
+        assert after[:changed] == before[:changed]
+        assert after[changed : changed + 1] != before[changed : changed + 1]
+        assert report.prefix_tokens_invalidated == report.tokens_before - sum(
+            memory._tally.counter.count(m) for m in before[:changed]
+        )
+
+
+@given(anything, configs, models)
+def test_every_edit_shrinks_and_has_its_event(history: list[Msg], config: str, model: str) -> None:
+    memory, _ = passed(history, config, model)
+    events = memory.get_compression_events()
+    assert len(events) == len(memory.get_offload_context())
+    for event in events:
+        assert event.token_reduction > 0
+        assert event.token_reduction == event.metadata["tokenBefore"] - event.metadata["tokenAfter"]
+
+
+@given(anything, configs, models)
+def test_sync_and_async_give_the_same(history: list[Msg], config: str, model: str) -> None:
+    one, _ = passed(history, config, model, estimate=True)
+    other = made(config, model, estimate=True)
+    other.add_messages(history)
+    asyncio.run(other.acompress_if_needed(force=True))
+    assert invariants.without_accidents(other) == invariants.without_accidents(one)
+
+
+@given(anything, configs, models)
+def test_loading_a_state_is_the_identity(history: list[Msg], config: str, model: str) -> None:
+    memory, _ = passed(history, config, model)
+    saved = memory.state_dict()
+    other = made(config)
+    other.load_state_dict(json.loads(json.dumps(saved)))
+    assert other.state_dict() == saved
+    assert other.messages == memory.messages
+    assert other.get_compression_events() == memory.get_compression_events()
+    for key in memory.get_offload_context():
+        assert other.reload(key) == memory.reload(key)
+
+
+@given(anything, st.sampled_from(sorted(set(CONFIGS) - {"java"})))
+def test_another_pass_does_nothing_or_shrinks(history: list[Msg], config: str) -> None:
+    memory, _ = passed(history, config, estimate=True)
+    sizes = [memory.token_count]
+    while memory.compress_if_needed(force=True):
+        sizes.append(memory.token_count)
+        assert sizes[-1] < sizes[-2]
+    settled = memory.messages
+    assert not memory.compress_if_needed(force=True)
+    assert memory.messages == settled
+
+
+@given(anything, configs)
+def test_between_passes_the_prefix_is_untouched(history: list[Msg], config: str) -> None:
+    memory = made(config)
+    shown: list[Msg] = []
+    for m in history:
+        memory.add_message(m)
+        events = len(memory.get_compression_events())
+        context = memory.get_messages()
+        if len(memory.get_compression_events()) == events:
+            assert context == [*shown, m]
+        shown = context
+
+
+@pytest.mark.parametrize("config", sorted(CONFIGS))
+def test_an_empty_memory_survives_a_pass(config: str) -> None:
+    memory = AutoContextMemory(CONFIGS[config], ScriptedModel([], strict_script=True))
+    assert not memory.compress_if_needed(force=True)
+    assert memory.get_messages() == []
