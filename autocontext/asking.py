@@ -12,9 +12,9 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from autocontext.config import AutoContextConfig
-from autocontext.engine import Ask
 from autocontext.errors import ModelError
 from autocontext.models.extractive import ExtractiveModel
+from autocontext.questions import Ask
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, unusable
 
 T = TypeVar("T")

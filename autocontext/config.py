@@ -59,6 +59,8 @@ class AutoContextConfig(BaseModel):
     last_resort: bool = True
     """With until_fit: fold the oldest rounds when the strategies do not reach the target, and cut texts, without a
     model, while the view is over `max_token`."""
+    strict_fit: bool = False
+    """Raise ContextOverflowError when the view cannot be made to fit, instead of returning it as small as it got."""
     user_message_budget: int = Field(default=20_000, ge=0)
     """Tokens of the user's own words that the note of the oldest rounds quotes (at most a quarter of the window)."""
 
@@ -77,6 +79,20 @@ class AutoContextConfig(BaseModel):
     """Questions that are put to the model at the same time."""
     extractive_fallback: bool = True
     """When the model gives no usable answer, write the note without it; False leaves the messages as they are."""
+
+    summary_max_input_tokens: int | None = Field(default=None, ge=100)
+    """Tokens of transcript in one request; more is summarised in chunks. None means half of `max_token`."""
+    redact: Callable[[str], str] | None = None
+    """Runs over everything that goes to the model and over its replies, e.g. `redaction.redact_secrets`; the originals
+    stay as they are."""
+    prices: Mapping[str, float] | None = None
+    """What the summarising model costs per million tokens: {"input": ..., "output": ...}; fills `report.cost`."""
+
+    # --- in the background
+    background: bool = False
+    """Start passes early, beside the conversation: a turn waits for one only when the view is over `max_token`."""
+    background_ratio: float = Field(default=0.6, gt=0, le=1)
+    """Share of `max_token` (and of `msg_threshold`, in the same proportion to `token_ratio`) that starts one."""
 
     # --- counting
     token_counter: Any = "auto"
@@ -99,6 +115,8 @@ class AutoContextConfig(BaseModel):
                 f"offload_single_preview ({self.offload_single_preview}) must be below "
                 f"large_payload_threshold ({self.large_payload_threshold})"
             )
+        if self.prices is not None and not set(self.prices) <= {"input", "output"}:
+            raise ValueError(f"prices: keys are 'input' and 'output', not {sorted(self.prices)}")
         names = []
         for strategy in self.strategies:
             if isinstance(strategy, str):
@@ -163,7 +181,6 @@ class AutoContextConfig(BaseModel):
             "target_ratio": 1.0,
             "last_resort": False,
             "min_compression_token_threshold": 5000,
-            "protected_tools": frozenset(),
             "extractive_fallback": False,
             "token_counter": "agentscope_java",
         }

@@ -58,6 +58,8 @@ class Question:
     """Transcript sections, one per message, in order."""
     target_tokens: int
     """Size of the answer that is asked for."""
+    sizes: tuple[int, ...]
+    """Tokens of each part, by and large: where a transcript that is too long for one request may be cut."""
 
 
 @dataclass(frozen=True, slots=True)

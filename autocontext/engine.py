@@ -23,24 +23,16 @@ from autocontext.config import AutoContextConfig
 from autocontext.edits import Applied, Edit, Proposal, Question, apply, build
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
 from autocontext.log import Edited, Log
+from autocontext.messages import Msg
+from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
-from autocontext.requests import Answer, ModelRequest, Usage
+from autocontext.questions import Ask, Wording, Written, write
+from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews
 from autocontext.tally import Tally
 from autocontext.view import View
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Questions to be put to the model at the same time."""
-
-    requests: tuple[ModelRequest, ...]
-    limits: tuple[int, ...]
-    """Characters that each answer must stay under: what it is to replace."""
-    extractive: bool = False
-    """The model has failed on these: let the extractive summariser answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,42 +42,73 @@ class Commit:
     entry: Edited
 
 
+Step: TypeAlias = Ask | Commit
+Sent: TypeAlias = "list[Answer] | None"
+Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
+
 _LEAST_PREVIEW = 40
 """Characters below which cutting a text further is not worth its tag."""
 
-Step: TypeAlias = Ask | Commit
-Pass: TypeAlias = Generator[Step, "list[Answer] | None", CompressionReport]
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Messages and tokens at which a pass starts."""
+
+    messages: float
+    tokens: int
+
+    @classmethod
+    def of(cls, config: AutoContextConfig, *, early: bool = False) -> Limits:
+        """The configured triggers; `early`: the softer ones of a pass in the background."""
+        if not early:
+            return cls(config.msg_threshold, config.token_trigger)
+        share = min(1.0, config.background_ratio / config.token_ratio)
+        return cls(config.msg_threshold * share, int(config.token_trigger * share))
+
+    def reached(self, log: Log, tally: Tally) -> bool:
+        """Whether a pass is due: two comparisons."""
+        return len(log.view_ids) >= self.messages or tally.reaches(self.tokens)
 
 
-def triggered(log: Log, tally: Tally, config: AutoContextConfig) -> bool:
-    """Whether a threshold is reached: two comparisons."""
-    return len(log.view_ids) >= config.msg_threshold or tally.reaches(config.token_trigger)
+@dataclass(frozen=True)
+class Settings:
+    """What a pass goes by."""
+
+    config: AutoContextConfig
+    plan: PlanLike | None = None
+    pacing: Pacing = field(default_factory=Pacing)
+    force: bool = False
+    """Run although no limit is reached."""
+    early: bool = False
+    """A pass in the background, with its softer limits."""
+    strict: bool = False
+    """Raise InvalidEdit for a proposal that breaks a rule."""
 
 
-def compress(
-    log: Log,
-    tally: Tally,
-    config: AutoContextConfig,
-    *,
-    plan: PlanLike | None = None,
-    force: bool = False,
-    strict: bool = False,
-) -> Pass:
-    """Run the strategies in order until the target is met; see the module for the protocol.
+def due(log: Log, tally: Tally, settings: Settings) -> str:
+    """Why no pass is needed now; "" when one is."""
+    if settings.force:
+        return ""
+    if not Limits.of(settings.config, early=settings.early).reached(log, tally):
+        return "no threshold is reached"
+    if settings.pacing.rests(len(log.view_ids), tally, settings.config):
+        return "the last pass could not reach the target and the view has hardly grown since"
+    return ""
 
-    `force` runs them although no threshold is reached; `strict` raises InvalidEdit for a refused proposal.
-    """
-    if not force and not triggered(log, tally, config):
+
+def compress(log: Log, tally: Tally, settings: Settings) -> Pass:
+    """Run the strategies in order until the target is met; see the module for the protocol."""
+    if reason := due(log, tally, settings):
         size, tokens = len(log.view_ids), tally.at_most
         return CompressionReport(
             outcome="not_needed",
-            reason="no threshold is reached",
+            reason=reason,
             tokens_before=tokens,
             tokens_after=tokens,
             messages_before=size,
             messages_after=size,
         )
-    return (yield from _Run(log, tally, config, plan, strict=strict).run())
+    return (yield from _Run(log, tally, settings).run())
 
 
 @dataclass
@@ -110,11 +133,12 @@ class _Made:
 class _Run:
     """The state of one pass."""
 
-    def __init__(
-        self, log: Log, tally: Tally, config: AutoContextConfig, plan: PlanLike | None, *, strict: bool
-    ) -> None:
-        self.log, self.tally, self.config, self.plan, self.strict = log, tally, config, plan, strict
+    def __init__(self, log: Log, tally: Tally, settings: Settings) -> None:
+        self.log, self.tally, self.settings = log, tally, settings
+        self.config = settings.config
+        self.limits = Limits.of(settings.config, early=settings.early)
         self.before = self.view()
+        self.tokens_before = tally.total()
         self.tried: list[StrategyReport] = []
         self.refused: list[RefusedEdit] = []
         self.calls = self.fallbacks = self.unanswered = 0
@@ -124,18 +148,15 @@ class _Run:
         return View(self.log.view_ids, self.log.view_messages, self.tally.count)
 
     def run(self) -> Pass:
-        tokens_before = self.tally.total()
-        for strategy in steps(self.config):
+        for strategy in () if self.settings.pacing.breaker_open else steps(self.config):
             changed = yield from self._try(strategy)
-            if changed and self.config.escalation == "single":
-                break
-            if self._fits():
+            if (changed and self.config.escalation == "single") or self._fits():
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
-        return self._outcome(tokens_before)
+        return self._report(*self._outcome())
 
-    def _last_resort(self) -> Generator[Step, list[Answer] | None, None]:
+    def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut harder and harder."""
         if not self._fits():
             yield from self._try(self._fold())
@@ -152,97 +173,79 @@ class _Run:
         share = self.config.target_ratio
         return Fold(
             self.config,
-            excess_messages=len(self.log.view_ids) - self.config.msg_threshold * share,
-            excess_tokens=self.tally.total() - self.config.token_trigger * share,
+            excess_messages=len(self.log.view_ids) - self.limits.messages * share,
+            excess_tokens=self.tally.total() - self.limits.tokens * share,
             last_resort=last_resort,
         )
 
-    def _overflows(self) -> bool:
-        return self.tally.reaches(self.config.max_token + 1)
-
     # ------------------------------------------------------------------------------------------------ one strategy
-    def _try(self, strategy: Strategy) -> Generator[Step, list[Answer] | None, bool]:
+    def _try(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
         """Let a strategy propose, make what the gate lets through, and say whether anything changed."""
         tried = yield from self._carry_out(strategy)
         self.tried.append(_said(strategy.name, tried))
         self.unanswered += tried.unanswered
         return bool(tried.applied and tried.applied.edits)
 
-    def _carry_out(self, strategy: Strategy) -> Generator[Step, list[Answer] | None, _Tried]:
-        proposals, fault = _proposals(strategy, self.view())
-        tried = _Tried(len(proposals), fault=fault)
-        if not proposals:
-            return tried
-        made = yield from self._edits(strategy.name, proposals)
-        tried.unanswered = len(proposals) - len(made)
+    def _carry_out(self, strategy: Strategy) -> Generator[Step, Sent, _Tried]:
         view = self.view()
-        tried.applied = apply(view, [m.edit for m in made], lambda m: self.tally.count(m.id, m), strict=self.strict)
-        self.refused += [
-            RefusedEdit(strategy=strategy.name, reason=r.reason, ids=r.edit.ids) for r in tried.applied.refused
-        ]
+        proposals, fault = _proposals(strategy, view)
+        tried = _Tried(len(proposals), fault=fault)
+        worth_asking = self._promising(strategy.name, view, proposals)
+        made = yield from self._edits(strategy.name, worth_asking)
+        tried.unanswered = len(worth_asking) - len(made)
+        view = self.view()
+        tried.applied = self._apply(strategy.name, view, [m.edit for m in made])
         if tried.applied.edits:
             usage = {m.edit.uuid: m.usage for m in made}
             events = tuple(self._event(view, edit, usage[edit.uuid]) for edit in tried.applied.edits)
             yield Commit(Edited(edits=tried.applied.edits, events=events))
         return tried
 
-    def _edits(self, strategy: str, proposals: Sequence[Proposal]) -> Generator[Step, list[Answer] | None, list[_Made]]:
+    def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
+        drafts = {
+            i: build(p, ["."] * len(p.questions), strategy=strategy) for i, p in enumerate(proposals) if p.questions
+        }
+        passed = {e.uuid for e in self._apply(strategy, view, list(drafts.values())).edits}
+        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].uuid in passed]
+
+    def _apply(self, strategy: str, view: View, edits: list[Edit]) -> Applied:
+        done = apply(view, edits, self._count, strict=self.settings.strict)
+        self.refused += [RefusedEdit(strategy=strategy, reason=r.reason, ids=r.edit.ids) for r in done.refused]
+        return done
+
+    def _edits(self, strategy: str, proposals: Sequence[Proposal]) -> Generator[Step, Sent, list[_Made]]:
         """The edits of the proposals whose questions were answered, in order."""
         questions = [q for p in proposals for q in p.questions]
-        answers, written = yield from self._answers(questions)
+        written = yield from self._written(questions)
         made: list[_Made] = []
         at = 0
         for p in proposals:
-            own = slice(at, at := at + len(p.questions))
-            texts = [a.text for a in answers[own] if a.text is not None]
-            if len(texts) < len(p.questions):
-                continue
-            edit = build(p, texts, strategy=strategy, fallback=any(written[own]))
-            made.append(_Made(edit, sum((a.usage for a in answers[own]), Usage())))
+            own = written[at : at + len(p.questions)]
+            at += len(p.questions)
+            texts = [w.text for w in own if w.text is not None]
+            if len(texts) == len(own):
+                edit = build(p, texts, strategy=strategy, fallback=any(w.fallback for w in own))
+                made.append(_Made(edit, sum((w.usage for w in own), Usage())))
         return made
 
-    def _answers(
-        self, questions: Sequence[Question]
-    ) -> Generator[Step, list[Answer] | None, tuple[list[Answer], list[bool]]]:
-        """One answer per question, and whether it was written without the model."""
+    def _written(self, questions: Sequence[Question]) -> Generator[Step, Sent, list[Written]]:
         if not questions:
-            return [], []
+            return []
         language = rendering.conversation_language(self.log.view_messages)
-        ask = Ask(
-            tuple(
-                rendering.request(
-                    q.purpose,
-                    q.parts,
-                    self.config.prompts,
-                    language=language,
-                    plan=self.plan,
-                    target_tokens=q.target_tokens,
-                )
-                for q in questions
-            ),
-            tuple(sum(map(len, q.parts)) + len(q.parts) for q in questions),
-        )
-        answers = yield from self._asked(ask)
-        failed = [i for i, a in enumerate(answers) if a.text is None]
-        if failed and self.config.extractive_fallback:
-            again = Ask(tuple(ask.requests[i] for i in failed), tuple(ask.limits[i] for i in failed), extractive=True)
-            for i, answer in zip(failed, (yield from self._asked(again)), strict=True):
-                answers[i] = answer
-            self.fallbacks += sum(answers[i].text is not None for i in failed)
-        return answers, [i in failed for i in range(len(questions))]
+        written = yield from write(questions, Wording(self.config, language, self.settings.plan))
+        self.calls += sum(w.calls for w in written)
+        self.fallbacks += sum(w.fallback for w in written)
+        self.usage = sum((w.usage for w in written), self.usage)
+        return written
 
-    def _asked(self, ask: Ask) -> Generator[Step, list[Answer] | None, list[Answer]]:
-        answers = yield ask
-        if answers is None or len(answers) != len(ask.requests):
-            raise TypeError("the driver must send one Answer per request")
-        self.calls += sum(a.calls for a in answers)
-        self.usage = sum((a.usage for a in answers), self.usage)
-        return list(answers)
+    def _count(self, msg: Msg) -> int:
+        return self.tally.count(msg.id, msg)
 
     def _event(self, view: View, edit: Edit, usage: Usage) -> CompressionEvent:
         start = view.position[edit.ids[0]]
         stop = start + len(edit.ids)
-        before, after = view.tokens(start, stop), sum(self.tally.count(m.id, m) for m in edit.messages)
+        before, after = view.tokens(start, stop), sum(map(self._count, edit.messages))
         return CompressionEvent(
             event_type=edit.event_type,
             timestamp=time.time_ns() // 1_000_000,
@@ -262,42 +265,45 @@ class _Run:
 
     # ------------------------------------------------------------------------------------------------- the outcome
     def _fits(self) -> bool:
-        """Whether the view is under the target share of both triggers."""
+        """Whether the view is under the target share of both limits."""
         share = self.config.target_ratio
-        return (
-            len(self.log.view_ids) < self.config.msg_threshold * share
-            and self.tally.total() < self.config.token_trigger * share
+        return len(self.log.view_ids) < self.limits.messages * share and not self.tally.reaches(
+            int(self.limits.tokens * share)
         )
 
-    def _outcome(self, tokens_before: int) -> CompressionReport:
-        tokens = self.tally.total()
-        changed = any(t.applied for t in self.tried)
-        if tokens > self.config.max_token:
-            return self._report("impossible", self._too_large(tokens), tokens_before)
-        if self.unanswered and not changed:
-            return self._report("failed", "the model gave no usable answer", tokens_before)
-        if self._fits() or (changed and self.config.escalation == "single"):
-            return self._report("applied", "", tokens_before)
-        reason = "the target is not reached" if changed else "nothing is left to compress"
-        return self._report("partly", reason, tokens_before)
+    def _overflows(self) -> bool:
+        return self.tally.reaches(self.config.max_token + 1)
 
-    def _too_large(self, tokens: int) -> str:
+    def _outcome(self) -> tuple[Outcome, str]:
+        changed = any(t.applied for t in self.tried)
+        if self._overflows():
+            return "impossible", self._too_large()
+        if self.unanswered and not changed:
+            return "failed", "the model gave no usable answer"
+        if self._fits() or (changed and self.config.escalation == "single"):
+            return "applied", ""
+        if self.settings.pacing.breaker_open:
+            return "partly", "the breaker is open: two passes saved next to nothing, so the model was not asked"
+        return "partly", "the target is not reached" if changed else "nothing is left to compress"
+
+    def _too_large(self) -> str:
         """Which part cannot be made smaller."""
         size, m = max(
             ((self.tally.count(i, m), m) for i, m in zip(self.log.view_ids, self.log.view_messages, strict=True)),
             key=lambda pair: pair[0],
+            default=(0, None),
         )
-        return (
-            f"{tokens} tokens are more than max_token ({self.config.max_token}); "
-            f"the largest part is the {m.role} message {m.id} with {size} tokens"
-        )
+        what = f"{self.tally.total()} tokens are more than max_token ({self.config.max_token}); the largest part is "
+        if m is None or self.tally.fixed > size:
+            return what + f"the system text and tool schemas with {self.tally.fixed} tokens"
+        return what + f"the {m.role} message {m.id} with {size} tokens"
 
-    def _report(self, outcome: Outcome, reason: str, tokens_before: int) -> CompressionReport:
+    def _report(self, outcome: Outcome, reason: str) -> CompressionReport:
         changed = self._first_changed()
         return CompressionReport(
             outcome=outcome,
             reason=reason,
-            tokens_before=tokens_before,
+            tokens_before=self.tokens_before,
             tokens_after=self.tally.total(),
             messages_before=len(self.before),
             messages_after=len(self.log.view_ids),
@@ -305,6 +311,7 @@ class _Run:
             model_calls=self.calls,
             fallbacks=self.fallbacks,
             usage=self.usage,
+            cost=_cost(self.usage, self.config),
             refused=tuple(self.refused),
             first_changed=changed,
             prefix_tokens_invalidated=0 if changed is None else self.before.tokens(changed, len(self.before)),
@@ -316,6 +323,15 @@ class _Run:
             if i >= len(after) or after[i] != id_:
                 return i
         return None
+
+
+def _cost(usage: Usage, config: AutoContextConfig) -> float | None:
+    """What the model calls cost; None without prices."""
+    if config.prices is None:
+        return None
+    per_million = config.prices
+    spent = usage.input_tokens * per_million.get("input", 0.0) + usage.output_tokens * per_million.get("output", 0.0)
+    return spent / 1_000_000
 
 
 def _proposals(strategy: Strategy, view: View) -> tuple[list[Proposal], str]:
@@ -337,8 +353,10 @@ def _said(name: str, tried: _Tried) -> StrategyReport:
         return StrategyReport(name=name, applied=True, reason=reason, tokens_saved=done.saved)
     if not tried.proposed:
         reason = tried.fault or "nothing to do"
+    elif tried.unanswered:
+        reason = "the model gave no usable answer"
     elif done and done.refused:
         reason = f"refused: {done.refused[0].reason}"
     else:
-        reason = "the model gave no usable answer"
+        reason = "it would not make the context smaller"
     return StrategyReport(name=name, applied=False, reason=reason)

@@ -75,6 +75,8 @@ class CompressionReport(Value):
     """Notes written without the model because it gave no usable answer."""
     usage: Usage = Field(default_factory=Usage)
     """Sum over the model calls; `seconds` adds up calls that ran at the same time."""
+    cost: float | None = None
+    """What the model calls cost, by `AutoContextConfig.prices`; None without prices."""
     refused: tuple[RefusedEdit, ...] = ()
     first_changed: int | None = None
     """Index of the first message that differs from before the pass; None when nothing changed."""
@@ -83,3 +85,29 @@ class CompressionReport(Value):
 
     def __bool__(self) -> bool:
         return any(s.applied for s in self.strategies)
+
+
+class UsageTotals(Value):
+    """What all passes of a memory have used and saved since it was opened."""
+
+    passes: int = 0
+    model_calls: int = 0
+    fallbacks: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float | None = None
+    """In the currency of the configured prices; None without them."""
+    tokens_saved: int = 0
+
+    def __add__(self, report: CompressionReport) -> UsageTotals:
+        return UsageTotals(
+            passes=self.passes + 1,
+            model_calls=self.model_calls + report.model_calls,
+            fallbacks=self.fallbacks + report.fallbacks,
+            input_tokens=self.input_tokens + report.usage.input_tokens,
+            output_tokens=self.output_tokens + report.usage.output_tokens,
+            seconds=self.seconds + report.usage.seconds,
+            cost=self.cost if report.cost is None else (self.cost or 0.0) + report.cost,
+            tokens_saved=self.tokens_saved + max(0, report.tokens_before - report.tokens_after),
+        )

@@ -1,28 +1,26 @@
 """AutoContextMemory: the conversation of one agent, kept small and complete.
 
-This module does the I/O around the core: it drives `engine.compress`, once for synchronous and once for asynchronous
-callers, puts the engine's questions to the model and writes entries to the store before they count.
+Everything that changes goes through `_commit`: stored first, then recorded in the log, of which all reading is done.
+Compression itself is in `passes` (when and how it is driven) and `engine` (what it does).
 """
 
 from __future__ import annotations
 
-import asyncio
+import json
 import threading
 import uuid as uuids
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from autocontext import state
-from autocontext.asking import Asker, in_thread
 from autocontext.config import AutoContextConfig
-from autocontext.engine import Ask, Pass, Step, compress, triggered
 from autocontext.errors import InvalidMessage
-from autocontext.events import CompressionEvent, CompressionReport
+from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.log import Added, Cleared, Entry, Forgotten, Log, Offloaded, Removed, Restored, contents
 from autocontext.messages import Msg, as_messages, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.passes import Passes
 from autocontext.plan import PlanLike
-from autocontext.requests import Answer
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.tally import Tally
 from autocontext.tokens import get_counter
@@ -49,14 +47,13 @@ class AutoContextMemory:
         self.config = config or AutoContextConfig()
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
         self._store = store
-        self._asker = Asker(model, self.config)
-        self._plan = plan
         self._lock = threading.RLock()
-        """Held while the log changes; never while a model or a slow store is waited for by others."""
-        self._passing = threading.Lock()
-        """Held during a pass: one at a time."""
         self._log = Log(store.read(self.session) if store else ())
         self._tally = Tally(_counter(self.config, model), self._log)
+        self._passes = Passes(
+            log=self._log, tally=self._tally, config=self.config, model=model, lock=self._lock, commit=self._commit
+        )
+        self._passes.plan = plan
 
     # ------------------------------------------------------------------------------------------------------ adding
     def add_message(self, msg: Msg) -> None:
@@ -73,14 +70,12 @@ class AutoContextMemory:
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
         """What the model should see; compresses first when a threshold is reached."""
-        if self._triggered():
-            self.compress_if_needed()
+        self._passes.before_reading()
         return self.messages
 
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
-        if self._triggered():
-            await self.acompress_if_needed()
+        await self._passes.abefore_reading()
         return self.messages
 
     @property
@@ -91,9 +86,25 @@ class AutoContextMemory:
 
     @property
     def token_count(self) -> int:
-        """Tokens of the working view."""
+        """Tokens of the working view, and of what is sent besides it."""
         with self._lock:
             return self._tally.total()
+
+    def count_besides(self, *parts: str | Mapping[str, Any]) -> None:
+        """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
+        texts = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts]
+        with self._lock:
+            self._tally.fixed = sum(map(self._tally.counter.count_text, texts))
+
+    def record_usage(self, input_tokens: int) -> None:
+        """Take over the provider's count of the last request; holds until the next compression or deletion.
+
+        Call it before the reply is added: the number stands for the view as it was sent.
+        """
+        if input_tokens < 0:
+            raise InvalidMessage(f"record_usage: input_tokens must be 0 or more (got {input_tokens})")
+        with self._lock:
+            self._tally.anchor(input_tokens)
 
     def get_original_memory_msgs(self) -> list[Msg]:
         """Every message ever added, as it was added."""
@@ -119,37 +130,25 @@ class AutoContextMemory:
     # ------------------------------------------------------------------------------------------------- compressing
     def compress_if_needed(self, *, force: bool = False) -> CompressionReport:
         """Run a pass when a threshold is reached, or anyway with `force`; the report is true when something changed."""
-        with self._passing:
-            steps = self._pass(force=force)
-            answers: list[Answer] | None = None
-            while True:
-                step = self._next(steps, answers)
-                if isinstance(step, CompressionReport):
-                    return step
-                if isinstance(step, Ask):
-                    answers = self._asker.ask(step)
-                else:
-                    self._commit(step.entry)
-                    answers = None
+        return self._passes.run(force=force)
 
     async def acompress_if_needed(self, *, force: bool = False) -> CompressionReport:
         """The same for asynchronous callers: the model and the store are awaited."""
-        async with _Turn(self._passing):
-            steps = self._pass(force=force)
-            answers: list[Answer] | None = None
-            while True:
-                step = self._next(steps, answers)
-                if isinstance(step, CompressionReport):
-                    return step
-                if isinstance(step, Ask):
-                    answers = await self._asker.aask(step)
-                else:
-                    await self._acommit(step.entry)
-                    answers = None
+        return await self._passes.arun(force=force)
+
+    @property
+    def usage(self) -> UsageTotals:
+        """What the passes have used and saved since this memory was opened."""
+        return self._passes.usage
+
+    def on_compression(self, listener: Callable[[CompressionReport], Any]) -> Callable[[], None]:
+        """Call `listener` with the report of each pass; returns a function that stops it. Its failures are logged."""
+        self._passes.listeners.append(listener)
+        return lambda: self._passes.listeners.remove(listener)
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
         """Name the plan that summaries should serve; it is read anew at each pass. None takes it away."""
-        self._plan = plan
+        self._passes.plan = plan
 
     def undo(self, uuid: str) -> bool:
         """Put back into the view what the compression `uuid` replaced; False when its note is no longer in view."""
@@ -218,36 +217,16 @@ class AutoContextMemory:
         self._commit(state.load(saved))
 
     # ------------------------------------------------------------------------------------------------------- inner
-    def _triggered(self) -> bool:
-        with self._lock:
-            return triggered(self._log, self._tally, self.config)
-
-    def _pass(self, *, force: bool) -> Pass:
-        strict = bool(getattr(self._asker.model, "strict", False))
-        return compress(self._log, self._tally, self.config, plan=self._plan, force=force, strict=strict)
-
-    def _next(self, steps: Pass, answers: list[Answer] | None) -> Step | CompressionReport:
-        """The next step of a pass, or its report; nothing is added to the log meanwhile."""
-        with self._lock:
-            try:
-                return steps.send(answers)
-            except StopIteration as done:
-                report: CompressionReport = done.value
-                return report
-
     def _commit(self, *entries: Entry) -> None:
         """Store entries, then let them count; if storing fails nothing has changed."""
         with self._lock:
             if self._store is not None and entries:
                 self._store.append(self.session, entries, after=len(self._log.entries))
             for entry in entries:
-                self._tally.update(self._log.record(entry))
-
-    async def _acommit(self, entry: Entry) -> None:
-        if self._store is None:
-            self._commit(entry)
-        else:
-            await in_thread(lambda: self._commit(entry))
+                change = self._log.record(entry)
+                self._tally.update(change)
+                if change.all_new:
+                    self._passes.start_anew()
 
 
 _LEAST_PREFIX = 8
@@ -255,22 +234,6 @@ _LEAST_PREFIX = 8
 
 class NoSuchMessage(InvalidMessage, IndexError):
     """An index that the working view does not have."""
-
-
-class _Turn:
-    """Waits for a thread lock without blocking the event loop: a pass may run in another thread or loop."""
-
-    def __init__(self, lock: threading.Lock) -> None:
-        self._lock = lock
-
-    async def __aenter__(self) -> None:
-        pause = 0.001
-        while not self._lock.acquire(blocking=False):
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.05)
-
-    async def __aexit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 def _counter(config: AutoContextConfig, model: object) -> Any:

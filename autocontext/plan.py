@@ -85,8 +85,8 @@ def is_plan_block(block: object) -> bool:
 
 
 def plan_line(messages: Iterable[Msg]) -> str:
-    """The fixed line of a note that says which plan tools were called how often; "" when none was."""
+    """The fixed line of a note that says which plan tools were called, and how often if more than once; or ""."""
     calls = Counter(use.name for m in messages for use in m.tool_uses if use.name in PLAN_TOOLS)
     if not calls:
         return ""
-    return "[plan tools: " + ", ".join(f"{name} x{n}" for name, n in sorted(calls.items())) + "]"
+    return "[plan: " + ", ".join(name if n == 1 else f"{name} x{n}" for name, n in sorted(calls.items())) + "]"

@@ -11,9 +11,13 @@ from autocontext.tokens import TokenCounter
 
 
 class Tally:
-    """Token counts by message id, and the sum over the working view."""
+    """Token counts by message id, and the sum over the working view and what is sent with it."""
 
     def __init__(self, counter: TokenCounter, log: Log) -> None:
+        self.fixed = 0
+        """Tokens that are sent besides the messages: system text, tool schemas."""
+        self.correction = 0
+        """What a provider's own count had more than ours; void after the next edit."""
         self.counter = counter
         self._log = log
         self._counts: dict[str, int] = {}
@@ -30,6 +34,8 @@ class Tally:
             self._counts.clear()
             self._bounds.clear()
             self._counted = self._bounded = 0
+        if change.gone or change.all_new:
+            self.correction = 0
         for id_ in change.gone:
             if id_ in self._bounds:
                 self._bounded -= self._bounds.pop(id_)
@@ -44,20 +50,20 @@ class Tally:
 
     def reaches(self, limit: int) -> bool:
         """Whether the view has at least `limit` tokens; tokenizes only when the bounds cannot tell."""
-        if self._counted + self._bounded < limit:
+        if self.at_most < limit:
             return False
         return self.total() >= limit
 
     @property
     def at_most(self) -> int:
         """Upper bound of the view's tokens; their number once all are counted."""
-        return self._counted + self._bounded
+        return self._counted + self._bounded + self.fixed + self.correction
 
     def total(self) -> int:
         """Tokens of the view."""
         for id_ in list(self._bounds):
             self._settle(id_)
-        return self._counted
+        return self.at_most
 
     def count(self, id_: str, msg: Msg) -> int:
         """Tokens of one message, counted now or earlier."""
@@ -67,12 +73,23 @@ class Tally:
             self._counts[id_] = self.counter.count(msg)
         return self._counts[id_]
 
-    def uncounted(self) -> list[Msg]:
-        """Messages in view that `total` would have to tokenize."""
-        return [self._log.messages[id_] for id_ in self._bounds]
+    def large(self, size: int) -> list[tuple[str, Msg]]:
+        """Messages in view that are not counted yet and have more than `size` bytes, with their ids."""
+        return [(id_, self._log.messages[id_]) for id_, bound in self._bounds.items() if bound > size]
+
+    def learn(self, id_: str, tokens: int) -> None:
+        """Take over a count that was made elsewhere."""
+        if id_ in self._bounds:
+            self._bounded -= self._bounds.pop(id_)
+            self._counts[id_] = tokens
+            self._counted += tokens
+
+    def anchor(self, tokens: int) -> None:
+        """Let the sum be what a provider has counted; holds until something leaves the view."""
+        self.correction = 0
+        self.correction = tokens - self.total()
 
     def _settle(self, id_: str) -> int:
-        self._bounded -= self._bounds.pop(id_)
-        n = self._counts[id_] = self.counter.count(self._log.messages[id_])
-        self._counted += n
+        n = self.counter.count(self._log.messages[id_])
+        self.learn(id_, n)
         return n

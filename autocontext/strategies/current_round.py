@@ -8,7 +8,7 @@ from autocontext.edits import MESSAGE_TEXT, Proposal, Question
 from autocontext.events import CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, CURRENT_ROUND_MESSAGE_COMPRESS
 from autocontext.messages import Msg, ToolResultBlock, is_compressed, is_note
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import answer_size, is_large, stays
+from autocontext.strategies.selection import answer_size, is_large, question, stays
 from autocontext.view import View
 
 
@@ -20,7 +20,9 @@ def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
     if view.latest_user < 0:
         return 0, 0
     start = max(view.latest_user, view.latest_reply) + 1
-    return start, max(start, min(len(view), view.unread) if config.keep_unread else len(view))
+    # A note in the user's role must never come last: it would read as the question to answer.
+    until = view.unread if config.keep_unread or config.note_role == "user" else len(view)
+    return start, max(start, until)
 
 
 class CurrentRoundLargeMessages:
@@ -47,16 +49,19 @@ class CurrentRoundLargeMessages:
         return found
 
     def _questions(self, m: Msg, tokens: int) -> dict[int, str | Question]:
-        if m.text:
-            large = {MESSAGE_TEXT: m.text} if is_large(m.text, self.config) else {}
-        else:
-            large = {
-                i: block.text
-                for i, block in enumerate(m.content)
-                if isinstance(block, ToolResultBlock) and is_large(block.name + block.id + block.text, self.config)
-            }
-        size = answer_size(tokens // max(1, len(large)), self.config.current_round_compression_ratio, self.config)
-        return {i: Question("large_message", (rendering.escape_tags(text),), size) for i, text in large.items() if text}
+        texts = {MESSAGE_TEXT: m.text} if is_large(m.text, self.config) else {}
+        large = texts if m.text else self._large_results(m)
+        own = tokens // max(1, len(large))
+        size = answer_size(own, self.config.current_round_compression_ratio, self.config)
+        return {i: Question("large_message", (rendering.escape_tags(text),), size, (own,)) for i, text in large.items()}
+
+    def _large_results(self, m: Msg) -> dict[int, str]:
+        """The results to condense in a message that is large as a whole: the large ones, or all if none is."""
+        results = {i: b for i, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and b.text}
+        if not is_large("".join(b.name + b.id + b.text for b in results.values()), self.config):
+            return {}
+        large = {i: b.text for i, b in results.items() if is_large(b.name + b.id + b.text, self.config)}
+        return large or {i: b.text for i, b in results.items()}
 
 
 class CurrentRound:
@@ -74,14 +79,14 @@ class CurrentRound:
         found = []
         for a, b in view.pieces(start, stop, lambda m: keep(m) or is_note(m)):
             span = view.span(a, b)
-            parts = rendering.sections(span.messages)
-            size = answer_size(view.tokens(a, b), self.config.current_round_compression_ratio, self.config)
+            share = self.config.current_round_compression_ratio
+            asked = question("current_round", view, range(a, b), share, self.config)
             line = plan_line(span.messages)
             found.append(
                 Proposal(
                     span,
-                    Question("current_round", parts, size) if parts else line,
-                    footer=line if parts else "",
+                    asked or line,
+                    footer=line if asked else "",
                     event_type=CURRENT_ROUND_MESSAGE_COMPRESS,
                     kind="current_round",
                     role=self.config.note_role,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal, Question
+from autocontext.edits import Proposal
 from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
 from autocontext.messages import is_note
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import answer_size, stays
+from autocontext.strategies.selection import question, stays
 from autocontext.view import Round, View
 
 _SHARE = 0.3
@@ -36,10 +35,9 @@ class Rounds:
 
     def _summary(self, view: View, r: Round, start: int, stop: int) -> Proposal:
         user, span = view.span(r.user, r.user + 1), view.span(start, stop)
-        parts = rendering.sections((*user.messages, *span.messages))
         return Proposal(
             span,
-            Question("round_summary", parts, answer_size(view.tokens(start, stop), _SHARE, self.config)),
+            question("round_summary", view, (r.user, *range(start, stop)), _SHARE, self.config) or "",
             footer=plan_line(span.messages),
             event_type=PREVIOUS_ROUND_CONVERSATION_SUMMARY,
             kind="round_summary",

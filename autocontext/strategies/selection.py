@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from autocontext import rendering
 from autocontext.config import AutoContextConfig
+from autocontext.edits import Question
 from autocontext.messages import Msg, is_pinned
+from autocontext.view import View
 
 _LEAST_ANSWER = 64
 """Tokens; a shorter answer says nothing."""
@@ -37,3 +40,17 @@ def stays(config: AutoContextConfig) -> Callable[[Msg], bool]:
 def answer_size(tokens: int, share: float, config: AutoContextConfig) -> int:
     """Tokens to ask for when `tokens` are to be condensed to a share: never more than an eighth of the window."""
     return max(_LEAST_ANSWER, min(int(tokens * share), config.max_token // 8))
+
+
+def question(
+    purpose: rendering.Purpose, view: View, indices: Sequence[int], share: float, config: AutoContextConfig
+) -> Question | None:
+    """The question that condenses the messages at `indices`; None when plan tools are all they hold."""
+    parts, sizes = [], []
+    for i in indices:
+        if part := rendering.section(view.messages[i]):
+            parts.append(part)
+            sizes.append(view.tokens(i, i + 1))
+    if not parts:
+        return None
+    return Question(purpose, tuple(parts), answer_size(sum(sizes), share, config), tuple(sizes))

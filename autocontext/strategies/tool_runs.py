@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal, Question
+from autocontext.edits import Proposal
 from autocontext.events import TOOL_INVOCATION_COMPRESS
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import answer_size, stays
+from autocontext.strategies.selection import question, stays
 from autocontext.view import View
 
 _RUNS_A_PASS = 5
@@ -37,13 +36,12 @@ class ToolRuns:
 
     def _note(self, view: View, start: int, stop: int) -> Proposal:
         span = view.span(start, stop)
-        parts = rendering.sections(span.messages)
-        size = answer_size(view.tokens(start, stop), _SHARE, self.config)
+        asked = question("tool_run", view, range(start, stop), _SHARE, self.config)
         line = plan_line(span.messages)
         return Proposal(
             span,
-            Question("tool_run", parts, size) if parts else line,
-            footer=line if parts else "",
+            asked or line,
+            footer=line if asked else "",
             event_type=TOOL_INVOCATION_COMPRESS,
             kind="tool_run",
             role=self.config.note_role,
