@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openai import OpenAI
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
@@ -26,8 +27,9 @@ from autocontext.messages import (
     ToolUseBlock,
     VideoBlock,
 )
-from autocontext.testing import ScriptedModel, assert_valid_chat, tool_call, tool_result, user
+from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, tool_call, tool_result, user
 from tests.conversations import histories, json_objects, texts, valid_histories
+from tests.fakes import FakeOpenAI
 from tests.fakes.chat_rules import check_messages
 
 REPLAY = Path(__file__).parent.parent / "data" / "replay_dev.jsonl"
@@ -65,21 +67,20 @@ URLS = st.sampled_from(
         "data:image/png;base64,a\nb",
     ]
 )  # fmt: skip
+ODD_ARGUMENTS = [
+    "", " ", "{}", "{ }", "[]", "[1]", "1", "null", "true", '"text"', "{", '{"a": 1', '{"a": 1}\n',
+    '{"a":1,"a":2}',
+    '{"b":1, "a":2}', '{"a": 1.0}', '{"a": 1e5}', '{"a": 1e999}', '{"a": NaN}', '{"a": -0.0}', '{"a": 1.50}',
+    '{"a": "\\ud800"}', '{"a": "\\u00e9"}', '{"a": "é/\\/"}', '{"a": "\ud800"}', '{"arguments": "{}"}',
+    '{"arguments": 1}', '{"a": %s}' % ("9" * 5000), json.dumps(TOO_DEEP), "[" * 100_000, '{"a":' * 5000,
+    "not json",
+]  # fmt: skip
 ARGUMENTS = st.one_of(
     json_objects().map(json.dumps),
     json_objects().map(lambda o: json.dumps(o, ensure_ascii=False, separators=(",", ":"))),
     json_objects().map(lambda o: json.dumps(o, ensure_ascii=False)),
     json_objects().map(lambda o: json.dumps(o, indent=2, sort_keys=True)),
-    st.sampled_from(
-        [
-            "", " ", "{}", "{ }", "[]", "[1]", "1", "null", "true", '"text"', "{", '{"a": 1', '{"a": 1}\n',
-            '{"a":1,"a":2}',
-            '{"b":1, "a":2}', '{"a": 1.0}', '{"a": 1e5}', '{"a": 1e999}', '{"a": NaN}', '{"a": -0.0}', '{"a": 1.50}',
-            '{"a": "\\ud800"}', '{"a": "\\u00e9"}', '{"a": "é/\\/"}', '{"a": "\ud800"}', '{"arguments": "{}"}',
-            '{"arguments": 1}', '{"a": %s}' % ("9" * 5000), json.dumps(TOO_DEEP), "[" * 100_000, '{"a":' * 5000,
-            "not json",
-        ]
-    ),
+    st.sampled_from(ODD_ARGUMENTS),
     SHORT,
 )  # fmt: skip
 TEXT_PART = joined(always(type="text", text=SHORT), UNKNOWN)
@@ -144,6 +145,19 @@ MESSAGES = st.one_of(
 def exact(value: Any) -> str:
     """JSON text: unlike ==, it tells 1 from 1.0 and True."""
     return json.dumps(value, sort_keys=True)
+
+
+def calling_with(arguments: str) -> dict[str, Any]:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+@pytest.mark.parametrize("arguments", ODD_ARGUMENTS, ids=lambda a: ascii(a[:20]))
+def test_odd_arguments_come_back_to_the_letter(arguments: str) -> None:
+    msgs = from_openai([calling_with(arguments)])
+    assert to_openai(msgs) == [calling_with(arguments)]
+    text = json.dumps([m.to_dict() for m in msgs], allow_nan=False)
+    assert to_openai([Msg.model_validate(m) for m in json.loads(text)]) == [calling_with(arguments)]
 
 
 @settings(max_examples=400, deadline=None)
@@ -223,6 +237,7 @@ def test_calls_and_results_are_typed() -> None:
     ]
     blocks = [b for m in answers for b in m.tool_results]
     assert [(b.id, b.name, b.output, b.metadata) for b in blocks] == [("y", "g", "of y", {}), ("x", "f", "of x", {})]
+    assert [m.metadata for m in (call, *answers)] == [{}, {}, {}]
 
 
 @pytest.mark.parametrize(
@@ -236,8 +251,7 @@ def test_calls_and_results_are_typed() -> None:
     ],
 )
 def test_arguments_are_read_and_kept_to_the_letter(arguments: str, value: dict[str, Any]) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    msg = only({"role": "assistant", "content": "", "tool_calls": [call]})
+    msg = only(calling_with(arguments))
     assert msg.tool_uses[0].input == value
 
 
@@ -259,6 +273,11 @@ def test_parts_are_typed() -> None:
     assert video.source == {"type": "url", "url": "https://e.org/v"}
     assert isinstance(file, TextBlock)
     assert file.text == "[file: a.pdf]"
+
+
+@pytest.mark.parametrize("form", ["wav", "mp3", "mpeg", "audio/mpeg", "pcm16", ""])
+def test_audio_formats_come_back(form: str) -> None:
+    only({"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "aGk=", "format": form}}]})
 
 
 def test_reasoning_and_refusal_are_seen() -> None:
@@ -326,8 +345,7 @@ def exact_text(value: Any) -> str:
 @relaxed
 @given(ARGUMENTS, json_objects())
 def test_changed_arguments_are_sent_as_changed(arguments: str, value: dict[str, Any]) -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
-    (msg,) = from_openai([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    (msg,) = from_openai([calling_with(arguments)])
     use = msg.tool_uses[0].model_copy(update={"input": value})
     (sent,) = to_openai([rewritten(msg, use)])
     sent_arguments = sent["tool_calls"][0]["function"]["arguments"]
@@ -340,10 +358,22 @@ def test_changed_arguments_are_sent_as_changed(arguments: str, value: dict[str, 
 
 
 def test_a_shortened_call_with_broken_arguments_sends_the_short_text() -> None:
-    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{" * 500}}
-    (msg,) = from_openai([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    (msg,) = from_openai([calling_with("{" * 500)])
     use = msg.tool_uses[0].model_copy(update={"input": {"arguments": "{{{..."}})
     assert to_openai([rewritten(msg, use)])[0]["tool_calls"][0]["function"]["arguments"] == "{{{..."
+
+
+@pytest.mark.parametrize("value", [True, 1.0])
+def test_values_that_python_takes_for_equal_are_told_apart(value: Any) -> None:
+    (msg,) = from_openai([calling_with('{"a":   1}')])
+    use = msg.tool_uses[0].model_copy(update={"input": {"a": value}})
+    assert exact(to_openai([rewritten(msg, use)])) == exact([calling_with(json.dumps({"a": value}))])
+
+
+def test_a_file_whose_stand_in_was_replaced_is_gone() -> None:
+    (msg,) = from_openai([{"role": "user", "content": [{"type": "file", "file": {"filename": "a.pdf"}}]}])
+    short = msg.content[0].model_copy(update={"text": "The file said hello."})
+    assert to_openai([rewritten(msg, short)])[0]["content"] == [{"type": "text", "text": "The file said hello."}]
 
 
 def test_parts_that_fall_away_leave_a_valid_message() -> None:
@@ -474,6 +504,19 @@ def test_parallel_calls_stay_in_one_message() -> None:
     sent = to_openai([tool_call("f", {"a": 1}, id="x", text="let me see")])
     call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     assert sent == [{"role": "assistant", "content": "let me see", "tool_calls": [call]}]
+
+
+def test_the_real_sdk_sends_it_and_its_reply_goes_on() -> None:
+    """A conversation with SDK objects in it goes through the client twice, and arrives as it was written."""
+    msgs = [*conversation(2, 2, 80), user("and now?")]
+    with FakeOpenAI() as service, OpenAI(base_url=service.base_url, api_key="test-key") as client:
+        sent = to_openai(msgs)
+        reply = client.chat.completions.create(model="m", messages=sent)  # type: ignore[arg-type]  # dicts, as users write
+        msgs += [*from_openai([reply.choices[0].message]), user("more")]
+        client.chat.completions.create(model="m", messages=to_openai(msgs))  # type: ignore[arg-type]  # as above
+        arrived = [r.body["messages"] for r in service.requests]
+    assert arrived[0] == sent
+    assert arrived[1] == [*sent, {"role": "assistant", "content": "SUMMARY"}, {"role": "user", "content": "more"}]
 
 
 # -------------------------------------------------------------------------------------------------------- bad lists
