@@ -12,6 +12,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from typing import TextIO
 
 from autocontext import AutoContextConfig, AutoContextError, __version__
 from autocontext.cli import demo, replay
@@ -40,6 +41,7 @@ counted and checked. Lines that cannot be read are named and left out.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; `argv` are the arguments after the program's name."""
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         # What people wrote must come out in some form on a terminal that cannot show it.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
@@ -61,12 +63,12 @@ def _run(command: Callable[[Screen, argparse.Namespace], bool], arguments: argpa
         screen.complain("interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has enough. Python flushes stdout once more at its end, which must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()  # whoever read it has enough
         return PARTLY
     except (AutoContextError, OSError) as e:
-        _explain(screen, f"autocontext {arguments.name}: {_described(e)}", debug=arguments.debug)
-        return NOTHING_DONE
+        return _explain(screen, arguments, _described(e))
+    except Exception as e:  # noqa: BLE001 (a fault of this program is an error like others: one line, and the trace on request)
+        return _explain(screen, arguments, f"internal error, {type(e).__name__}: {e} (--debug shows where)")
     return DONE if held else PARTLY
 
 
@@ -77,10 +79,25 @@ def _described(error: Exception) -> str:
     return str(error)
 
 
-def _explain(screen: Screen, problem: str, *, debug: bool) -> None:
-    screen.complain(problem)
-    if debug:
+def _explain(screen: Screen, arguments: argparse.Namespace, problem: str) -> int:
+    try:
+        screen.complain(f"autocontext {arguments.name}: {problem}")
+    except OSError:  # stdout is what cannot be written to
+        _give_up_output()
+        screen.complain(f"autocontext {arguments.name}: cannot write the output: {problem}")
+    if arguments.debug:
         traceback.print_exc()
+    return NOTHING_DONE
+
+
+def _give_up_output() -> None:
+    """Let what is still buffered go nowhere: Python flushes stdout once more at its end, which must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _nowhere() -> TextIO:
+    """In place of a stream that the caller has closed."""
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (open as long as the process)
 
 
 def _parser() -> argparse.ArgumentParser:

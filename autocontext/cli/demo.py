@@ -18,7 +18,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     window: int = arguments.window
     conversation = conversations.shipped()
     total = len(conversation.messages)
-    screen.line(("autocontext demo", "bold"), f": {total} messages of a real coding session, window {window:,} tokens")
+    what = f"{total} messages of a real coding session, window {window:,} tokens"
+    screen.aside(("autocontext demo: ", "bold"), beside=what)
     screen.text(
         "Before each reply of the agent the memory is asked for the context, as the agent would. Notes are written by "
         "the embedded summariser: no model, no network, no key. (Session of the agent pi, MIT, © 2025 Mario Zechner)"
@@ -43,5 +44,5 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     figures = list(show.figures([result], window, None))
     show.numbers(screen, [*figures, Figure("all of it took", f"{time.perf_counter() - started:.1f}", "seconds")])
     screen.line()
-    screen.line("Your own conversations: ", ("autocontext replay FILE.jsonl", "bold"))
+    screen.aside(("Your own conversations: ", ""), beside="autocontext replay FILE.jsonl")
     return result.held

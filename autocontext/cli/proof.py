@@ -23,6 +23,8 @@ class Reloaded:
     uuid: str
     messages: int
     characters: int
+    shown: int
+    """Characters of the message that stands for it."""
     sha256_added: str
     """Over the whole messages (ids, roles, blocks, metadata, timestamps) as JSON lines, before they were added."""
     sha256_reloaded: str
@@ -62,24 +64,21 @@ def reload_some(
     items = _items(memory)
     chosen: list[str] = []
     for kind in _KINDS:
-        chosen += [uuid for uuid, (own, _) in items.items() if own == kind][:1]
+        chosen += [uuid for uuid, note in items.items() if _kind(note) == kind][:1]
     chosen += [uuid for uuid in items if uuid not in chosen]
-    return [_reloaded(memory, uuid, items[uuid][0], added, before) for uuid in chosen[:count]]
+    return [_reloaded(memory, uuid, items[uuid], added, before) for uuid in chosen[:count]]
 
 
-def _items(memory: AutoContextMemory) -> dict[str, tuple[OriginKind, int]]:
-    """Kind and size of every offload entry that holds originals only, the largest first."""
+def _items(memory: AutoContextMemory) -> dict[str, Msg]:
+    """By UUID what stands for every offload entry that holds originals only, the largest entry first."""
     offloads = memory.get_offload_context()
-    made = [m for msgs in (memory.messages, *offloads.values()) for m in msgs if m.origin is not None]
-    kinds = {m.origin.uuid: m.origin.kind for m in made if m.origin is not None}
+    made = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
+    notes = {m.origin.uuid: m for m in made if m.origin is not None}
     sizes = {u: sum(map(_size, msgs)) for u, msgs in offloads.items() if msgs and not any(map(is_compressed, msgs))}
-    ordered = sorted(sizes, key=lambda u: -sizes[u])
-    return {uuid: (kinds[uuid], sizes[uuid]) for uuid in ordered if uuid in kinds}
+    return {uuid: notes[uuid] for uuid in sorted(sizes, key=lambda u: -sizes[u]) if uuid in notes}
 
 
-def _reloaded(
-    memory: AutoContextMemory, uuid: str, kind: OriginKind, added: Sequence[Msg], before: Sequence[str]
-) -> Reloaded:
+def _reloaded(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> Reloaded:
     back = memory.reload(uuid)
     ids = [m.id for m in back]
     place = {m.id: i for i, m in enumerate(added)}
@@ -88,10 +87,11 @@ def _reloaded(
     now = [json.dumps(m.to_dict()) for m in back]
     text, pages = _read_all(ContextOffloadTool(memory), uuid)
     return Reloaded(
-        kind=kind,
+        kind=_kind(note),
         uuid=uuid,
         messages=len(back),
         characters=sum(map(_size, back)),
+        shown=_size(note),
         sha256_added=_sha256(was),
         sha256_reloaded=_sha256(now),
         same_ids=[added[i].id for i in there] == ids,
@@ -130,6 +130,10 @@ def _text(block: ContentBlock) -> Iterable[str]:
     elif isinstance(block, ToolResultBlock):
         parts = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
         yield from (part.text for part in parts if isinstance(part, TextBlock))
+
+
+def _kind(note: Msg) -> OriginKind:
+    return note.origin.kind if note.origin is not None else "stub"
 
 
 def _size(msg: Msg) -> int:

@@ -61,6 +61,8 @@ class _Replays:
                 continue
             try:
                 self.results.append(replay(item, self.config, self.meter, self._watch(item)))
+            except OSError:  # of the output; a model's are answered for by the memory
+                raise
             except Exception as e:  # noqa: BLE001 (a conversation that breaks something must not cost the others)
                 self._problem(item.line, f"could not be replayed: {type(e).__name__}: {e}")
                 if self.screen.debug:
@@ -128,11 +130,11 @@ class _Replays:
 
 _COLUMNS = (
     Column("conversation", right=False),
-    Column("messages"),
+    Column("messages", optional=True),
     Column("calls", optional=True),
     Column("tokens"),
-    Column("largest sent"),
-    Column("sent in sum", optional=True),
+    Column("largest"),
+    Column("sent", optional=True),
     Column("intact", optional=True),
     Column("", right=False),
 )

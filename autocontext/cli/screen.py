@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 Line: TypeAlias = tuple[tuple[str, str], ...]
 
 _NARROWEST, _WIDEST = 40, 100
-_NEEDED = "░█▁…│─┄┤✓✗·×"
+_NEEDED = "░▒█▁…─┄┤✓✗·"
 """What has to be encodable for output to use more than ASCII."""
-_SAYS_LESS = {"…": "...", "·": "-", "✓": "ok", "✗": "FAILED", "×": "x", "─": "-", "│": "|", "┤": "|", "┄": "-"}
+_SAYS_LESS = {"…": "...", "·": "-", "✓": "ok", "✗": "NO", "─": "-", "©": "(c)"}
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,19 @@ class Screen:
 
     def heading(self, title: str) -> None:
         """Begin a part."""
+        title = self.clip(title, self.width - 4)
         rule = "─" * (self.width - cells(title) - 4)
         self.line()
         self.line(("── ", "dim"), (title, "bold"), (f" {rule}", "dim"))
+
+    def aside(self, *pieces: tuple[str, str], beside: str) -> None:
+        """Show one line with a remark beside it, or below where there is no room."""
+        taken = sum(cells(text) for text, _ in pieces)
+        if taken + cells(beside) <= self.width:
+            self.line(*pieces, (beside, "dim"))
+        else:
+            self.line(*pieces)
+            self.line((textwrap.indent(textwrap.fill(self.plain(beside), self.width - 6), " " * 6), "dim"))
 
     def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, total: bool = False) -> None:
         """Show rows of texts under the columns' titles; with `total` the last is a sum. A long first text is cut."""
@@ -215,24 +225,25 @@ def fitting(
     """The columns that fit beside each other, with their cells."""
     kept = list(range(len(columns)))
     for i in reversed(range(len(columns))):
-        if min(_needs(columns, rows, kept), width + 1) <= width:
+        if _needs(columns, rows, kept, width) <= width:
             break
         if columns[i].optional:
             kept.remove(i)
     return [columns[i] for i in kept], [[row[i] for i in kept] for row in rows]
 
 
-_LEAST_FIRST = 12
-"""Columns of the terminal below which the first column is not cut."""
+def _least(width: int) -> int:
+    """Cells that a first column keeps however narrow the terminal is."""
+    return min(20, width // 3)
 
 
-def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int]) -> int:
+def _needs(columns: Sequence[Column], rows: Sequence[Sequence[str]], kept: Sequence[int], width: int) -> int:
     own = [max(cells(columns[i].title), *(cells(row[i]) for row in rows)) for i in kept]
-    return min(own[0], _LEAST_FIRST) + sum(own[1:]) + 2 * (len(own) - 1)
+    return min(own[0], _least(width)) + sum(own[1:]) + 2 * (len(own) - 1)
 
 
 def column_widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """How wide each column is; the first gives way."""
     own = [max(cells(c.title), *(cells(row[i]) for row in rows)) for i, c in enumerate(columns)]
     rest = sum(own[1:]) + 2 * (len(own) - 1)
-    return [min(own[0], max(_LEAST_FIRST, width - rest)), *own[1:]]
+    return [min(own[0], max(_least(width), width - rest)), *own[1:]]

@@ -49,21 +49,22 @@ def strategies(screen: Screen, results: Sequence[Replayed]) -> None:
         replaced = sum(e.compressed_message_count for e in own)
         numbers = [len(own), replaced, before, after, before - after]
         rows.append([_STRATEGIES.get(kind, kind) or "all", *(f"{n:,}" for n in numbers)])
-    columns = [Column("strategy", right=False), Column("times"), Column("messages"), Column("tokens before")]
-    screen.table([*columns, Column("after"), Column("saved", optional=True)], rows, total=True)
+    columns = [Column("strategy", right=False), Column("times"), Column("messages", optional=True)]
+    tokens = [Column("tokens"), Column("after"), Column("saved", optional=True)]
+    screen.table([*columns, *tokens], rows, total=True)
 
 
 def context_plot(screen: Screen, result: Replayed, window: int) -> None:
     """Two plots: against the full conversation, and the sent context alone."""
     block, shade = ("█", "░") if screen.unicode else ("#", ".")
-    screen.line(
-        (f"{shade} ", "yellow"), f"without compression: {result.full:,}   ",
-        (f"{block} ", "green"), f"with: never over {result.largest:,}",
-    )  # fmt: skip
+    screen.line((f"{shade} ", "yellow"), f"without compression: up to {result.full:,}")
+    screen.line((f"{block} ", "green"), f"with compression: never over {result.largest:,}")
     for line in plot.both(result.turns, window, width=screen.width, unicode=screen.unicode):
         screen.line(*line)
     screen.line()
-    screen.line((f"{block} ", "green"), "the same, enlarged: each drop is a compression")
+    grouped = len(result.turns) > screen.width
+    spread = f" ({'▒' if screen.unicode else ':'} reached by some of the calls in a column)" if grouped else ""
+    screen.aside((f"{block} ", "green"), ("the same, enlarged", ""), beside=spread)
     for line in plot.enlarged(result.turns, window, width=screen.width, unicode=screen.unicode):
         screen.line(*line)
 
@@ -72,19 +73,21 @@ def reloads(screen: Screen, items: Sequence[Reloaded]) -> None:
     """Each reloaded item with both hashes."""
     for item in items:
         some = f"{item.messages} message{'s' if item.messages != 1 else ''}"
-        screen.line((_KINDS[item.kind], "bold"), f", {some}, {item.characters:,} characters, uuid {item.uuid[:8]}…")
-        screen.line(("  added    ", "dim"), item.sha256_added)
-        screen.line(("  reloaded ", "dim"), item.sha256_reloaded, " ", verdict(screen, ok=item.identical))
+        shrunk = f"{item.characters:,} characters, {item.shown:,} in view, uuid {item.uuid[:8]}…"
+        screen.aside((_KINDS[item.kind], "bold"), (f": {some}, ", ""), beside=shrunk)
+        room = screen.width - 13
+        screen.line(("  added    ", "dim"), item.sha256_added[:room])
+        screen.line(("  reloaded ", "dim"), item.sha256_reloaded[:room], " ", verdict(ok=item.identical))
         pages = f"{item.pages} page{'s' if item.pages != 1 else ''}"
         checks = (("ids", item.same_ids), ("whole messages", item.same_messages))
         said = ", ".join(name if ok else f"{name} DIFFER" for name, ok in checks)
         read = "every text word for word" if item.verbatim else "TEXTS MISSING"
-        screen.line((f"  same {said}; context_reload: {pages}, {read}", "dim"))
+        screen.aside((f"  same {said}; ", "dim"), beside=f"context_reload: {pages}, {read}")
 
 
-def verdict(screen: Screen, *, ok: bool) -> tuple[str, str]:
+def verdict(*, ok: bool) -> tuple[str, str]:
     """A tick or a cross."""
-    return (screen.plain("✓" if ok else "✗"), "green" if ok else "bold red")
+    return ("✓", "green") if ok else ("✗", "bold red")
 
 
 class Figure(NamedTuple):
@@ -99,8 +102,9 @@ class Figure(NamedTuple):
 def numbers(screen: Screen, figures: Iterable[Figure]) -> None:
     """One figure per line, those that keep a promise with a tick."""
     for name, value, beside, held in figures:
-        mark, style = ("", "") if held is None else verdict(screen, ok=held)
-        screen.line((f"{mark:<2}", style), f"{name:<22}", (f"{value:>12}", "bold"), (f"  {beside}", "dim"))
+        mark, style = (" ", "") if held is None else verdict(ok=held)
+        gap = " " * (3 - len(screen.plain(mark)))
+        screen.aside((mark + gap, style), (f"{name:<21}", ""), (f"{value:>12}  ", "bold"), beside=beside)
 
 
 def figures(results: Sequence[Replayed], window: int, meter: Meter | None) -> Iterator[Figure]:
@@ -127,7 +131,7 @@ def figures(results: Sequence[Replayed], window: int, meter: Meter | None) -> It
     yield from _model_calls(results, meter)
     wait = max(r.longest_wait for r in results)
     yield Figure(
-        "seconds", f"{sum(r.seconds for r in results):.1f}", f"the longest wait of a call {wait * 1000:,.0f} ms"
+        "seconds", f"{sum(r.seconds for r in results):.1f}", f"longest wait for a context {wait * 1000:,.0f} ms"
     )
 
 
