@@ -15,7 +15,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError
 from autocontext.models.extractive import ExtractiveModel
 from autocontext.questions import Ask
-from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, unusable
+from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
 
 T = TypeVar("T")
 
@@ -48,8 +48,8 @@ class Asker:
     def _extract(self, request: ModelRequest, limit: int) -> Answer:
         model = self.model if isinstance(self.model, ExtractiveModel) else self._extractive
         reply = model.complete(request)
-        problem = unusable(reply, limit)
-        return Answer(text=None if problem else reply.text.strip(), problem=problem)
+        text, problem = text_of(reply, request.prompt, limit)
+        return Answer(text=text or None, problem=problem)
 
     async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
         places = asyncio.Semaphore(self._config.max_parallel_summaries)
@@ -83,9 +83,9 @@ class Asker:
                 problem = f"{type(e).__name__}: {e}"
                 continue
             used += _usage(reply, time.monotonic() - begun)
-            problem = unusable(reply, limit)
-            if not problem:
-                return Answer(text=reply.text.strip(), calls=calls, usage=used)
+            text, problem = text_of(reply, request.prompt, limit)
+            if text:
+                return Answer(text=text, calls=calls, usage=used)
         return Answer(problem=problem, calls=calls, usage=used)
 
     async def _call(self, request: ModelRequest, *, in_loop: bool) -> ModelReply:

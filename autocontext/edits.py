@@ -10,7 +10,7 @@ The rules that `apply` enforces:
 2. the tool-call interface of the span is the same before and after, so pairing holds for the whole view;
 3. a span whose interface is not empty is rewritten message by message: same number, role, name, calls and result ids;
    thinking, images and all other blocks stay as they are there;
-4. everything that is replaced stands in the edit's offload entry, under a new UUID;
+4. everything that is replaced stands in the edit's offload entry, under its UUID;
 5. system messages and pinned messages stay;
 6. tokens really shrink.
 
@@ -21,7 +21,7 @@ rule 6: how long a text will be is not known when it is proposed.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -114,9 +114,19 @@ class Edit(Value):
     strategy: str = ""
 
 
-def build(proposal: Proposal, answers: Sequence[str], *, strategy: str = "", fallback: bool = False) -> Edit:
-    """The edit that a proposal means, with `answers` to its questions in their order."""
-    key = str(uuid.uuid4())
+def build(
+    proposal: Proposal,
+    answers: Sequence[str],
+    *,
+    strategy: str = "",
+    fallback: bool = False,
+    handles: Container[str] = (),
+) -> Edit:
+    """The edit that a proposal means, with `answers` to its questions in their order.
+
+    A page that was reloaded by one of the `handles` there are keeps that handle: same content, same UUID.
+    """
+    key = _handle(proposal, handles) or str(uuid.uuid4())
     replies = iter(answers)
     origin = Origin(uuid=key, kind=proposal.kind, fallback=fallback)
 
@@ -138,6 +148,16 @@ def build(proposal: Proposal, answers: Sequence[str], *, strategy: str = "", fal
         event_type=proposal.event_type,
         strategy=strategy,
     )
+
+
+def _handle(proposal: Proposal, handles: Container[str]) -> str:
+    """The UUID whose reload a message shortened in place consists of; "" when it is something else."""
+    if len(proposal.span) != 1 or len(proposal.blocks) != 1 or proposal.arguments_to is not None:
+        return ""
+    m = proposal.span.messages[0]
+    block = m.content[next(iter(proposal.blocks))] if MESSAGE_TEXT not in proposal.blocks else None
+    found = rendering.page_of(block.text) if isinstance(block, ToolResultBlock) else ""
+    return found if found in handles else ""
 
 
 def _note(proposal: Proposal, text: str, key: str) -> list[TextBlock]:

@@ -196,18 +196,20 @@ class _Run:
         view = self.view()
         tried.applied = self._apply(strategy.name, view, [m.edit for m in made])
         if tried.applied.edits:
-            usage = {m.edit.uuid: m.usage for m in made}
-            events = tuple(self._event(view, edit, usage[edit.uuid]) for edit in tried.applied.edits)
+            usage = {m.edit.ids: m.usage for m in made}
+            events = tuple(self._event(view, edit, usage[edit.ids]) for edit in tried.applied.edits)
             yield Commit(Edited(edits=tried.applied.edits, events=events))
         return tried
 
     def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
         drafts = {
-            i: build(p, ["."] * len(p.questions), strategy=strategy) for i, p in enumerate(proposals) if p.questions
+            i: build(p, ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+            for i, p in enumerate(proposals)
+            if p.questions
         }
-        passed = {e.uuid for e in self._apply(strategy, view, list(drafts.values())).edits}
-        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].uuid in passed]
+        passed = self._apply(strategy, view, list(drafts.values())).edits
+        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i] in passed]
 
     def _apply(self, strategy: str, view: View, edits: list[Edit]) -> Applied:
         done = apply(view, edits, self._count, strict=self.settings.strict)
@@ -225,7 +227,8 @@ class _Run:
             at += len(p.questions)
             texts = [w.text for w in own if w.text is not None]
             if len(texts) == len(own):
-                edit = build(p, texts, strategy=strategy, fallback=any(w.fallback for w in own))
+                fallback = any(w.fallback for w in own)
+                edit = build(p, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
                 made.append(_Made(edit, sum((w.usage for w in own), Usage())))
         return made
 

@@ -117,7 +117,7 @@ class Log:
         self.view_messages: list[Msg] = []
         self.offloads: dict[str, tuple[str, ...]] = {}
         self.replaced: dict[str, tuple[str, ...]] = {}
-        """Per offload UUID the ids its edit took out of the view."""
+        """Per note or shortened message the ids it took the place of."""
         self.events: list[CompressionEvent] = []
         self._folds: set[str] = set()
         """UUIDs of folds, whose entries read as originals all the way down."""
@@ -161,8 +161,9 @@ class Log:
                 self.messages[m.id] = m
                 self._note_fold(m)
                 come.append(m.id)
-            self.offloads[edit.uuid] = edit.offload
-            self.replaced[edit.uuid] = edit.ids
+                self.replaced[m.id] = edit.ids
+            # A handle may have an entry already: a reloaded page, shortened again, goes back to where it came from.
+            self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
         by_first = {edit.ids[0]: edit for edit in entry.edits}
         self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, gone)
         self.events.extend(entry.events)
@@ -205,7 +206,7 @@ class Log:
             self._note_fold(m)
             if m.origin is not None and counts.get(id_, 0) > 0:
                 # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
-                self.replaced[m.origin.uuid] = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
+                self.replaced[id_] = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
         return Change(come=entry.view, all_new=True)
 
     def _set_view(self, ids: Iterable[str]) -> None:
@@ -224,14 +225,14 @@ class Log:
         """
         ids: dict[str, None] = {}
         todo = [(id_, uuid) for id_ in reversed(self.offloads.get(uuid, ()))]
-        seen = {uuid}
+        seen: set[str] = set()
         while todo:
             id_, owner = todo.pop()
             origin = self.messages[id_].origin
             if origin is not None and self._opens(origin, owner) and origin.uuid in self.offloads:
-                if origin.uuid not in seen:
-                    seen.add(origin.uuid)
-                    todo.extend((inner, origin.uuid) for inner in reversed(self.behind(origin.uuid)))
+                if id_ not in seen:
+                    seen.add(id_)
+                    todo.extend((inner, origin.uuid) for inner in reversed(self.behind(id_)))
             else:
                 ids[id_] = None
         return self.read(ids)
@@ -247,12 +248,13 @@ class Log:
                 return id_
         return None
 
-    def behind(self, uuid: str) -> tuple[str, ...]:
-        """Ids that the compression `uuid` took out of the view."""
-        if uuid in self.replaced:
-            return self.replaced[uuid]
+    def behind(self, id_: str) -> tuple[str, ...]:
+        """Ids that a note or shortened message took the place of."""
+        origin = self.messages[id_].origin
+        if id_ in self.replaced or origin is None:
+            return self.replaced.get(id_, ())
         shown = set(self.view_ids)
-        return tuple(id_ for id_ in self.offloads.get(uuid, ()) if id_ not in shown)
+        return tuple(other for other in self.offloads.get(origin.uuid, ()) if other not in shown)
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""

@@ -154,7 +154,7 @@ class AutoContextMemory:
         """Put back into the view what the compression `uuid` replaced; False when its note is no longer in view."""
         with self._lock:
             note = self._log.note_of(uuid)
-            ids = self._log.behind(uuid)
+            ids = self._log.behind(note) if note is not None else ()
             if note is None or not ids or not set(ids).isdisjoint(self._log.view_ids):
                 return False
             self._commit(Restored(uuid=uuid, note=note, ids=ids))
@@ -173,10 +173,15 @@ class AutoContextMemory:
         A prefix of at least 8 characters will do where it fits one entry only.
         """
         with self._lock:
-            if uuid not in self._log.offloads and len(uuid) >= _LEAST_PREFIX:
-                fits = [key for key in self._log.offloads if key.startswith(uuid)]
-                uuid = fits[0] if len(fits) == 1 else uuid
-            return self._log.originals_of(uuid)
+            return self._log.originals_of(self.handle(uuid))
+
+    def handle(self, uuid: str) -> str:
+        """The full UUID of the offload entry that a UUID or prefix means; "" when there is none, or more than one."""
+        with self._lock:
+            if uuid in self._log.offloads:
+                return uuid
+            fits = [key for key in self._log.offloads if key.startswith(uuid)] if len(uuid) >= _LEAST_PREFIX else []
+            return fits[0] if len(fits) == 1 else ""
 
     def clear_offload(self, uuid: str) -> None:
         """Forget an offload entry; the originals stay in the original memory."""

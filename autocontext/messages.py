@@ -31,8 +31,8 @@ class _FrozenDict(dict[str, Any]):
 
     __setitem__ = __delitem__ = update = pop = popitem = setdefault = clear = __ior__ = _refuse
 
-    def __deepcopy__(self, _memo: object) -> dict[str, Any]:
-        return thaw(self)  # type: ignore[no-any-return]
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (freeze, (dict(self),))
@@ -47,24 +47,30 @@ class _FrozenList(list[Any]):
     __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = _refuse
     sort = reverse = __iadd__ = __imul__ = _refuse
 
-    def __deepcopy__(self, _memo: object) -> list[Any]:
-        return thaw(self)  # type: ignore[no-any-return]
+    def __deepcopy__(self, _memo: object) -> Self:
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (freeze, (list(self),))
 
 
-def freeze(value: Any, path: str = "") -> Any:
+_DEEPEST = 100
+"""Levels of nesting that every JSON reader and writer on the way can take."""
+
+
+def freeze(value: Any, path: str = "", depth: int = 0) -> Any:
     """An unchangeable copy of a JSON value. Raises ValueError naming the key of what is not JSON."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
+    if depth > _DEEPEST:
+        raise ValueError(f"is nested more than {_DEEPEST} levels deep; pass it as text")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
                 raise ValueError(f"key {key!r}{path and ' in ' + path} is not a string; JSON objects have string keys")
-        return _FrozenDict({k: freeze(v, f"{path}.{k}" if path else k) for k, v in value.items()})
+        return _FrozenDict({k: freeze(v, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items()})
     if isinstance(value, list | tuple):
-        return _FrozenList([freeze(v, f"{path}[{i}]") for i, v in enumerate(value)])
+        return _FrozenList([freeze(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)])
     raise ValueError(f"{path or 'value'} is a {type(value).__name__}, which JSON cannot hold; convert it to text first")
 
 

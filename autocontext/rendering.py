@@ -64,6 +64,20 @@ def unmarked(text: str) -> str:
     return text.replace(_NOTE_BEGIN, "").replace(_NOTE_END, "").strip()
 
 
+def page_head(uuid: str, messages: int, characters: int) -> str:
+    """How a page of the reload tool begins: what it is a page of."""
+    return f"[{uuid}: {messages} message{'s' if messages > 1 else ''}, {characters} characters"
+
+
+_PAGE = re.compile(r"\A\[([0-9A-Za-z-]{8,64}): \d+ messages?, \d+ characters")
+
+
+def page_of(text: str) -> str:
+    """The offload UUID that a text is a reloaded page of; "" when it is none."""
+    found = _PAGE.match(text)
+    return found.group(1) if found else ""
+
+
 # ------------------------------------------------------------------------------------------------------- previews
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
 

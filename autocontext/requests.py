@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import Field
 
 from autocontext.messages import Value
@@ -49,13 +51,40 @@ class Answer(Value):
     usage: Usage = Field(default_factory=Usage)
 
 
-def unusable(reply: ModelReply, limit: int) -> str:
-    """Why a reply cannot stand for `limit` characters of messages; "" when it can."""
-    text = reply.text.strip()
-    if not text:
-        return "the reply is empty"
+_THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
+_TOOL_CALL = re.compile(r"\A\s*(?:<tool_call>|<function_call>|<\|tool_call|\{\s*\"tool_calls\")", re.IGNORECASE)
+_ERROR = re.compile(
+    r"""\A\W*(?:
+        (?:error\ code|http\ error|status\ code|api\ error)\W+\d{3}
+        | \{\s*"(?:error|detail)"\s*:
+        | (?:\d{3}\s+)?(?:internal\ server\ error|bad\ gateway|service\ unavailable|gateway\ time-?out)
+        | (?:\d{3}\s+)?too\ many\ requests
+        | rate\ limit\ (?:reached|exceeded)
+        | (?:request|connection)\ (?:timed\ out|error)
+        | (?:invalid|incorrect)\ api\ key
+        | insufficient[_\ ]quota
+        | this\ model's\ maximum\ context\ length
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ERROR_LENGTH = 600
+"""Characters; services' error texts are shorter."""
+
+
+def text_of(reply: ModelReply, source: str, limit: int) -> tuple[str, str]:
+    """The usable text of a reply that is to stand for `limit` characters of messages, or why there is none.
+
+    `source` is what was asked: an error text that stands there, too, is a quotation.
+    """
     if reply.truncated:
-        return "the reply was cut off by its length limit"
+        return "", "the reply was cut off by its length limit"
+    text = _THINKING.sub("", reply.text).strip()
+    if not text:
+        return "", "the reply is empty" if not reply.text.strip() else "the reply holds reasoning only"
+    if _TOOL_CALL.match(text):
+        return "", "the reply is a tool call, not a text"
+    if len(text) <= _ERROR_LENGTH and (error := _ERROR.match(text)) and error.group().strip() not in source:
+        return "", f"the reply is an error message: {text[:80]!r}"
     if len(text) >= limit:
-        return f"the reply ({len(text)} characters) is not shorter than what it replaces ({limit})"
-    return ""
+        return "", f"the reply ({len(text)} characters) is not shorter than what it replaces ({limit})"
+    return text, ""

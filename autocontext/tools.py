@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from autocontext import rendering
+from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
@@ -50,20 +51,21 @@ class ContextOffloadTool:
         self, working_context_offload_uuid: str = "", offset: Any = 0, limit: Any = None, query: str | None = None
     ) -> str:
         """One page of the originals: a header line, then `limit` characters of them from `offset` on."""
-        uuid = _bare(working_context_offload_uuid)
-        if not uuid:
+        given = _bare(working_context_offload_uuid)
+        if not given:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
-        messages = self._memory.reload(uuid)
+        uuid = self._memory.handle(given)
+        messages = [m for m in self._memory.reload(uuid) if not _is_page_of(uuid, m)]
         if not messages:
             return (
-                f"Error: nothing is stored under {uuid!r} in this conversation. Copy the UUID exactly from a "
+                f"Error: nothing is stored under {given!r} in this conversation. Copy the UUID exactly from a "
                 "CONTEXT_OFFLOAD mark that you can see; do not try other values."
             )
         start, size = _whole(offset), _whole(limit)
         if start is None or (size is None and limit is not None):
             return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
         text = "\n".join(rendering.transcript(m) for m in messages)
-        what = f"{uuid}: {len(messages)} message{'s' if len(messages) > 1 else ''}, {len(text)} characters"
+        what = rendering.page_head(uuid, len(messages), len(text))
         if query and query.strip():
             return self._matches(what, text, query)
         return self._page(what, text, start, size)
@@ -91,10 +93,10 @@ class ContextOffloadTool:
 
     def _page(self, what: str, text: str, start: int, size: int | None) -> str:
         if start >= len(text) and start:
-            return f"[{what}; offset {start} is past the end]"
+            return f"{what}; offset {start} is past the end]"
         stop = start + self._fitting(text[start : start + (PAGE_TOKENS * 8 if size is None else size)])
         more = f"; continue with offset={stop}" if stop < len(text) else "; this is the end"
-        return f"[{what}; showing {start}-{stop}{more}]\n{text[start:stop]}"
+        return f"{what}; showing {start}-{stop}{more}]\n{text[start:stop]}"
 
     def _fitting(self, text: str) -> int:
         """How many characters of a text make at most one page; ends at a line where that loses little."""
@@ -109,14 +111,14 @@ class ContextOffloadTool:
     def _matches(self, what: str, text: str, query: str) -> str:
         found = list(_ranked(text, query))[:_BEST]
         if not found:
-            return f"[{what}; no passage matches {query!r}. Try other words, or read from offset=0]"
+            return f"{what}; no passage matches {query!r}. Try other words, or read from offset=0]"
         shown, used = [], 0
         for start, passage in sorted(found):
             used += self._counter.count_text(passage)
             if used > PAGE_TOKENS:
                 break
             shown.append(f"[offset {start}] {passage}")
-        return f"[{what}; {len(shown)} passages for {query!r}]\n" + "\n...\n".join(shown)
+        return f"{what}; {len(shown)} passages for {query!r}]\n" + "\n...\n".join(shown)
 
 
 def _bare(uuid: Any) -> str:
@@ -124,6 +126,11 @@ def _bare(uuid: Any) -> str:
     text = str(uuid or "").strip().strip("\"'`")
     mark = rendering.TAG.search(text)
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
+
+
+def _is_page_of(uuid: str, msg: Msg) -> bool:
+    """Whether a message is what an earlier reload of the same entry gave, kept there when it was shortened again."""
+    return any(rendering.page_of(result.text) == uuid for result in msg.tool_results)
 
 
 def _whole(value: Any) -> int | None:
