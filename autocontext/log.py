@@ -117,7 +117,9 @@ class Log:
         self.view_messages: list[Msg] = []
         self.offloads: dict[str, tuple[str, ...]] = {}
         self.replaced: dict[str, tuple[str, ...]] = {}
-        """Per note or shortened message the ids it took the place of."""
+        """Per note or shortened message made here, the ids it took the place of.
+
+        A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
         self.events: list[CompressionEvent] = []
         self._folds: set[str] = set()
         """UUIDs of folds, whose entries read as originals all the way down."""
@@ -228,7 +230,7 @@ class Log:
         seen: set[str] = set()
         while todo:
             id_, owner = todo.pop()
-            origin = self.messages[id_].origin
+            origin = self.messages[id_].origin if id_ in self.replaced else None
             if origin is not None and self._opens(origin, owner) and origin.uuid in self.offloads:
                 if id_ not in seen:
                     seen.add(id_)
@@ -244,17 +246,13 @@ class Log:
     def note_of(self, uuid: str) -> str | None:
         """Id of the message in view that stands for an offload entry; None when it has left the view."""
         for id_, m in zip(self.view_ids, self.view_messages, strict=True):
-            if m.origin is not None and m.origin.uuid == uuid:
+            if id_ in self.replaced and m.origin is not None and m.origin.uuid == uuid:
                 return id_
         return None
 
     def behind(self, id_: str) -> tuple[str, ...]:
         """Ids that a note or shortened message took the place of."""
-        origin = self.messages[id_].origin
-        if id_ in self.replaced or origin is None:
-            return self.replaced.get(id_, ())
-        shown = set(self.view_ids)
-        return tuple(other for other in self.offloads.get(origin.uuid, ()) if other not in shown)
+        return self.replaced.get(id_, ())
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""

@@ -28,7 +28,7 @@ def dump(log: Log) -> dict[str, Any]:
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
         "compression_events": [e.model_dump(mode="json") for e in log.events],
     }
-    if any(id_ != m.id for id_, m in log.messages.items()):
+    if any(id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids):
         # Several messages were added with one id: which of them stands where can only be told by the log's own ids.
         state["ids"] = {
             "working_memory_storage": list(log.view_ids),
