@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
@@ -80,10 +80,9 @@ def _items(memory: AutoContextMemory) -> dict[str, Msg]:
 
 def _reloaded(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> Reloaded:
     back = memory.reload(uuid)
-    ids = [m.id for m in back]
-    place = {m.id: i for i, m in enumerate(added)}
-    there = [place[i] for i in ids if i in place]
-    was = [before[i] for i in there]
+    known = dict(zip(before, added, strict=True))
+    was = [_as_added(m, known) for m in memory.get_offload_context()[uuid]]
+    there = [known[line] for line in was if line in known]
     now = [json.dumps(m.to_dict()) for m in back]
     text, pages = _read_all(ContextOffloadTool(memory), uuid)
     return Reloaded(
@@ -94,11 +93,17 @@ def _reloaded(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[M
         shown=_size(note),
         sha256_added=_sha256(was),
         sha256_reloaded=_sha256(now),
-        same_ids=[added[i].id for i in there] == ids,
+        same_ids=[m.id for m in there] == [m.id for m in back],
         same_messages=was == now,
         pages=pages,
-        verbatim=all(part in text for i in there for part in _texts(added[i])),
+        verbatim=all(part in text for msg in there for part in _texts(msg)),
     )
+
+
+def _as_added(msg: Msg, known: Mapping[str, Msg]) -> str:
+    """The line of JSON that a message was when it was added; several may have its id."""
+    now = json.dumps(msg.to_dict())
+    return now if now in known else next((line for line, m in known.items() if m.id == msg.id), "")
 
 
 def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:

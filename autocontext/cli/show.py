@@ -137,7 +137,7 @@ def figures(results: Sequence[Replayed], window: int, meter: Meter | None) -> It
 
 def _valid(results: Sequence[Replayed], calls: int) -> Figure:
     invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
-    beside = f"of {calls:,} for strict chat services"
+    beside = f"of {calls:,} by strict chat rules"
     if broken:
         beside += f"; {broken:,} came broken"
     return Figure("contexts valid", f"{calls - invalid - broken:,}", beside, not invalid)
@@ -150,4 +150,4 @@ def _model_calls(results: Sequence[Replayed], meter: Meter | None) -> Iterator[F
     used = f"{meter.used.input_tokens:,} tokens in, {meter.used.output_tokens:,} out"
     yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
     if fallbacks := sum(r.fallbacks for r in results):
-        yield Figure("notes without it", f"{fallbacks:,}", "by the embedded summariser, for want of a usable reply")
+        yield Figure("notes without it", f"{fallbacks:,}", "by the embedded summariser")

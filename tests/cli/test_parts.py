@@ -1,0 +1,177 @@
+"""Properties of the parts: reading, plots, tables, and a proof that can fail."""
+
+import dataclasses
+import io
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.cli import conversations, plot
+from autocontext.cli.conversations import Conversation
+from autocontext.cli.proof import Reloaded, reachable, reload_some
+from autocontext.cli.running import Replayed, Turn, dumps, replay
+from autocontext.cli.screen import Column, cells, column_widths, fitting, harmless
+from autocontext.testing import conversation
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(["role", "content", "messages"]), inner)
+    ),
+    max_leaves=12,
+)
+ROLES = st.sampled_from(["system", "user", "assistant", "tool", "function", "wizard"])
+MESSAGES = st.lists(st.fixed_dictionaries({"role": ROLES}, optional={"content": VALUES, "tool_calls": VALUES}))
+TURNS = st.lists(st.builds(lambda a, b: Turn(min(a, b), max(a, b)), *[st.integers(0, 10**6)] * 2), min_size=1)
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+@given(
+    st.lists(st.one_of(VALUES, MESSAGES, st.builds(lambda m: {"messages": m}, MESSAGES)).map(json.dumps), max_size=5)
+)
+@example(["[" * 20_000])
+def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> None:
+    class Input:
+        buffer = io.BytesIO("\n".join(lines).encode())
+
+    usual, sys.stdin = sys.stdin, Input()  # type: ignore[assignment]  # all that is read of it
+    try:
+        found = list(conversations.read("-"))
+    finally:
+        sys.stdin = usual
+    assert [f.line for f in found] == list(range(1, len(lines) + 1))
+    assert all(f.messages if isinstance(f, Conversation) else f.reason for f in found)
+
+
+# ----------------------------------------------------------------------------------------------------------- plots
+@pytest.mark.parametrize("draw", [plot.both, plot.enlarged])
+@given(turns=TURNS, window=st.integers(500, 10**6), width=st.integers(40, 100), unicode=st.booleans())
+def test_plot_is_a_rectangle_with_the_window_in_it(
+    draw: Callable[..., list[Any]], turns: list[Turn], window: int, width: int, unicode: bool
+) -> None:
+    rows = ["".join(text for text, _ in line) for line in draw(turns, window, width=width, unicode=unicode)]
+    assert {len(row) for row in rows} == {width}
+    assert f"{window:,} " in "".join(rows)
+    assert unicode or all(row.isascii() for row in rows)
+
+
+@given(turns=TURNS, window=st.integers(500, 10**6))
+def test_columns_are_as_high_as_what_they_show(turns: list[Turn], window: int) -> None:
+    width = len(turns) + 30
+    rows = ["".join(text for text, _ in line) for line in plot.enlarged(turns, window, width=width)][:-1]
+    label = rows[0].index("┤") + 1
+    top = max(window, *(t.sent for t in turns))
+    columns = list(zip(*(row[label:] for row in rows), strict=True))
+    for i, column in enumerate(columns):
+        eighths = sum(" ▁▂▃▄▅▆▇█".find(c) if c in "▁▂▃▄▅▆▇█" else 0 for c in column)
+        sent = turns[i * len(turns) // len(columns)].sent
+        assert eighths - 1 <= sent / top * 8 * len(rows) <= eighths + 1e-6
+
+
+def test_context_over_the_window_is_red() -> None:
+    styles = {style for line in plot.enlarged([Turn(900, 900)], 500, width=40) for _, style in line}
+    assert "red" in styles
+    assert "green" not in styles
+
+
+# ---------------------------------------------------------------------------------------------------------- tables
+@given(
+    titles=st.lists(st.text(max_size=60).map(harmless), min_size=1, max_size=4),
+    numbers=st.lists(st.integers(0, 10**6), min_size=6, max_size=6),
+    width=st.integers(40, 100),
+)
+def test_table_fits(titles: list[str], numbers: list[int], width: int) -> None:
+    columns = [Column("what", right=False), *(Column("number", optional=i > 1) for i in range(6))]
+    rows = [[title, *map(str, numbers)] for title in titles]
+    kept, shown = fitting(columns, rows, width)
+    widths = column_widths(kept, shown, width)
+    assert sum(widths) + 2 * (len(widths) - 1) <= width
+    assert [row[:3] for row in shown] == [row[:3] for row in rows]
+    assert all(cells(cell) <= w for row in shown for cell, w in list(zip(row, widths, strict=True))[1:])
+
+
+@given(st.text())
+def test_harmless_text_is_one_printable_line_of_the_same_length(text: str) -> None:
+    assert harmless(text).isprintable()
+    assert len(harmless(text)) == len(text)
+    assert not text.isprintable() or harmless(text) == text
+
+
+# ----------------------------------------------------------------------------------------------------------- proof
+MADE = conversation(rounds=12, chars=900)
+
+
+class Forgetful(AutoContextMemory):
+    """A memory that changes what it gives back, as `change` says."""
+
+    change: Callable[[list[Msg]], list[Msg]] = staticmethod(lambda msgs: msgs)
+
+    def reload(self, uuid: str) -> list[Msg]:
+        return self.change(super().reload(uuid))
+
+
+def filled() -> Forgetful:
+    memory = Forgetful(AutoContextConfig.for_window(2_000))
+    for msg in MADE:
+        memory.add_message(msg)
+        memory.get_messages()
+    return memory
+
+
+def other_text(msgs: list[Msg]) -> list[Msg]:
+    return [msgs[0].model_copy(update={"content": Msg(role="user", content="other").content}), *msgs[1:]]
+
+
+def other_id(msgs: list[Msg]) -> list[Msg]:
+    return [msgs[0].model_copy(update={"id": "other"}), *msgs[1:]]
+
+
+def other_time(msgs: list[Msg]) -> list[Msg]:
+    return [msgs[0].model_copy(update={"timestamp": "2000-01-01"}), *msgs[1:]]
+
+
+def test_proof_of_a_sound_memory() -> None:
+    memory = filled()
+    items = reload_some(memory, MADE, dumps(MADE))
+    assert len(items) == 3
+    assert all(item.identical for item in items)
+    assert reachable(memory) == set(dumps(MADE))
+
+
+@pytest.mark.parametrize("change", [other_text, other_id, other_time, lambda msgs: msgs[:-1]])
+def test_proof_sees_what_a_faulty_memory_changes(change: Callable[[list[Msg]], list[Msg]]) -> None:
+    memory = filled()
+    memory.change = change  # type: ignore[method-assign]  # this is what the class is for
+    items = reload_some(memory, MADE, dumps(MADE))
+    assert items
+    assert not any(item.identical for item in items)
+    assert len(reachable(memory) & set(dumps(MADE))) < len(MADE)
+
+
+def test_result_holds_only_if_everything_does() -> None:
+    good = replay(Conversation("made", MADE), AutoContextConfig.for_window(2_000), None, lambda *_: None)
+    assert good.held
+    assert good.turns[-1].full <= good.tokens
+    item = good.reloaded[0]
+    faults: list[dict[str, Any]] = [{"over": 1}, {"invalid": 1}, {"intact": 1}, {"reachable": 1}]
+    parts: list[dict[str, Any]] = [{"verbatim": False}, {"same_ids": False}, {"same_messages": False}]
+    parts += [{"sha256_reloaded": ""}]
+    faults += [{"reloaded": (dataclasses.replace(item, **part),)} for part in parts]
+    assert not any(dataclasses.replace(good, **fault).held for fault in faults)
+
+
+def test_watcher_hears_every_call() -> None:
+    heard: list[tuple[Turn, int]] = []
+    made = replay(
+        Conversation("made", MADE), AutoContextConfig.for_window(2_000), None, lambda *told: heard.append(told)
+    )
+    assert tuple(turn for turn, _ in heard) == made.turns
+    assert [done for _, done in heard] == [i for i, m in enumerate(MADE) if m.role == "assistant"]
+    assert isinstance(made, Replayed)
+    assert all(isinstance(item, Reloaded) for item in made.reloaded)
