@@ -125,20 +125,38 @@ def _cpu() -> str:
 
 
 def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]]) -> int:
-    """Run a benchmark's measurements and print a table, or JSON with `--json`; 1 when a promise is broken."""
+    """Run a benchmark's measurements and print a table, JSON or Markdown; 1 when a promise is broken."""
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
-    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    as_json = parser.parse_args().json
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    form.add_argument("--markdown", action="store_true", help="the table for docs/benchmarks.md")
+    options = parser.parse_args()
+    aside = options.json or options.markdown
     rows = []
     for measurement in measurements:
         for row in measurement():
             rows.append(row)
-            print(_line(row), file=sys.stderr if as_json else sys.stdout, flush=True)
-    if as_json:
+            print(_line(row), file=sys.stderr if aside else sys.stdout, flush=True)
+    if options.json:
         print(json.dumps({"benchmark": name, "machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     else:
+        if options.markdown:
+            print("\n".join(_markdown(rows)) + "\n")
         print(", ".join(f"{key} {value}" for key, value in machine().items()))
     return int(any(row.invalid or row.retrievable not in (None, 100.0) for row in rows))
+
+
+def _markdown(rows: Iterable[Row]) -> Iterable[str]:
+    yield "| what | figure | goal | beside, in the same run | retrievable | invalid | more |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in rows:
+        goal = "" if row.goal is None else f"{row.goal:g}{'' if row.value <= row.goal else ' **missed**'}"
+        beside = "" if row.ratio is None else f"{row.ratio:.3g} x {row.beside}"
+        kept = "" if row.retrievable is None else f"{row.retrievable:g} %"
+        broken = "" if row.invalid is None else str(row.invalid)
+        more = ", ".join(f"{key} {value}" for key, value in row.more.items())
+        figure = f"{row.value:,.0f} {row.unit}" if row.value >= 100 else f"{row.value:.3g} {row.unit}".strip()
+        yield f"| {row.name} | {figure} | {goal} | {beside} | {kept} | {broken} | {more} |"
 
 
 def _line(row: Row) -> str:
@@ -146,7 +164,7 @@ def _line(row: Row) -> str:
     if row.goal is not None:
         parts.append(f"goal {row.goal:g}{'' if row.value <= row.goal else ' MISSED'}")
     if row.ratio is not None:
-        parts.append(f"x{row.ratio:.2f} of {row.beside}")
+        parts.append(f"{row.ratio:.3g} x {row.beside}")
     if row.retrievable is not None:
         parts.append(f"retrievable {row.retrievable:g} %, invalid {row.invalid}")
     return "  ".join([*parts, *(f"{key} {value}" for key, value in row.more.items())])

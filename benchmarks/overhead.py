@@ -71,6 +71,7 @@ def asking() -> Iterator[Row]:
     The trigger is what get_messages takes more than reading the view; the least of many turns, as noise only adds.
     """
     counter = get_counter("o200k_base")
+    counter.count_text("load the vocabulary beforehand")
     for size in SIZES:
         msgs = messages(size)
         memory = filled(NEVER, msgs)
