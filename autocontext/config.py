@@ -64,9 +64,17 @@ class AutoContextConfig(BaseModel):
     user_message_budget: int = Field(default=20_000, ge=0)
     """Tokens of the user's own words that the note of the oldest rounds quotes (at most a quarter of the window)."""
 
+    keep_recent: float = Field(default=0.0, ge=0, lt=1)
+    """Share of `max_token`: newest messages that the strategies leave alone, as long as the view fits without them."""
+
     # --- notes
+    ledger_ratio: float = Field(default=0.15, ge=0, le=0.5)
+    """Share of `max_token` for the evidence ledger: lines with the paths, identifiers, commands, numbers and errors
+    that now stand only in replaced text. 0 leaves it out."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes of strategies 1 and 5."""
+    note_ratio: float = Field(default=0.125, gt=0, le=0.5)
+    """Largest note, as a share of `max_token`."""
     custom_prompt: PromptConfig | None = None
     """Prompts of your own; unset ones keep their defaults."""
 
@@ -180,6 +188,7 @@ class AutoContextConfig(BaseModel):
             "note_role": "assistant",
             "target_ratio": 1.0,
             "last_resort": False,
+            "ledger_ratio": 0.0,
             "min_compression_token_threshold": 5000,
             "extractive_fallback": False,
             "token_counter": "agentscope_java",

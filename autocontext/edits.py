@@ -14,6 +14,9 @@ The rules that `apply` enforces:
 5. system messages and pinned messages stay;
 6. tokens really shrink.
 
+One exception, made by `ledger_place`: the evidence ledger is derived, so a pass may insert, replace or drop it; no strategy
+sees it, and the pass as a whole must still shrink.
+
 An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for
 rule 6: how long a text will be is not known when it is proposed.
 """
@@ -40,6 +43,7 @@ from autocontext.messages import (
     ToolUseBlock,
     Value,
     freeze,
+    is_compressed,
     is_pinned,
 )
 from autocontext.view import Span, View, interface
@@ -78,7 +82,7 @@ class Proposal:
     role: Role = "user"
     """Role of the note."""
     items: tuple[TextBlock, ...] = ()
-    """A note made of several texts, instead of `text`; each stays a block of its own."""
+    """Further texts of a note, after `text`; each stays a block of its own."""
     arguments_to: int | None = None
     """In place: cut texts in the arguments of the message's calls to this many characters."""
     footer: str = ""
@@ -91,7 +95,7 @@ class Proposal:
         """Whether an edit can be built from it: a note for a span, or new texts for one message."""
         if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
             return False
-        note = self.text is not None or bool(self.items)
+        note = self.text is not None
         in_place = bool(self.blocks) or self.arguments_to is not None
         return note != in_place and (note or len(self.span) == 1)
 
@@ -161,13 +165,18 @@ def _handle(proposal: Proposal, handles: Container[str]) -> str:
 
 
 def _note(proposal: Proposal, text: str, key: str) -> list[TextBlock]:
-    """The blocks of a note: one for its text, or its items between the marks."""
+    """The blocks of a note: one for its text, or one for each part between the marks."""
     if not proposal.items:
         body = rendering.escape_tags("\n".join(filter(None, (text, proposal.footer))))
         return [TextBlock(text=rendering.note_text(body, key, proposal.role))]
     begin, end = rendering.note_marks(proposal.role)
-    items = [i.model_copy(update={"text": rendering.escape_tags(i.text)}) for i in proposal.items]
-    return [*([TextBlock(text=begin)] if begin else []), *items, TextBlock(text=rendering.with_tag(end, key).strip())]
+    head = TextBlock(text="\n".join(filter(None, (begin, rendering.escape_tags(text)))))
+    return [head, *map(_harmless, proposal.items), TextBlock(text=rendering.with_tag(end, key).strip())]
+
+
+def _harmless(item: TextBlock) -> TextBlock:
+    text = rendering.escape_tags(item.text)
+    return item if text == item.text else item.model_copy(update={"text": text})
 
 
 def _meta(proposal: Proposal, key: str) -> dict[str, Any]:
@@ -354,3 +363,14 @@ def _skeleton(msg: Msg) -> list[object]:
         elif not isinstance(block, TextBlock):
             frame.append(block)
     return frame
+
+
+def ledger_place(view: View) -> int | None:
+    """Where the evidence ledger may stand in a view without one: right after the newest note or shortened message.
+
+    Never between a call and its results, never last (it would read as the question to answer); None without a place.
+    """
+    newest = next((i for i in range(len(view) - 1, -1, -1) if is_compressed(view.messages[i])), None)
+    if newest is None:
+        return None
+    return next((i for i in range(newest + 1, len(view)) if view.parts(i)), None)

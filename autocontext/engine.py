@@ -14,16 +14,17 @@ The generator returns the CompressionReport.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Applied, Edit, Proposal, Question, apply, build
+from autocontext.edits import Applied, Edit, Proposal, Question, apply, build, ledger_place
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
-from autocontext.log import Edited, Log
-from autocontext.messages import Msg
+from autocontext.ledger import Evidence
+from autocontext.log import Edited, Log, Noted
+from autocontext.messages import COMPRESS_META, Msg, Origin
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.questions import Ask, Wording, Written, write
@@ -39,15 +40,19 @@ from autocontext.view import View
 class Commit:
     """An entry to be stored, then recorded."""
 
-    entry: Edited
+    entry: Edited | Noted
 
 
 Step: TypeAlias = Ask | Commit
 Sent: TypeAlias = "list[Answer] | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
 
-_LEAST_PREVIEW = 40
-"""Characters below which cutting a text further is not worth its tag."""
+_MARGIN = 8
+"""Tokens that lines may take more together than one by one."""
+_GROWING = 1.25
+"""A ledger that did not fill its share hardly grows by more than this from pass to pass."""
+_JUST_UNDER = 0.97
+"""Share of the window that texts are cut to, where the trigger is the window itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def due(log: Log, tally: Tally, settings: Settings) -> str:
     return ""
 
 
-def compress(log: Log, tally: Tally, settings: Settings) -> Pass:
+def compress(log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
     if reason := due(log, tally, settings):
         size, tokens = len(log.view_ids), tally.at_most
@@ -108,7 +113,7 @@ def compress(log: Log, tally: Tally, settings: Settings) -> Pass:
             messages_before=size,
             messages_after=size,
         )
-    return (yield from _Run(log, tally, settings).run())
+    return (yield from _Run(log, tally, evidence, settings).run())
 
 
 @dataclass
@@ -133,19 +138,25 @@ class _Made:
 class _Run:
     """The state of one pass."""
 
-    def __init__(self, log: Log, tally: Tally, settings: Settings) -> None:
-        self.log, self.tally, self.settings = log, tally, settings
+    def __init__(self, log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> None:
+        self.log, self.tally, self.evidence, self.settings = log, tally, evidence, settings
         self.config = settings.config
         self.limits = Limits.of(settings.config, early=settings.early)
-        self.before = self.view()
+        self.before = View(log.view_ids, log.view_messages, tally.count)
         self.tokens_before = tally.total()
+        self.saved = 0
         self.tried: list[StrategyReport] = []
         self.refused: list[RefusedEdit] = []
         self.calls = self.fallbacks = self.unanswered = 0
         self.usage = Usage()
 
     def view(self) -> View:
-        return View(self.log.view_ids, self.log.view_messages, self.tally.count)
+        """What strategies see: everything but the evidence ledger, which is made anew at the end of the pass."""
+        ids, messages = self.log.view_ids, self.log.view_messages
+        if self.log.ledger is not None:
+            kept = [i for i, id_ in enumerate(ids) if id_ != self.log.ledger]
+            ids, messages = [ids[i] for i in kept], [messages[i] for i in kept]
+        return View(ids, messages, self.tally.count)
 
     def run(self) -> Pass:
         for strategy in () if self.settings.pacing.breaker_open else steps(self.config):
@@ -154,29 +165,29 @@ class _Run:
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
+        yield from self._renew_ledger()
         return self._report(*self._outcome())
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
-        """Fold until the target is met; then, while the view is over the window, cut harder and harder."""
-        if not self._fits():
-            yield from self._try(self._fold())
-        limit = self.config.large_payload_threshold
-        while self._overflows() and limit > _LEAST_PREVIEW:
-            limit //= 4
-            yield from self._try(Previews(self.config, limit, unread=False))
+        """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
+        progress = True
+        while not self._fits() and progress:
+            progress = yield from self._try(self._fold())
+        progress = True
+        while self._overflows() and progress:
+            progress = yield from self._try(Previews(self.config, self._overflow(), unread=False))
             if self._overflows():
-                yield from self._try(Previews(self.config, limit, unread=True))
+                progress |= yield from self._try(Previews(self.config, self._overflow(), unread=True))
             if self._overflows():
-                yield from self._try(self._fold(last_resort=True))
+                progress |= yield from self._try(self._fold(last_resort=True))
 
     def _fold(self, *, last_resort: bool = False) -> Fold:
-        share = self.config.target_ratio
-        return Fold(
-            self.config,
-            excess_messages=len(self.log.view_ids) - self.limits.messages * share,
-            excess_tokens=self.tally.total() - self.limits.tokens * share,
-            last_resort=last_resort,
-        )
+        messages, tokens = self._excess()
+        return Fold(self.config, excess_messages=messages, excess_tokens=tokens, last_resort=last_resort)
+
+    def _overflow(self) -> int:
+        """Tokens to cut from texts so that the view is under the trigger again."""
+        return int(self._future_tokens() - min(self.limits.tokens, self.config.max_token * _JUST_UNDER))
 
     # ------------------------------------------------------------------------------------------------ one strategy
     def _try(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
@@ -199,7 +210,65 @@ class _Run:
             usage = {m.edit.ids: m.usage for m in made}
             events = tuple(self._event(view, edit, usage[edit.ids]) for edit in tried.applied.edits)
             yield Commit(Edited(edits=tried.applied.edits, events=events))
+            self.saved += tried.applied.saved
+            self._learn(id_ for edit in tried.applied.edits for id_ in edit.ids)
         return tried
+
+    # ------------------------------------------------------------------------------------------------- the ledger
+    def _learn(self, ids: Iterable[str]) -> None:
+        """Let the evidence know what has left the view."""
+        if not self.config.ledger_ratio:
+            return
+        if not self.evidence.ids:
+            shown = set(self.log.view_ids)
+            ids = [id_ for id_ in self.log.original if id_ not in shown]
+        for id_ in ids:
+            if id_ in self.log.place:
+                self.evidence.learn(id_, self.log.messages[id_], self.log.place[id_])
+
+    def _ledger_tokens(self) -> int:
+        """What the ledger in view takes."""
+        return self.tally.count(self.log.ledger, self.log.messages[self.log.ledger]) if self.log.ledger else 0
+
+    def _reserve(self) -> int:
+        """Tokens that the renewed ledger is going to need, at most: lines are a part of what is taken out of view."""
+        if not self.config.ledger_ratio:
+            return 0
+        budget = int(self.config.max_token * self.config.ledger_ratio)
+        return min(budget, int(self._ledger_tokens() * _GROWING) + self.saved // 2)
+
+    def _renew_ledger(self) -> Generator[Step, Sent, None]:
+        """Make the evidence ledger anew, within its share and within what the pass has saved."""
+        if not self.saved or not self.config.ledger_ratio:
+            return
+        view = self.view()
+        place = ledger_place(view)
+        message = None
+        if place is not None:
+            old, rest = self._ledger_tokens(), self.tally.total() - self._ledger_tokens()
+            target = int(self.limits.tokens * self.config.target_ratio)
+            room = max(target - rest, (self.limits.tokens - rest) // 2)
+            share = int(self.config.max_token * self.config.ledger_ratio)
+            message = self._ledger(view, min(share, room, old + self.saved - 1))
+        if message is not None or self.log.ledger is not None:
+            yield Commit(Noted(message=message, after=view.ids[place - 1] if message and place else None))
+
+    def _ledger(self, view: View, budget: int) -> Msg | None:
+        """The ledger's message of at most `budget` tokens; None when nothing is worth a line."""
+        empty = self._ledger_message(())
+        budget -= self.tally.counter.count(empty) + _MARGIN
+        lines = self.evidence.lines(view.messages, len(self.log.original), budget, self.tally.counter.count_text)
+        return self._ledger_message(lines) if lines else None
+
+    def _ledger_message(self, lines: Sequence[str]) -> Msg:
+        role = self.config.note_role
+        return Msg(
+            role=role,
+            name=role,
+            content=rendering.ledger_text(lines, role),
+            metadata={COMPRESS_META: {"ledger": True}},
+            origin=Origin(uuid="", kind="ledger"),
+        )
 
     def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
@@ -208,8 +277,8 @@ class _Run:
             for i, p in enumerate(proposals)
             if p.questions
         }
-        passed = self._apply(strategy, view, list(drafts.values())).edits
-        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i] in passed]
+        passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
+        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
 
     def _apply(self, strategy: str, view: View, edits: list[Edit]) -> Applied:
         done = apply(view, edits, self._count, strict=self.settings.strict)
@@ -269,17 +338,27 @@ class _Run:
     # ------------------------------------------------------------------------------------------------- the outcome
     def _fits(self) -> bool:
         """Whether the view is under the target share of both limits."""
+        excess_messages, excess_tokens = self._excess()
+        return excess_messages < 0 and excess_tokens < 0
+
+    def _excess(self) -> tuple[float, float]:
+        """Messages and tokens over the target, with the ledger that is to come instead of the one that is there."""
         share = self.config.target_ratio
-        return len(self.log.view_ids) < self.limits.messages * share and not self.tally.reaches(
-            int(self.limits.tokens * share)
+        return (
+            len(self.log.view_ids) - self.limits.messages * share,
+            self._future_tokens() - self.limits.tokens * share,
         )
 
+    def _future_tokens(self) -> int:
+        """Tokens of the view with the ledger that is to come instead of the one that is there."""
+        return self.tally.total() - self._ledger_tokens() + self._reserve()
+
     def _overflows(self) -> bool:
-        return self.tally.reaches(self.config.max_token + 1)
+        return self._future_tokens() > self.config.max_token
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = any(t.applied for t in self.tried)
-        if self._overflows():
+        if self.tally.reaches(self.config.max_token + 1):
             return "impossible", self._too_large()
         if self.unanswered and not changed:
             return "failed", "the model gave no usable answer"

@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from autocontext.edits import Edit, splice
 from autocontext.events import CompressionEvent
-from autocontext.messages import Msg, Origin, Value
+from autocontext.messages import Msg, Origin, Value, is_ledger
 
 
 class Added(Value):
@@ -30,6 +30,14 @@ class Edited(Value):
     type: Literal["edited"] = "edited"
     edits: tuple[Edit, ...]
     events: tuple[CompressionEvent, ...]
+
+
+class Noted(Value):
+    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view."""
+
+    type: Literal["noted"] = "noted"
+    message: Msg | None
+    after: str | None = None
 
 
 class Removed(Value):
@@ -82,7 +90,8 @@ class Snapshot(Value):
 
 
 Entry: TypeAlias = Annotated[
-    Added | Edited | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot, Field(discriminator="type")
+    Added | Edited | Noted | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot,
+    Field(discriminator="type"),
 ]
 
 
@@ -113,8 +122,12 @@ class Log:
         self.messages: dict[str, Msg] = {}
         """Every message ever recorded, by id."""
         self.original: list[str] = []
+        self.place: dict[str, int] = {}
+        """Where each original stands in the original memory."""
         self.view_ids: list[str] = []
         self.view_messages: list[Msg] = []
+        self.ledger: str | None = None
+        """Id of the evidence ledger in view."""
         self.offloads: dict[str, tuple[str, ...]] = {}
         self.replaced: dict[str, tuple[str, ...]] = {}
         """Per note or shortened message made here, the ids it took the place of.
@@ -149,6 +162,7 @@ class Log:
 
     def _on_added(self, entry: Added) -> Change:
         key = self._keep(entry.message)
+        self.place[key] = len(self.original)
         self.original.append(key)
         self.view_ids.append(key)
         self.view_messages.append(entry.message)
@@ -170,6 +184,15 @@ class Log:
         self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, gone)
         self.events.extend(entry.events)
         return Change(tuple(gone), tuple(come))
+
+    def _on_noted(self, entry: Noted) -> Change:
+        gone = () if self.ledger is None else (self.ledger,)
+        ids = [id_ for id_ in self.view_ids if id_ != self.ledger]
+        if entry.message is not None:
+            self.messages[entry.message.id] = entry.message
+            ids.insert(0 if entry.after is None else ids.index(entry.after) + 1, entry.message.id)
+        self._set_view(ids)
+        return Change(gone, () if entry.message is None else (entry.message.id,))
 
     def _on_removed(self, entry: Removed) -> Change:
         self._set_view([id_ for id_ in self.view_ids if id_ not in set(entry.ids)])
@@ -200,13 +223,14 @@ class Log:
         self._reset()
         self.messages = dict(entry.messages)
         self.original = list(entry.original)
+        self.place = {id_: i for i, id_ in enumerate(self.original)}
         self._set_view(entry.view)
         self.offloads = dict(entry.offloads)
         self.events = list(entry.events)
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
-            self._note_fold(m)
             if m.origin is not None and counts.get(id_, 0) > 0:
+                self._note_fold(m)
                 # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
                 self.replaced[id_] = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
         return Change(come=entry.view, all_new=True)
@@ -214,6 +238,7 @@ class Log:
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids = list(ids)
         self.view_messages = [self.messages[id_] for id_ in self.view_ids]
+        self.ledger = next((i for i, m in zip(self.view_ids, self.view_messages, strict=True) if is_ledger(m)), None)
 
     # --------------------------------------------------------------------------------------------------- readings
     def read(self, ids: Iterable[str]) -> list[Msg]:

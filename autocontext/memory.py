@@ -230,7 +230,7 @@ class AutoContextMemory:
             for entry in entries:
                 change = self._log.record(entry)
                 self._tally.update(change)
-                if change.all_new:
+                if change.all_new or entry.type == "restored":
                     self._passes.start_anew()
 
 

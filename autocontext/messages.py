@@ -328,6 +328,11 @@ def is_note(msg: Msg) -> bool:
     return isinstance(meta, dict) and bool(meta.get("compressed_current_round"))
 
 
+def is_ledger(msg: Msg) -> bool:
+    """Whether the message is the evidence ledger, which each pass makes anew."""
+    return msg.origin is not None and msg.origin.kind == "ledger"
+
+
 def is_tool_message(msg: Msg) -> bool:
     """Whether the message holds tool calls or tool results."""
     return any(isinstance(b, ToolUseBlock | ToolResultBlock) for b in msg.content)

@@ -14,6 +14,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.engine import Pass, Settings, Step, compress, due
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
+from autocontext.ledger import Evidence
 from autocontext.log import Entry, Log
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
@@ -51,6 +52,7 @@ class Passes:
         self._asker = Asker(model, config)
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
+        self._evidence = Evidence()
         self._pacing = Pacing()
         self._turn = threading.Lock()
         """Held during a pass: one at a time."""
@@ -62,6 +64,7 @@ class Passes:
     def start_anew(self) -> None:
         """Forget what earlier passes came to: the view is another one now."""
         self._pacing = Pacing()
+        self._evidence = Evidence()
 
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
@@ -173,7 +176,7 @@ class Passes:
         return Settings(self._config, self.plan, self._pacing, force=force, early=early, strict=self._strict)
 
     def _begin(self, *, force: bool, early: bool) -> Pass:
-        return compress(self._log, self._tally, self._settings(force=force, early=early))
+        return compress(self._log, self._tally, self._evidence, self._settings(force=force, early=early))
 
     def _next(self, steps: Pass, answers: list[Answer] | None) -> Step | CompressionReport:
         """The next step of a pass, or its report."""

@@ -9,6 +9,7 @@ import json
 import re
 import secrets
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -43,6 +44,11 @@ def with_tag(text: str, uuid: str) -> str:
     return f"{text}\n{tag(uuid)}"
 
 
+def untagged(text: str) -> str:
+    """The text without offload tags."""
+    return TAG.sub("", text).strip()
+
+
 def escape_tags(text: str) -> str:
     """The text with every offload tag made harmless: what is quoted must not look like a handle."""
     return text.replace("<!-- CONTEXT_OFFLOAD", "<! CONTEXT_OFFLOAD")
@@ -57,6 +63,20 @@ def note_text(body: str, uuid: str, role: str) -> str:
     """The text of a note: its body between the marks, then its tag."""
     begin, end = note_marks(role)
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
+
+
+def fold_head(messages: Sequence[Msg]) -> str:
+    """First line of the note that stands for the oldest messages: how many, and which tools were called."""
+    calls = Counter(use.name for m in messages for use in m.tool_uses)
+    tools = ", ".join(f"{name} x{n}" for name, n in calls.most_common(8))
+    return f"{len(messages)} earlier messages" + (f"; tools called: {tools}" if tools else "")
+
+
+def ledger_text(lines: Iterable[str], role: str) -> str:
+    """The text of the evidence ledger."""
+    begin, end = note_marks(role)
+    head = "[Lines from earlier messages that are no longer shown; reload them by the marks in the notes.]"
+    return "\n".join(filter(None, (begin, head, *lines, end)))
 
 
 def unmarked(text: str) -> str:
@@ -123,7 +143,7 @@ def head_and_tail(text: str, characters: int) -> str:
 def shortened(value: Any, characters: int, mark: str) -> Any:
     """A JSON value whose long texts are cut to previews that end with `mark`; keys and structure stay."""
     if isinstance(value, str):
-        return preview(value, characters) + mark if len(value) > characters * 2 else value
+        return preview(value, characters) + mark if len(value) > characters + 2 * len(mark) else value
     if isinstance(value, dict):
         return {k: shortened(v, characters, mark) for k, v in value.items()}
     if isinstance(value, list):

@@ -145,6 +145,19 @@ class View:
         first, last = self._pairs.first, self._pairs.last
         return all(first[i] >= start and last[i] < stop for i in range(start, stop))
 
+    def parts(self, index: int) -> bool:
+        """Whether no call before `index` is answered at or after it: a message may be put there."""
+        last = self._pairs.last
+        return all(not index <= last[i] < len(self) for i in range(index))
+
+    def recent(self, tokens: int) -> int:
+        """Index from which on the newest messages have at most `tokens`."""
+        start = len(self)
+        while start and tokens >= 0:
+            tokens -= self.tokens(start - 1, start)
+            start -= tokens >= 0
+        return start
+
     def exchange(self, index: int) -> list[int]:
         """The message and everything that is paired with it, directly or through a shared message; sorted indices."""
         found, new = {index}, {index}
