@@ -14,8 +14,8 @@ The rules that `apply` enforces:
 5. system messages and pinned messages stay;
 6. tokens really shrink.
 
-One exception, made by `ledger_place`: the evidence ledger is derived, so a pass may insert, replace or drop it; no strategy
-sees it, and the pass as a whole must still shrink.
+One exception, placed by `ledger_place`: the evidence ledger is derived, so a pass may insert, replace or drop it; no
+strategy sees it, and the pass as a whole must still shrink.
 
 An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for
 rule 6: how long a text will be is not known when it is proposed.

@@ -344,8 +344,9 @@ class _Run:
     def _excess(self) -> tuple[float, float]:
         """Messages and tokens over the target, with the ledger that is to come instead of the one that is there."""
         share = self.config.target_ratio
+        to_come = bool(self.config.ledger_ratio) and self.log.ledger is None
         return (
-            len(self.log.view_ids) - self.limits.messages * share,
+            len(self.log.view_ids) + to_come - self.limits.messages * share,
             self._future_tokens() - self.limits.tokens * share,
         )
 

@@ -59,8 +59,10 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule()
     def reopen(self) -> None:
-        model = ScriptedModel(lambda request: self.reply(request))
-        self.memory = AutoContextMemory(self.config, model, store=self.store, session_id="machine")
+        self.memory = AutoContextMemory(self.config, ScriptedModel(self.answer), store=self.store, session_id="machine")
+
+    def answer(self, request: ModelRequest) -> str:
+        return self.reply(request)  # whichever way of answering a rule has chosen
 
     # -------------------------------------------------------------------------------------------------- operations
     @rule(history=histories(max_moves=4, duplicates=True))

@@ -25,6 +25,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         "the embedded summariser: no model, no network, no key. (Session of the agent pi, MIT, © 2025 Mario Zechner)"
     )
 
+    screen.flush()
+
     def watch(turn: Turn, done: int) -> None:
         screen.progress(
             f"message {done:>3} of {total} · context {turn.sent:>6,} · without {turn.full:>7,}", done / total

@@ -59,7 +59,7 @@ class _Canvas:
     def _row(self, r: int, *, shade: bool) -> Line:
         mark = "┤" if self.unicode else "|"
         at_window = r == self._row_of(self.window)
-        label = f"{self.top:,}" if r == self.height - 1 else f"{self.window:,}" if at_window else "0" if r == 0 else ""
+        label = f"{self.window:,}" if at_window else f"{self.top:,}" if r == self.height - 1 else "0" if r == 0 else ""
         pieces = [(f"{label:>{self.label}} {mark}", _LIMIT if at_window else _AXIS)]
         for column in self.columns:
             glyph, style = self._cell(column, r, shade=shade)

@@ -95,6 +95,10 @@ class Screen:
         """Take the progress line away."""
         self._progress.clear()
 
+    def flush(self) -> None:
+        """Let what was shown so far be seen, before work that takes its time."""
+        sys.stdout.flush()
+
     def complain(self, problem: str) -> None:
         """Name a problem on stderr, in one line."""
         self.done()

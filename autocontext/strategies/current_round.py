@@ -8,7 +8,7 @@ from autocontext.edits import MESSAGE_TEXT, Proposal, Question
 from autocontext.events import CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, CURRENT_ROUND_MESSAGE_COMPRESS
 from autocontext.messages import Msg, ToolResultBlock, is_compressed, is_note
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import answer_size, is_large, question, stays
+from autocontext.strategies.selection import answer_size, is_large, question, recent, stays
 from autocontext.view import View
 
 
@@ -22,7 +22,7 @@ def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
     start = max(view.latest_user, view.latest_reply) + 1
     # A note in the user's role must never come last: it would read as the question to answer.
     until = view.unread if config.keep_unread or config.note_role == "user" else len(view)
-    return start, max(start, until)
+    return start, max(start, min(until, recent(view, config)))
 
 
 class CurrentRoundLargeMessages:

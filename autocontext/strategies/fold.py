@@ -18,6 +18,8 @@ from autocontext.view import View
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
 _OUTCOME_CHARACTERS = 200
 """Characters kept of a reply or a note."""
+_TO_ROUND = 0.05
+"""Share of `max_token` that may be folded beyond what is needed, to end where a round does."""
 _LEAST = 2
 """Messages; folding one makes nothing shorter."""
 
@@ -28,7 +30,12 @@ class Fold:
     name = "fold"
 
     def __init__(
-        self, config: AutoContextConfig, *, excess_messages: float, excess_tokens: float, last_resort: bool = False
+        self,
+        config: AutoContextConfig,
+        *,
+        excess_messages: float,
+        excess_tokens: float,
+        last_resort: bool = False,
     ) -> None:
         self.config = config
         self.excess_messages = excess_messages
@@ -39,9 +46,9 @@ class Fold:
     def propose(self, view: View) -> list[Proposal]:
         """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
         found: list[Proposal] = []
-        keep = stays(self.config) if not self.last_resort else _never
-        here = view.latest_user if view.latest_user >= 0 else view.unread
-        areas = [(0, here), (view.latest_user + 1, view.unread)] if view.latest_user >= 0 else [(0, here)]
+        keep = stays(self.config, protected=not self.last_resort)
+        user = view.latest_user
+        areas = [(0, user), (user + 1, view.unread)] if user >= 0 else [(0, view.unread)]
         messages, tokens = self.excess_messages, self.excess_tokens
         for start, stop in areas:
             for a, b in view.pieces(start, stop, keep):
@@ -61,12 +68,16 @@ class Fold:
         saved, enough = 0, stop
         for i in range(start, stop):
             saved += view.tokens(i, i + 1)
-            if i - start + 1 > messages and saved >= tokens:
+            if i - start > messages and saved >= tokens:
                 enough = i + 1
                 break
+        more = self.config.max_token * _TO_ROUND
         for i in range(enough, stop):
             if is_user_turn(view.messages[i]) and view.closed(start, i):
                 return i
+            more -= view.tokens(i, i + 1)
+            if more < 0:
+                break
         return next((i for i in range(enough, stop) if view.closed(start, i)), stop)
 
     def _size(self, proposal: Proposal) -> int:
@@ -77,7 +88,8 @@ class Fold:
         share = 8 if self.last_resort else 4
         quotes = min(self.config.user_message_budget, self.config.max_token // share)
         items = _items(span.messages, quotes, self.config.max_token // (4 * share))
-        return Proposal(span, items=items, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=self.config.note_role)
+        text = rendering.fold_head(span.messages)
+        return Proposal(span, text, items=items, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=self.config.note_role)
 
 
 def _items(messages: Iterable[Msg], quote_budget: int, outcome_budget: int) -> tuple[TextBlock, ...]:
@@ -98,7 +110,7 @@ def _items(messages: Iterable[Msg], quote_budget: int, outcome_budget: int) -> t
 def _said(m: Msg) -> list[TextBlock]:
     if m.origin is not None and m.origin.kind == "fold":
         return [b for b in m.content if isinstance(b, TextBlock) and "quote" in b.metadata]
-    text = rendering.TAG.sub("", m.text).strip()
+    text = rendering.untagged(m.text)
     if not text:
         return []
     if is_user_turn(m):
@@ -108,7 +120,3 @@ def _said(m: Msg) -> list[TextBlock]:
         short = body if len(body) <= _OUTCOME_CHARACTERS else rendering.preview(body, _OUTCOME_CHARACTERS)
         return [TextBlock(text=f"Then: {short}", metadata={"quote": False})]
     return []
-
-
-def _never(_: Msg) -> bool:
-    return False

@@ -7,7 +7,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.edits import MESSAGE_TEXT, Proposal, Question
 from autocontext.events import LARGE_MESSAGE_OFFLOAD, LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION
 from autocontext.messages import Msg, ToolResultBlock, is_compressed
-from autocontext.strategies.selection import is_large, stays
+from autocontext.strategies.selection import is_large, recent, stays
 from autocontext.view import View
 
 
@@ -21,7 +21,7 @@ class LargeMessages:
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per large one."""
-        stop = view.latest_reply
+        stop = min(view.latest_reply, recent(view, self.config))
         if self.protect_newest:
             stop = min(stop, len(view) - self.config.last_keep)
         event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD

@@ -7,7 +7,7 @@ from autocontext.edits import Proposal
 from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
 from autocontext.messages import is_note
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import question, stays
+from autocontext.strategies.selection import question, recent, stays
 from autocontext.view import Round, View
 
 _SHARE = 0.3
@@ -26,7 +26,10 @@ class Rounds:
         """One summary per round that is large enough; what must stay splits a round in two."""
         found = []
         for r in view.rounds():
-            if r.stop - 1 >= view.latest_reply or view.tokens(r.user, r.stop) < self.config.min_tokens:
+            if (
+                r.stop - 1 >= min(view.latest_reply, recent(view, self.config))
+                or view.tokens(r.user, r.stop) < self.config.min_tokens
+            ):
                 continue
             for a, b in view.pieces(r.start, r.stop, stays(self.config)):
                 if b - a > 1 and not all(map(is_note, view.messages[a:b])):

@@ -25,21 +25,22 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
-def stays(config: AutoContextConfig) -> Callable[[Msg], bool]:
+def stays(config: AutoContextConfig, *, protected: bool = True) -> Callable[[Msg], bool]:
     """A test for messages that no strategy touches: system, pinned, and those of protected tools."""
+    tools = config.protected_tools if protected else frozenset()
 
     def test(m: Msg) -> bool:
         if m.role == "system" or is_pinned(m):
             return True
         names = [use.name for use in m.tool_uses] + [result.name for result in m.tool_results]
-        return not config.protected_tools.isdisjoint(names)
+        return not tools.isdisjoint(names)
 
     return test
 
 
 def answer_size(tokens: int, share: float, config: AutoContextConfig) -> int:
-    """Tokens to ask for when `tokens` are to be condensed to a share: never more than an eighth of the window."""
-    return max(_LEAST_ANSWER, min(int(tokens * share), config.max_token // 8))
+    """Tokens to ask for when `tokens` are to be condensed to a share: never more than `note_ratio` of the window."""
+    return max(_LEAST_ANSWER, min(int(tokens * share), int(config.max_token * config.note_ratio)))
 
 
 def question(
@@ -54,3 +55,8 @@ def question(
     if not parts:
         return None
     return Question(purpose, tuple(parts), answer_size(sum(sizes), share, config), tuple(sizes))
+
+
+def recent(view: View, config: AutoContextConfig) -> int:
+    """Index of the first of the newest messages, which `keep_recent` leaves alone."""
+    return view.recent(int(config.max_token * config.keep_recent)) if config.keep_recent else len(view)

@@ -6,7 +6,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.edits import Proposal
 from autocontext.events import TOOL_INVOCATION_COMPRESS
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import question, stays
+from autocontext.strategies.selection import question, recent, stays
 from autocontext.view import View
 
 _RUNS_A_PASS = 5
@@ -24,7 +24,7 @@ class ToolRuns:
 
     def propose(self, view: View) -> list[Proposal]:
         """One note per closed run that is long and large enough."""
-        stop = min(view.latest_reply, len(view) - self.config.last_keep)
+        stop = min(view.latest_reply, len(view) - self.config.last_keep, recent(view, self.config))
         found: list[Proposal] = []
         for run_start, run_stop in view.tool_runs(0, max(0, stop)):
             for a, b in view.pieces(run_start, run_stop, stays(self.config)):

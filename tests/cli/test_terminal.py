@@ -72,14 +72,14 @@ def test_dumb_terminal_gets_no_escapes(file: str) -> None:
     assert "\x1b" not in on_terminal("replay", file, TERM="dumb").out
 
 
-@pytest.mark.parametrize("columns", [1, 40, 57, 100, 300])
+@pytest.mark.parametrize("columns", [1, 57, 300])
 def test_lines_fit_the_terminal(file: str, columns: int) -> None:
     done = run("replay", file, "--window", "2k", COLUMNS=str(columns))
     longest = max(len(line) for line in done.out.splitlines() if "chats.jsonl" not in line)
     assert (done.code, longest <= min(100, max(40, columns))) == (0, True)
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "shift_jis"])
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "shift_jis"])
 def test_terminal_that_cannot_show_blocks(tmp_path: Path, encoding: str) -> None:
     file = write(tmp_path / "chats.jsonl", [{**BUSY, "id": "漢字 busy"}, b"nothing"])
     started = command("replay", file, "--window", "2k")
@@ -141,7 +141,7 @@ def test_interrupt_in_the_middle_of_the_demo() -> None:
     with subprocess.Popen(started, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
-        assert process.stderr.readline().split()[1] == b"message"  # it is under way
+        assert process.stdout.readline().startswith(b"autocontext demo: ")  # it is under way
         process.send_signal(signal.SIGINT)
         assert process.stderr.read().splitlines()[-1:] == [b"interrupted"]
     assert process.returncode == 130
