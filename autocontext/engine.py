@@ -145,13 +145,22 @@ class _Run:
         self.before = View(log.view_ids, log.view_messages, tally.count)
         self.tokens_before = tally.total()
         self.saved = 0
+        self._seen: tuple[int, View] | None = None
         self.tried: list[StrategyReport] = []
         self.refused: list[RefusedEdit] = []
         self.calls = self.fallbacks = self.unanswered = 0
         self.usage = Usage()
 
     def view(self) -> View:
-        """What strategies see: everything but the evidence ledger, which is made anew at the end of the pass."""
+        """What strategies see: everything but the evidence ledger, which is made anew at the end of the pass.
+
+        The same value until something is recorded, so that what one strategy has worked out serves the next.
+        """
+        if self._seen is None or self._seen[0] != len(self.log.entries):
+            self._seen = (len(self.log.entries), self._current_view())
+        return self._seen[1]
+
+    def _current_view(self) -> View:
         ids, messages = self.log.view_ids, self.log.view_messages
         if self.log.ledger is not None:
             kept = [i for i, id_ in enumerate(ids) if id_ != self.log.ledger]

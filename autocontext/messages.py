@@ -21,6 +21,8 @@ COMPRESS_META = "_compress_meta"
 """Metadata key that a message made by a compression carries: the reference's wire format."""
 OFFLOAD_UUID = "offloaduuid"
 PINNED = "pinned"
+WIRE_HINTS = "_openai"
+"""Metadata key under which the OpenAI adapter keeps how something was written, where the blocks do not tell."""
 
 
 class _FrozenDict(dict[str, Any]):

@@ -14,10 +14,20 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 from autocontext.errors import InvalidMessage
-from autocontext.messages import AudioBlock, ImageBlock, Msg, TextBlock, ToolUseBlock, VideoBlock, freeze, thaw
+from autocontext.messages import (
+    WIRE_HINTS,
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ToolUseBlock,
+    VideoBlock,
+    freeze,
+    thaw,
+)
 from autocontext.messages import Block as AnyBlock
 
-HINTS = "_openai"
+HINTS = WIRE_HINTS
 Part: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock
 
 _MAX_DEPTH = 100

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from autocontext.messages import (
+    WIRE_HINTS,
     AudioBlock,
     ImageBlock,
     Msg,
@@ -75,5 +76,12 @@ def _result(block: ToolResultBlock) -> tuple[int, list[str]]:
 
 
 def arguments_json(block: ToolUseBlock) -> str:
-    """A call's arguments as the JSON text that is sent."""
-    return json.dumps(block.input, ensure_ascii=False)
+    """A call's arguments as the JSON text that is sent: as an adapter found them written, if it says so."""
+    written = block.metadata.get(WIRE_HINTS)
+    if not isinstance(written, dict):
+        return json.dumps(block.input, ensure_ascii=False)
+    if isinstance(written.get("raw"), str):
+        return str(written["raw"])
+    style = str(written.get("style"))
+    separators = (",", ":") if "compact" in style else None
+    return json.dumps(block.input, ensure_ascii="ascii" in style, separators=separators)
