@@ -7,6 +7,7 @@ Exit codes: 0 all went well; 1 something did not hold or could not be read, the 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -60,10 +61,9 @@ def _run(command: Callable[[Screen, argparse.Namespace], bool], arguments: argpa
         held = command(screen, arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        screen.complain("interrupted")
+        _last_words(screen, "interrupted")
         return INTERRUPTED
-    except BrokenPipeError:
-        _give_up_output()  # whoever read it has enough
+    except BrokenPipeError:  # whoever read the output has enough
         return PARTLY
     except (AutoContextError, OSError) as e:
         return _explain(screen, arguments, _described(e))
@@ -80,19 +80,16 @@ def _described(error: Exception) -> str:
 
 
 def _explain(screen: Screen, arguments: argparse.Namespace, problem: str) -> int:
-    try:
-        screen.complain(f"autocontext {arguments.name}: {problem}")
-    except OSError:  # stdout is what cannot be written to
-        _give_up_output()
-        screen.complain(f"autocontext {arguments.name}: cannot write the output: {problem}")
+    _last_words(screen, f"autocontext {arguments.name}: {problem}")
     if arguments.debug:
         traceback.print_exc()
     return NOTHING_DONE
 
 
-def _give_up_output() -> None:
-    """Let what is still buffered go nowhere: Python flushes stdout once more at its end, which must not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _last_words(screen: Screen, problem: str) -> None:
+    with contextlib.suppress(OSError):  # that stdout cannot be written to must not hide the problem
+        sys.stdout.flush()
+    screen.complain(problem)
 
 
 def _nowhere() -> TextIO:

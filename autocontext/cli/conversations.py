@@ -49,13 +49,14 @@ def read(path: str) -> Iterator[Conversation | BrokenLine]:
     Raises OSError when the file cannot be read.
     """
     if path == "-":
-        yield from _read(sys.stdin.buffer)
+        yield from read_lines(sys.stdin.buffer)
     else:
         with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as it was given)
-            yield from _read(file)
+            yield from read_lines(file)
 
 
-def _read(file: BinaryIO) -> Iterator[Conversation | BrokenLine]:
+def read_lines(file: BinaryIO) -> Iterator[Conversation | BrokenLine]:
+    """The same from an open file."""
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
         if line:

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from autocontext import AutoContextConfig
 from autocontext.cli import conversations, models, show
 from autocontext.cli.conversations import BrokenLine, Conversation
+from autocontext.cli.layout import Column, harmless
 from autocontext.cli.models import Meter
 from autocontext.cli.proof import Reloaded
 from autocontext.cli.running import Replayed, Turn, Watcher, replay
-from autocontext.cli.screen import Column, Screen, harmless
+from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
 
 _NAMED = 50

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from autocontext.cli import plot
+from autocontext.cli.layout import Column
 from autocontext.cli.models import Meter
 from autocontext.cli.proof import Reloaded
 from autocontext.cli.running import Replayed
-from autocontext.cli.screen import Column, Screen
+from autocontext.cli.screen import Screen
 
 _STRATEGIES = {
     "TOOL_INVOCATION_COMPRESS": "1  tool runs",

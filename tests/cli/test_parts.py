@@ -3,7 +3,6 @@
 import dataclasses
 import io
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,11 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.cli import conversations, plot
-from autocontext.cli.conversations import Conversation
+from autocontext.cli import plot
+from autocontext.cli.conversations import Conversation, read_lines
+from autocontext.cli.layout import Column, cells, column_widths, fitting, harmless
 from autocontext.cli.proof import Reloaded, reachable, reload_some
 from autocontext.cli.running import Replayed, Turn, dumps, replay
-from autocontext.cli.screen import Column, cells, column_widths, fitting, harmless
 from autocontext.testing import conversation
 
 VALUES = st.recursive(
@@ -37,14 +36,7 @@ TURNS = st.lists(st.builds(lambda a, b: Turn(min(a, b), max(a, b)), *[st.integer
 )
 @example(["[" * 20_000])
 def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> None:
-    class Input:
-        buffer = io.BytesIO("\n".join(lines).encode())
-
-    usual, sys.stdin = sys.stdin, Input()  # type: ignore[assignment]  # all that is read of it
-    try:
-        found = list(conversations.read("-"))
-    finally:
-        sys.stdin = usual
+    found = list(read_lines(io.BytesIO("\n".join(lines).encode())))
     assert [f.line for f in found] == list(range(1, len(lines) + 1))
     assert all(f.messages if isinstance(f, Conversation) else f.reason for f in found)
 
@@ -144,10 +136,19 @@ def test_proof_of_a_sound_memory() -> None:
     assert reachable(memory) == set(dumps(MADE))
 
 
+def test_proof_reads_what_the_tool_gives() -> None:
+    memory = filled()
+    memory.change = other_text
+    items = reload_some(memory, MADE, dumps(MADE))
+    assert [item.verbatim for item in items] == [False] * 3
+    memory.change = other_id
+    assert [item.verbatim for item in reload_some(memory, MADE, dumps(MADE))] == [True] * 3
+
+
 @pytest.mark.parametrize("change", [other_text, other_id, other_time, lambda msgs: msgs[:-1]])
 def test_proof_sees_what_a_faulty_memory_changes(change: Callable[[list[Msg]], list[Msg]]) -> None:
     memory = filled()
-    memory.change = change  # type: ignore[method-assign]  # this is what the class is for
+    memory.change = change
     items = reload_some(memory, MADE, dumps(MADE))
     assert items
     assert not any(item.identical for item in items)
