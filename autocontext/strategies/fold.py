@@ -85,9 +85,10 @@ class Fold:
 
     def _note(self, view: View, start: int, stop: int) -> Proposal:
         span = view.span(start, stop)
-        share = 8 if self.last_resort else 4
-        quotes = min(self.config.user_message_budget, self.config.max_token // share)
-        items = _items(span.messages, quotes, self.config.max_token // (4 * share))
+        share = 0.5 if self.last_resort else 1.0
+        quotes = min(self.config.user_message_budget, self.config.max_token // 4)
+        outcomes = self.config.max_token * self.config.note_ratio / 2
+        items = _items(span.messages, int(quotes * share), int(outcomes * share))
         text = rendering.fold_head(span.messages)
         return Proposal(span, text, items=items, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=self.config.note_role)
 
