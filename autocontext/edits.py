@@ -97,7 +97,8 @@ class Proposal:
             return False
         note = self.text is not None
         in_place = bool(self.blocks) or self.arguments_to is not None
-        return note != in_place and (note or len(self.span) == 1)
+        # Of another role a note would be no valid message: a tool answers calls, a system message stays for good.
+        return note != in_place and (self.role in ("user", "assistant") if note else len(self.span) == 1)
 
     @property
     def questions(self) -> tuple[Question, ...]:
