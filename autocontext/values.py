@@ -1,0 +1,162 @@
+"""What in a text is worth quoting: paths, URLs, identifiers, commands, numbers, quoted names, error lines.
+
+Pure functions from a text to pairs (value, surroundings). A value is found by its form alone (digits, separators,
+capitals inside a word, quotes, units), so that it works for any tool, programming language and script. Surroundings are
+always a literal piece of one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+AROUND = 20
+"""Characters of its line that are quoted on either side of a value."""
+LONGEST = 200
+"""Characters; a longer run without a break is data, a longer argument is a document."""
+_LOOKED_AT = 128_000
+"""Characters of one text that are searched: its head, its tail, and slices between."""
+_SLICES = 16
+
+_BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・"
+_CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_RUN = re.compile(rf"[^{_BREAKS}]{{3,}}")
+_CJK_CHARACTER = re.compile(f"[{_CJK}]")
+_CJK_PARTS = re.compile(rf"\d[\d.,:/-]*[%％℃]?[{_CJK}]{{0,2}}|[^{_CJK}]{{3,}}")
+_QUOTED = re.compile(r"[「『【《“]([^「」『』【】《》“”\n]{2,60})[」』】》”]|\"([^\"\n]{3,60})\"")
+_ERROR = re.compile(
+    r"\b[\w.]{0,80}(?:Error|Exception)(?:\[\w+\])?: \S"
+    r"|^[^\n:]{0,60}\b(?:error|fatal|panic|failed)(?:\[\w+\])?: \S"
+    r"|\bexit(?:ed with)?(?: (?:code|status))+\D{0,3}\d"
+    r"|(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：]",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SHAPE = re.compile(r"[0-9_/.@]|(?<=.)[A-Z]")
+_UNBROKEN = re.compile(r"[A-Za-z0-9+]{41,}")
+_BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
+_HEX = re.compile(r"[0-9a-fA-F]{1,128}")
+# Scripts without spaces have no word ends: there any place is one, and every character is a word.
+_WORD = re.compile(rf"[^\W{_CJK}]")
+_WORDS = re.compile(rf"[^\W{_CJK}]+|[{_CJK}]")
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """The texts and numbers of a JSON value, in order; booleans and null are left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield repr(value)
+
+
+def occurs(value: str, text: str) -> bool:
+    """Whether a value stands in a text as a whole, not as a part of a longer word."""
+    at, size = text.find(value), len(value)
+    left, right = _WORD.match(value), _WORD.match(value[-1:])
+    while at >= 0:
+        joined = left and at and _WORD.match(text[at - 1])
+        if not joined and not (right and _WORD.match(text[at + size : at + size + 1])):
+            return True
+        at = text.find(value, at + 1)
+    return False
+
+
+def words(text: str) -> list[str]:
+    """The words of a text. A text in which a value occurs has all words of the value."""
+    return _WORDS.findall(text)
+
+
+def values_in(text: str) -> Iterator[tuple[str, str]]:
+    """Values of a text with their surroundings; of a very long text its ends and slices between are searched."""
+    for piece in _pieces(text):
+        for line in piece.split("\n"):
+            for at, value in _of_line(line):
+                yield value, line[max(0, at - AROUND) : at + len(value) + AROUND]
+
+
+def argument_values(text: str) -> Iterator[tuple[str, str]]:
+    """Values of a call's argument: a short one is a value itself and needs no surroundings."""
+    whole = text.strip()
+    if len(whole) <= LONGEST and "\n" not in whole and _says_something(whole):
+        yield whole, whole
+    yield from values_in(text)
+
+
+def errors_in(text: str) -> Iterator[str]:
+    """Lines that report an error, without what stands far before it, at most LONGEST characters."""
+    for piece in _pieces(text):
+        for found in _ERROR.finditer(piece):
+            start = max(piece.rfind("\n", 0, found.start()) + 1, found.start() - 2 * AROUND)
+            stop = piece.find("\n", found.start())
+            line = piece[start : min(stop if stop >= 0 else len(piece), start + LONGEST)].strip()
+            if line:
+                yield line
+
+
+def _says_something(argument: str) -> bool:
+    """Not a bare lower-case word such as a mode or a flag's value, not a few letters or digits."""
+    if not words(argument):
+        return False
+    if not argument.isascii():
+        return len(argument) >= 2
+    return (len(argument) > 3 or (len(argument) == 3 and argument.isdigit())) and not (
+        argument.isalpha() and argument.islower()
+    )
+
+
+def _pieces(text: str) -> Iterator[str]:
+    if len(text) <= _LOOKED_AT:
+        yield text
+        return
+    end = _LOOKED_AT * 3 // 8
+    size = (_LOOKED_AT - 2 * end) // _SLICES
+    yield text[:end]
+    for k in range(_SLICES):
+        at = end + (len(text) - 2 * end) * k // _SLICES
+        yield text[at : at + size]
+    yield text[-end:]
+
+
+def _of_line(line: str) -> Iterator[tuple[int, str]]:
+    for run in _RUN.finditer(line):
+        text, at = run.group(), run.start()
+        if len(text) > LONGEST:
+            continue
+        if text.isascii() or not _CJK_CHARACTER.search(text):
+            yield from _token(text, at)
+        else:
+            # Without spaces between words, what is not CJK and numbers with their units stand out.
+            for part in _CJK_PARTS.finditer(text):
+                yield from _token(part.group(), at + part.start())
+    for found in _QUOTED.finditer(line):
+        group = found.lastindex or 1
+        name = found.group(group)
+        if (" " in name or not name.isascii()) and words(name):
+            yield found.start(group), name
+
+
+def _token(text: str, at: int) -> Iterator[tuple[int, str]]:
+    """The run without punctuation at its ends, when it names something."""
+    ended = text.rstrip(".:,-/")
+    token = ended.lstrip(":,-" if ended.startswith(("./", "../", ".")) else ".:,-")
+    if _names_something(token):
+        yield at + len(ended) - len(token), token
+
+
+def _names_something(token: str) -> bool:
+    """A digit, a separator or an inner capital sets a name off from words; encoded data is none."""
+    if len(token) < 4:
+        with_unit = len(token) > 1 and token[:1].isdigit() and not token.isascii()
+        return with_unit or (len(token) == 3 and token.isdigit())
+    if not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
+        return False
+    if len(token) > 58 and _BASE64.fullmatch(token):
+        return False
+    unbroken = _UNBROKEN.search(token)
+    return unbroken is None or _HEX.fullmatch(unbroken.group()) is not None
