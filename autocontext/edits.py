@@ -44,6 +44,7 @@ from autocontext.messages import (
     Value,
     freeze,
     is_compressed,
+    is_note,
     is_pinned,
 )
 from autocontext.view import Span, View, interface
@@ -367,11 +368,13 @@ def _skeleton(msg: Msg) -> list[object]:
 
 
 def ledger_place(view: View) -> int | None:
-    """Where the evidence ledger may stand in a view without one: right after the newest note or shortened message.
+    """Index at which the evidence ledger may be put into a view without one: right after the newest note.
 
-    Never between a call and its results, never last (it would read as the question to answer); None without a place.
+    Where only shortened messages are, before what is unread. Never between a call and its results, and never last: it
+    would read as the question to answer. None where there is no such place, or nothing to stand for.
     """
-    newest = next((i for i in range(len(view) - 1, -1, -1) if is_compressed(view.messages[i])), None)
-    if newest is None:
+    if not any(map(is_compressed, view.messages)):
         return None
-    return next((i for i in range(newest + 1, len(view)) if view.parts(i)), None)
+    note = next((i for i in range(len(view) - 1, -1, -1) if is_note(view.messages[i])), None)
+    places = range(min(view.unread, len(view) - 1), -1, -1) if note is None else range(note + 1, len(view))
+    return next((i for i in places if view.parts(i)), None)

@@ -53,7 +53,7 @@ class _Entry:
     messages: list[int] = field(default_factory=lambda: [0] * len(_WEIGHTS))
     last: int = -1
     best: _Seen | None = None
-    weight: float = 0.0
+    weight: float | None = None
     tokens: int | None = None
 
     def add(self, id_: str, seen: _Seen) -> None:
@@ -62,7 +62,7 @@ class _Entry:
         self.last = max(self.last, seen.position)
         if self.best is None or _preference(seen) < _preference(self.best):
             self.best, self.tokens = seen, None
-        self.weight = self._weight()
+        self.weight = None
 
     def remove(self, id_: str) -> None:
         gone = self.seen.pop(id_)
@@ -70,7 +70,7 @@ class _Entry:
         self.last = max((s.position for s in self.seen.values()), default=-1)
         if gone is self.best:
             self.best, self.tokens = min(self.seen.values(), key=_preference, default=None), None
-        self.weight = self._weight()
+        self.weight = None
 
     def _weight(self) -> float:
         # The root: the fourth message that holds a value says less than the second.
@@ -82,6 +82,8 @@ class _Entry:
         return weight
 
     def score(self, now: int) -> float:
+        if self.weight is None:
+            self.weight = self._weight()
         return self.weight * (1 / (1 + max(0, now - self.last) / _HALF_LIFE) + _FLOOR)
 
 

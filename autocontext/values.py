@@ -25,12 +25,16 @@ _RUN = re.compile(rf"[^{_BREAKS}]{{3,}}")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_PARTS = re.compile(rf"\d[\d.,:/-]*[%％℃]?[{_CJK}]{{0,2}}|[^{_CJK}]{{3,}}")
 _QUOTED = re.compile(r"[「『【《“]([^「」『』【】《》“”\n]{2,60})[」』】》”]|\"([^\"\n]{3,60})\"")
+# Words first, then the line around them: the second pattern is too slow for whole texts.
+_ERROR_WORD = re.compile(
+    r"error|exception|fatal|panic|failed|exit|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패", re.IGNORECASE
+)
 _ERROR = re.compile(
-    r"\b[\w.]{0,80}(?:Error|Exception)(?:\[\w+\])?: \S"
-    r"|^[^\n:]{0,60}\b(?:error|fatal|panic|failed)(?:\[\w+\])?: \S"
+    r"[\w.]{0,80}(?:Error|Exception)(?:\[\w+\])?: \S"
+    r"|^[^:]{0,60}\b(?:error|fatal|panic|failed)(?:\[\w+\])?: \S"
     r"|\bexit(?:ed with)?(?: (?:code|status))+\D{0,3}\d"
     r"|(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：]",
-    re.IGNORECASE | re.MULTILINE,
+    re.IGNORECASE,
 )
 _SHAPE = re.compile(r"[0-9_/.@]|(?<=.)[A-Z]")
 _UNBROKEN = re.compile(r"[A-Za-z0-9+]{41,}")
@@ -91,12 +95,17 @@ def argument_values(text: str) -> Iterator[tuple[str, str]]:
 def errors_in(text: str) -> Iterator[str]:
     """Lines that report an error, without what stands far before it, at most LONGEST characters."""
     for piece in _pieces(text):
-        for found in _ERROR.finditer(piece):
-            start = max(piece.rfind("\n", 0, found.start()) + 1, found.start() - 2 * AROUND)
-            stop = piece.find("\n", found.start())
-            line = piece[start : min(stop if stop >= 0 else len(piece), start + LONGEST)].strip()
-            if line:
-                yield line
+        done = 0
+        for word in _ERROR_WORD.finditer(piece):
+            if word.start() < done:
+                continue
+            start = max(piece.rfind("\n", done, word.start()) + 1, word.start() - 2 * LONGEST, done)
+            stop = piece.find("\n", start)
+            done = min(stop if stop >= 0 else len(piece), start + 3 * LONGEST)
+            line = piece[start:done]
+            if found := _ERROR.search(line):
+                start = max(0, found.start() - 2 * AROUND)
+                yield line[start : start + LONGEST].strip()
 
 
 def _says_something(argument: str) -> bool:
@@ -154,9 +163,9 @@ def _names_something(token: str) -> bool:
     if len(token) < 4:
         with_unit = len(token) > 1 and token[:1].isdigit() and not token.isascii()
         return with_unit or (len(token) == 3 and token.isdigit())
-    if not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
+    if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
         return False
-    if len(token) > 58 and _BASE64.fullmatch(token):
-        return False
+    if len(token) < 41:
+        return True
     unbroken = _UNBROKEN.search(token)
-    return unbroken is None or _HEX.fullmatch(unbroken.group()) is not None
+    return not _BASE64.fullmatch(token) and (unbroken is None or _HEX.fullmatch(unbroken.group()) is not None)

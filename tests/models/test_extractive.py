@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.models import ExtractiveModel
 from autocontext.models.extractive import high_estimate
-from autocontext.rendering import fence, sections
+from autocontext.rendering import fence, section
 from autocontext.requests import ModelRequest
 from autocontext.tokens import get_counter
 
@@ -33,7 +33,7 @@ def note(transcript, purpose="large_message", limit=None, **model):
 
 
 def transcript(*messages):
-    return "\n".join(sections(messages, plan_tools=True))
+    return "\n".join(filter(None, map(section, messages)))
 
 
 def call(i, path, output, *, error=False):
