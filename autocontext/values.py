@@ -30,8 +30,8 @@ _ERROR_WORD = re.compile(
     r"error|exception|fatal|panic|failed|exit|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패", re.IGNORECASE
 )
 _ERROR = re.compile(
-    r"[\w.]{0,80}(?:Error|Exception)(?:\[\w+\])?: \S"
-    r"|^[^:]{0,60}\b(?:error|fatal|panic|failed)(?:\[\w+\])?: \S"
+    r"(?:Error|Exception)(?:\[\w+\])?: \S"
+    r"|\b(?:error|fatal|panic|failed)(?:\[\w+\]| [A-Z]+\d+)?: \S"
     r"|\bexit(?:ed with)?(?: (?:code|status))+\D{0,3}\d"
     r"|(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：]",
     re.IGNORECASE,
@@ -104,7 +104,7 @@ def errors_in(text: str) -> Iterator[str]:
             done = min(stop if stop >= 0 else len(piece), start + 3 * LONGEST)
             line = piece[start:done]
             if found := _ERROR.search(line):
-                start = max(0, found.start() - 2 * AROUND)
+                start = max(0, found.start() - 2 * AROUND) if found.start() > LONGEST // 2 else 0
                 yield line[start : start + LONGEST].strip()
 
 

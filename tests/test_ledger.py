@@ -1,0 +1,271 @@
+"""The evidence ledger: which values of messages that left the view are quoted, and how."""
+
+import base64
+import random
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autocontext import ledger
+from autocontext.ledger import Evidence
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
+from autocontext.tokens import get_counter
+from autocontext.values import leaves, occurs, values_in, words
+from tests.conversations import histories
+
+COUNT = get_counter("o200k_base").count_text
+PLENTY = 100_000
+
+
+def result(text: str) -> Msg:
+    return Msg(role="tool", content=[ToolResultBlock(id="c", name="run", output=text)])
+
+
+def call(**arguments: object) -> Msg:
+    return Msg(role="assistant", content=[ToolUseBlock(id="c", name="run", input=arguments)])
+
+
+def user(text: str) -> Msg:
+    return Msg(role="user", content=text)
+
+
+def texts_of(msg: Msg) -> list[str]:
+    found = [b.text for b in msg.content if isinstance(b, TextBlock | ToolResultBlock)]
+    return found + [t for b in msg.content if isinstance(b, ToolUseBlock) for t in leaves(b.input)]
+
+
+def learned(msgs: Sequence[Msg], ids: Sequence[int] | None = None) -> Evidence:
+    evidence = Evidence()
+    for i in range(len(msgs)) if ids is None else ids:
+        evidence.learn(str(i), msgs[i], i)
+    return evidence
+
+
+def quoted(*msgs: Msg, shown: Sequence[Msg] = (), budget: int = PLENTY) -> list[str]:
+    return learned(msgs).lines(shown, len(msgs), budget, COUNT)
+
+
+# ------------------------------------------------------------------------------------------------------ properties
+pieces = st.sampled_from(
+    ("/src/app/main.py", "src/app", "main.py", "user_id", "user_id_2", "8f3a2c1", "4711", "https://e.org/a?b=c#d",
+     "KeyError: 'user_id'", "exit code 2", "\n", "\n", " ", " ", ": ", "「田中さん」", "30秒", "请把", "run", "getUser()", "x",
+     "\t")
+)  # fmt: skip
+rich = st.lists(pieces, max_size=30).map("".join)
+messages = st.one_of(rich.map(result), rich.map(user), rich.map(lambda t: call(path=t, n=[4711, 3])))
+conversations = st.one_of(st.lists(messages, max_size=12), histories())
+
+
+@given(conversations, st.integers(0, 300))
+def test_lines_never_take_more_than_the_budget(msgs, budget):
+    assert COUNT("\n".join(quoted(*msgs, budget=budget))) <= budget
+
+
+@given(conversations)
+def test_every_line_is_a_piece_of_one_line_of_a_learned_text(msgs):
+    texts = [t for m in msgs for t in texts_of(m)]
+    for line in quoted(*msgs):
+        assert line
+        assert "\n" not in line
+        assert any(line in t for t in texts)
+
+
+@given(conversations, st.data())
+def test_nothing_that_is_shown_is_repeated(msgs, data):
+    assume(msgs)
+    shown = data.draw(st.lists(st.sampled_from(msgs), max_size=4))
+    visible = [t for m in shown for t in texts_of(m)]
+    for line in quoted(*msgs, shown=shown):
+        assert not any(occurs(line, t) for t in visible)
+
+
+@given(conversations)
+def test_no_line_is_a_part_of_another_one(msgs):
+    lines = quoted(*msgs)
+    assert not [(a, b) for i, a in enumerate(lines) for k, b in enumerate(lines) if i != k and a in b]
+
+
+@given(conversations, st.integers(0, 200), st.randoms())
+def test_the_same_lines_whatever_the_order_of_learning(msgs, budget, rng):
+    order = list(range(len(msgs)))
+    rng.shuffle(order)
+    first = learned(msgs).lines([], len(msgs), budget, COUNT)
+    assert first == learned(msgs, order).lines([], len(msgs), budget, COUNT)
+
+
+@given(conversations, st.data())
+def test_forgetting_is_the_inverse_of_learning(msgs, data):
+    gone = data.draw(st.sets(st.integers(0, max(0, len(msgs) - 1))))
+    evidence = learned(msgs)
+    evidence.lines([], len(msgs), 100, COUNT)
+    evidence.forget([str(i) for i in gone] + ["never learned"])
+    rest = learned(msgs, [i for i in range(len(msgs)) if i not in gone])
+    for budget in (20, 100, PLENTY):
+        assert evidence.lines([], len(msgs), budget, COUNT) == rest.lines([], len(msgs), budget, COUNT)
+    assert evidence.ids.keys() == rest.ids.keys()
+
+
+@given(conversations)
+def test_a_message_counts_once_however_often_it_is_learned(msgs):
+    evidence = learned(msgs)
+    for i, m in enumerate(msgs):
+        evidence.learn(str(i), m, i)
+    assert evidence.lines([], len(msgs), 60, COUNT) == learned(msgs).lines([], len(msgs), 60, COUNT)
+
+
+@given(rich)
+def test_a_value_occurs_in_its_surroundings_and_its_words_are_words_of_the_text(text):
+    for value, around in values_in(text):
+        assert occurs(value, around) or value in around
+        assert value in text
+        if occurs(value, text):
+            assert set(words(value)) <= set(words(text))
+
+
+@given(conversations)
+def test_tokens_of_a_line_are_counted_once(msgs):
+    counted: list[str] = []
+
+    def count(text: str) -> int:
+        counted.append(text)
+        return len(text)
+
+    evidence = learned(msgs)
+    first = evidence.lines([], len(msgs), PLENTY, count)
+    done = len(counted)
+    assert evidence.lines([], len(msgs), PLENTY, count) == first
+    assert len(counted) - done <= 1  # the whole, to be sure of the budget
+
+
+# -------------------------------------------------------------------------------------------------------- examples
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The fix is in /srv/app/models/user.py now", "/srv/app/models/user.py"),
+        ("see https://example.org/a/b?page=2 for more", "https://example.org/a/b"),
+        ("call get_user before anything", "get_user"),
+        ("the class HttpServer is gone", "HttpServer"),
+        ("commit 8f3a2c1 broke it", "8f3a2c1"),
+        ("order 48213 was refunded", "48213"),
+        ('{"name": "Ana María López", "id": 3}', "Ana María López"),
+        ("abra el fichero informe_final.csv, por favor", "informe_final.csv"),
+        ("请打开/etc/nginx/nginx.conf文件并修改", "/etc/nginx/nginx.conf"),
+        ("把超时改成30秒，然后重启", "30秒"),
+        ("项目负责人是「王小明」。", "王小明"),
+        ("担当者は『山田太郎』です。", "山田太郎"),
+        ("設定ファイルはconfig.yamlにあります", "config.yaml"),
+        ("파일 'settings.json'을 열어라", "settings.json"),
+    ],
+)
+def test_values_are_found_in_any_language(text, value):
+    assert any(value in line for line in quoted(user(text)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: invalid literal for int() with base 10: 'x'",
+        "error TS2304: Cannot find name 'foo'.",
+        "src/a.c:10:2: error: expected ';' before '}' token",
+        "fatal: not a git repository",
+        "Process exited with code 2",
+        "错误：找不到文件",
+        "エラー: 接続できません",
+    ],
+)
+def test_error_lines_are_quoted_whole(text):
+    assert any(text in line for line in quoted(result(f"some output\n{text}\nmore output")))
+
+
+@pytest.mark.parametrize(
+    "text", ["nothing here is worth a line", "", " ", "...", "-----", "the end. of it", "今日はいい天気"]
+)
+def test_plain_words_are_no_evidence(text):
+    assert quoted(result(text)) == []
+
+
+def test_a_short_argument_stands_alone_and_is_preferred_to_longer_surroundings():
+    assert quoted(result("opened the file src/io/reader.py with mode r"), call(path="src/io/reader.py")) == [
+        "src/io/reader.py"
+    ]
+
+
+def test_surroundings_are_those_of_the_line():
+    line = quoted(result("first\nthe very long beginning of a line says retry_limit = 5 and then goes on and on\nlast"))
+    assert line == ["ning of a line says retry_limit = 5 and then goes o"]
+
+
+def test_what_the_agent_used_outlives_what_a_tool_printed():
+    listing = result("\n".join(f"pkg/module_{i}.py" for i in range(200)))
+    kept = quoted(call(path="core/engine.py"), listing, budget=30)
+    assert "core/engine.py" in kept
+
+
+def test_recent_outlives_old_and_frequent_outlives_rare():
+    old, new = result("see alpha_one"), result("see beta_two")
+    assert quoted(old, *[user("on it")] * 100, new, budget=6) == ["see beta_two"]
+    assert quoted(old, result("also alpha_one"), result("so alpha_one"), new, budget=6) == ["so alpha_one"]
+
+
+def test_lines_stand_in_the_order_of_the_log():
+    assert quoted(call(path="z/last.py"), result("warned in a/first.py"), call(path="m/mid.py")) == [
+        "z/last.py",
+        "warned in a/first.py",
+        "m/mid.py",
+    ]
+
+
+def test_a_value_inside_a_longer_word_is_not_shown():
+    assert quoted(call(name="user_id"), shown=[user("the user_id_2 field")]) == ["user_id"]
+    assert quoted(call(name="user_id"), shown=[user("the user_id field")]) == []
+    assert quoted(user("文件config.yaml在这里"), shown=[user("改config.yaml吧")]) == []
+
+
+def test_another_counter_counts_anew():
+    evidence = learned([call(path="src/io/reader.py")])
+    assert evidence.lines([], 1, 10, lambda _: 3) == ["src/io/reader.py"]
+    assert evidence.lines([], 1, 10, lambda _: 30) == []
+
+
+# ----------------------------------------------------------------------------------------------------- large inputs
+def _noise() -> str:
+    return base64.b64encode(random.Random(7).randbytes(750_000)).decode()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 1_000_000, " " * 1_000_000, "\n" * 1_000_000, '"' * 1_000_000, "." * 1_000_000, "a." * 500_000,
+        "错误" * 500_000, "3秒" * 400_000, "error: " * 150_000, "x" * 1_000_000 + "Error: y", "\ud800" * 100_000,
+        _noise(),
+    ],
+    ids=lambda text: f"{text[:8]!r}",
+)  # fmt: skip
+@pytest.mark.parametrize("message", [result, lambda text: call(content=text)], ids=["result", "argument"])
+def test_large_noise_is_learned_quickly_and_says_nothing_much(text, message):
+    started = time.process_time()
+    lines = quoted(message(text), budget=2_000)
+    # 0.05 s on an idle machine; the bound only tells a pass over the text from backtracking over it.
+    assert time.process_time() - started < 3
+    assert len(lines) <= 10
+
+
+def test_both_ends_of_a_large_text_are_read():
+    filler = "nothing of interest\n" * 60_000
+    lines = quoted(result(f"head_of_it\n{filler}tail_of_it"))
+    assert lines[0] == "head_of_it"
+    assert lines[-1] == "tail_of_it"
+
+
+def test_a_listing_does_not_drive_out_what_was_used():
+    evidence = learned([call(path="core/engine.py")])
+    for i in range(1, 40):
+        evidence.learn(str(i), result("\n".join(f"data/part_{i}_{k}.bin" for k in range(3_000))), i)
+    assert len(evidence._entries) <= ledger.MOST_VALUES
+    assert "core/engine.py" in evidence.lines([], 40, 4_000, COUNT)
+    evidence.forget(str(i) for i in range(40))
+    assert evidence.lines([], 40, 4_000, COUNT) == []
+    assert evidence.ids == {}
