@@ -367,6 +367,18 @@ def _skeleton(msg: Msg) -> list[object]:
     return frame
 
 
+def ledger(lines: Iterable[str], role: Role, key: str = "") -> Msg:
+    """The evidence ledger as a message; it keeps the handle `key` of the one before it."""
+    key = key or str(uuid.uuid4())
+    return Msg(
+        role=role,
+        name=role,
+        content=rendering.ledger_text(lines, key, role),
+        metadata={COMPRESS_META: {OFFLOAD_UUID: key}},
+        origin=Origin(uuid=key, kind="ledger"),
+    )
+
+
 def ledger_place(view: View) -> int | None:
     """Index at which the evidence ledger may be put into a view without one: right after the newest note.
 

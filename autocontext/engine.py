@@ -14,17 +14,17 @@ The generator returns the CompressionReport.
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Applied, Edit, Proposal, Question, apply, build, ledger_place
+from autocontext.edits import Applied, Edit, Proposal, Question, apply, build
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
 from autocontext.ledger import Evidence
 from autocontext.log import Edited, Log, Noted
-from autocontext.messages import COMPRESS_META, Msg, Origin
+from autocontext.messages import Msg
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.questions import Ask, Wording, Written, write
@@ -33,6 +33,7 @@ from autocontext.strategies import Strategy, steps
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews
 from autocontext.tally import Tally
+from autocontext.upkeep import Upkeep
 from autocontext.view import View
 
 
@@ -47,10 +48,6 @@ Step: TypeAlias = Ask | Commit
 Sent: TypeAlias = "list[Answer] | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
 
-_MARGIN = 8
-"""Tokens that lines may take more together than one by one."""
-_GROWING = 1.25
-"""A ledger that did not fill its share hardly grows by more than this from pass to pass."""
 _JUST_UNDER = 0.97
 """Share of the window that texts are cut to, where the trigger is the window itself."""
 
@@ -139,8 +136,9 @@ class _Run:
     """The state of one pass."""
 
     def __init__(self, log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> None:
-        self.log, self.tally, self.evidence, self.settings = log, tally, evidence, settings
+        self.log, self.tally, self.settings = log, tally, settings
         self.config = settings.config
+        self.upkeep = Upkeep(log, tally, evidence, settings.config)
         self.limits = Limits.of(settings.config, early=settings.early)
         self.before = View(log.view_ids, log.view_messages, tally.count)
         self.tokens_before = tally.total()
@@ -174,7 +172,8 @@ class _Run:
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
-        yield from self._renew_ledger()
+        if renewed := self._renewed_ledger():
+            yield Commit(renewed)
         return self._report(*self._outcome())
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
@@ -220,64 +219,8 @@ class _Run:
             events = tuple(self._event(view, edit, usage[edit.ids]) for edit in tried.applied.edits)
             yield Commit(Edited(edits=tried.applied.edits, events=events))
             self.saved += tried.applied.saved
-            self._learn(id_ for edit in tried.applied.edits for id_ in edit.ids)
+            self.upkeep.learn(id_ for edit in tried.applied.edits for id_ in edit.ids)
         return tried
-
-    # ------------------------------------------------------------------------------------------------- the ledger
-    def _learn(self, ids: Iterable[str]) -> None:
-        """Let the evidence know what has left the view."""
-        if not self.config.ledger_ratio:
-            return
-        if not self.evidence.ids:
-            shown = set(self.log.view_ids)
-            ids = [id_ for id_ in self.log.original if id_ not in shown]
-        for id_ in ids:
-            if id_ in self.log.place:
-                self.evidence.learn(id_, self.log.messages[id_], self.log.place[id_])
-
-    def _ledger_tokens(self) -> int:
-        """What the ledger in view takes."""
-        return self.tally.count(self.log.ledger, self.log.messages[self.log.ledger]) if self.log.ledger else 0
-
-    def _reserve(self) -> int:
-        """Tokens that the renewed ledger is going to need, at most: lines are a part of what is taken out of view."""
-        if not self.config.ledger_ratio:
-            return 0
-        budget = int(self.config.max_token * self.config.ledger_ratio)
-        return min(budget, int(self._ledger_tokens() * _GROWING) + self.saved // 2)
-
-    def _renew_ledger(self) -> Generator[Step, Sent, None]:
-        """Make the evidence ledger anew, within its share and within what the pass has saved."""
-        if not self.saved or not self.config.ledger_ratio:
-            return
-        view = self.view()
-        place = ledger_place(view)
-        message = None
-        if place is not None:
-            old, rest = self._ledger_tokens(), self.tally.total() - self._ledger_tokens()
-            target = int(self.limits.tokens * self.config.target_ratio)
-            room = max(target - rest, (self.limits.tokens - rest) // 2)
-            share = int(self.config.max_token * self.config.ledger_ratio)
-            message = self._ledger(view, min(share, room, old + self.saved - 1))
-        if message is not None or self.log.ledger is not None:
-            yield Commit(Noted(message=message, after=view.ids[place - 1] if message and place else None))
-
-    def _ledger(self, view: View, budget: int) -> Msg | None:
-        """The ledger's message of at most `budget` tokens; None when nothing is worth a line."""
-        empty = self._ledger_message(())
-        budget -= self.tally.counter.count(empty) + _MARGIN
-        lines = self.evidence.lines(view.messages, len(self.log.original), budget, self.tally.counter.count_text)
-        return self._ledger_message(lines) if lines else None
-
-    def _ledger_message(self, lines: Sequence[str]) -> Msg:
-        role = self.config.note_role
-        return Msg(
-            role=role,
-            name=role,
-            content=rendering.ledger_text(lines, role),
-            metadata={COMPRESS_META: {"ledger": True}},
-            origin=Origin(uuid="", kind="ledger"),
-        )
 
     def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
@@ -353,15 +296,20 @@ class _Run:
     def _excess(self) -> tuple[float, float]:
         """Messages and tokens over the target, with the ledger that is to come instead of the one that is there."""
         share = self.config.target_ratio
-        to_come = bool(self.config.ledger_ratio) and self.log.ledger is None
         return (
-            len(self.log.view_ids) + to_come - self.limits.messages * share,
+            len(self.log.view_ids) + self.upkeep.to_come - self.limits.messages * share,
             self._future_tokens() - self.limits.tokens * share,
         )
 
     def _future_tokens(self) -> int:
         """Tokens of the view with the ledger that is to come instead of the one that is there."""
-        return self.tally.total() - self._ledger_tokens() + self._reserve()
+        return self.tally.total() - self.upkeep.tokens + self.upkeep.reserve(self.saved)
+
+    def _renewed_ledger(self) -> Noted | None:
+        rest = self.tally.total() - self.upkeep.tokens
+        target = int(self.limits.tokens * self.config.target_ratio)
+        # Where the target cannot be met, half of what is left up to the trigger: the rest is for the turns to come.
+        return self.upkeep.renewed(self.view(), max(target - rest, (self.limits.tokens - rest) // 2), self.saved)
 
     def _overflows(self) -> bool:
         return self._future_tokens() > self.config.max_token

@@ -33,11 +33,15 @@ class Edited(Value):
 
 
 class Noted(Value):
-    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view."""
+    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view.
+
+    Its offload entry holds the notes in view, so that its one handle leads to everything that is out of view.
+    """
 
     type: Literal["noted"] = "noted"
     message: Msg | None
     after: str | None = None
+    offload: tuple[str, ...] = ()
 
 
 class Removed(Value):
@@ -135,7 +139,7 @@ class Log:
         A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
         self.events: list[CompressionEvent] = []
         self._folds: set[str] = set()
-        """UUIDs of folds, whose entries read as originals all the way down."""
+        """UUIDs of folds and ledgers, whose entries read as originals all the way down."""
 
     def record(self, entry: Entry) -> Change:
         """Append an entry and bring the readings up to it; says how the view changed."""
@@ -153,7 +157,7 @@ class Log:
         return key
 
     def _note_fold(self, msg: Msg) -> None:
-        if msg.origin is not None and msg.origin.kind == "fold":
+        if msg.origin is not None and msg.origin.kind in ("fold", "ledger"):
             self._folds.add(msg.origin.uuid)
 
     def _share(self, msg: Msg) -> str:
@@ -190,6 +194,9 @@ class Log:
         ids = [id_ for id_ in self.view_ids if id_ != self.ledger]
         if entry.message is not None:
             self.messages[entry.message.id] = entry.message
+            self._note_fold(entry.message)
+            if entry.message.origin is not None:
+                self.offloads[entry.message.origin.uuid] = entry.offload
             ids.insert(0 if entry.after is None else ids.index(entry.after) + 1, entry.message.id)
         self._set_view(ids)
         return Change(gone, () if entry.message is None else (entry.message.id,))

@@ -17,7 +17,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import InvalidMessage
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.log import Added, Cleared, Entry, Forgotten, Log, Noted, Offloaded, Removed, Restored, contents
-from autocontext.messages import Msg, as_messages, is_tool_message
+from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.passes import Passes
 from autocontext.plan import PlanLike
@@ -157,7 +157,7 @@ class AutoContextMemory:
             ids = self._log.behind(note) if note is not None else ()
             if note is None or not ids or not set(ids).isdisjoint(self._log.view_ids):
                 return False
-            left = [m for m in self._log.view_messages if m.origin is not None and m.origin.uuid not in ("", uuid)]
+            left = [m for m in self._log.view_messages if is_compressed(m) and not is_ledger(m) and m.id != note]
             # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
             entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids), *([] if left else [Noted(message=None)])]
             self._commit(*entries)

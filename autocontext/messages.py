@@ -238,7 +238,7 @@ class Origin(Value):
     """Which compression made a message, and where its originals are."""
 
     uuid: str
-    """Key of the offload entry that holds what this message replaces; "" for the evidence ledger."""
+    """Key of the offload entry that holds what this message replaces."""
     kind: OriginKind
     """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); round_summary: 4;
     current_round: 5's note; fold: the oldest rounds in one note; ledger: the evidence ledger."""

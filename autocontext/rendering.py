@@ -72,11 +72,10 @@ def fold_head(messages: Sequence[Msg]) -> str:
     return f"{len(messages)} earlier messages" + (f"; tools called: {tools}" if tools else "")
 
 
-def ledger_text(lines: Iterable[str], role: str) -> str:
-    """The text of the evidence ledger."""
-    begin, end = note_marks(role)
-    head = "[Lines from earlier messages that are no longer shown; reload them by the marks in the notes.]"
-    return "\n".join(filter(None, (begin, head, *lines, end)))
+def ledger_text(lines: Iterable[str], uuid: str, role: str) -> str:
+    """The text of the evidence ledger; its tag leads to everything that is out of view."""
+    body = "\n".join(("Lines of messages that are no longer shown:", *map(escape_tags, lines)))
+    return note_text(body, uuid, role)
 
 
 def unmarked(text: str) -> str:

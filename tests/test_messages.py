@@ -160,7 +160,7 @@ def test_the_callers_values_stay_the_callers() -> None:
 
 def test_a_copy_of_a_frozen_value_may_be_changed() -> None:
     msg = user("x", metadata={"a": {"b": [1]}})
-    copied = copy.deepcopy(msg.metadata)
+    copied = thaw(msg.metadata)
     copied["a"]["b"].append(2)
     assert (copied, msg.metadata) == ({"a": {"b": [1, 2]}}, {"a": {"b": [1]}})
 

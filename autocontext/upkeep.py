@@ -1,0 +1,77 @@
+"""The evidence ledger during a pass: what it learns, how much room it gets, when it is made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autocontext.config import AutoContextConfig
+from autocontext.edits import ledger, ledger_place
+from autocontext.ledger import Evidence
+from autocontext.log import Log, Noted
+from autocontext.messages import Msg, is_compressed
+from autocontext.tally import Tally
+from autocontext.view import View
+
+_MARGIN = 8
+"""Tokens that lines may take more together than one by one."""
+_GROWING = 1.25
+"""A ledger that did not fill its share hardly grows by more than this from pass to pass."""
+
+
+class Upkeep:
+    """Keeps the ledger of one log within its share of the window."""
+
+    def __init__(self, log: Log, tally: Tally, evidence: Evidence, config: AutoContextConfig) -> None:
+        self._log, self._tally, self._evidence, self._config = log, tally, evidence, config
+        self._share = int(config.max_token * config.ledger_ratio)
+        """Tokens that the ledger may take; 0 means that there is none."""
+
+    def learn(self, ids: Iterable[str]) -> None:
+        """Take in what has left the view; after a load or an undo, everything that is out of it."""
+        if not self._share:
+            return
+        if not self._evidence.ids:
+            shown = set(self._log.view_ids)
+            ids = [id_ for id_ in self._log.original if id_ not in shown]
+        for id_ in ids:
+            if id_ in self._log.place:
+                self._evidence.learn(id_, self._log.messages[id_], self._log.place[id_])
+
+    @property
+    def to_come(self) -> bool:
+        """Whether a pass may put a message into the view for it."""
+        return bool(self._share) and self._log.ledger is None
+
+    @property
+    def tokens(self) -> int:
+        """What the ledger in view takes."""
+        return self._tally.count(self._log.ledger, self._log.messages[self._log.ledger]) if self._log.ledger else 0
+
+    def reserve(self, saved: int) -> int:
+        """Tokens that it will need after a pass that has saved so many: lines are a part of what goes out of view."""
+        return min(self._share, int(self.tokens * _GROWING) + saved // 2)
+
+    def renewed(self, view: View, room: int, saved: int) -> Noted | None:
+        """The entry that makes it anew in a view without it; None when there is nothing to do.
+
+        It gets its share, but not more than `room` tokens, nor so much that the pass as a whole would save nothing.
+        """
+        if not saved or not self._share:
+            return None
+        place = ledger_place(view)
+        budget = min(self._share, room, self.tokens + saved - 1)
+        message = self._message(view, budget) if place is not None else None
+        if message is None or place is None:
+            return Noted(message=None) if self._log.ledger is not None else None
+        notes = tuple(id_ for id_, m in zip(view.ids, view.messages, strict=True) if is_compressed(m))
+        return Noted(message=message, after=view.ids[place - 1] if place else None, offload=notes)
+
+    def _message(self, view: View, budget: int) -> Msg | None:
+        """The ledger of at most `budget` tokens; None when nothing is worth a line."""
+        old = self._log.messages[self._log.ledger].origin if self._log.ledger else None
+        handle = old.uuid if old else ""
+        role = self._config.note_role
+        count = self._tally.counter
+        frame = count.count(ledger((), role, handle)) + _MARGIN
+        lines = self._evidence.lines(view.messages, len(self._log.original), budget - frame, count.count_text)
+        return ledger(lines, role, handle) if lines else None
