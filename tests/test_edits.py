@@ -69,9 +69,10 @@ BROKEN = {
         edit("result", messages=(tool_result("call_1", "short", name="read"), user("and more"))),
         SHAPE,
     ),
-    "3: another role": (rewritten([result_block()], role="user"), SHAPE),
+    "3: another role": (rewritten([result_block()], role="user", name="tool"), SHAPE),
     "3: another name": (rewritten([result_block()], name="somebody"), SHAPE),
     "3: another tool name": (rewritten([result_block(name="write")]), SHAPE),
+    "3: another tool called": (edit("call", messages=(tool_call("write", id="call_1"),)), SHAPE),
     "3: no error any more": (rewritten([result_block(is_error=True)]), SHAPE),
     "3: a block more": (rewritten([result_block(), ThinkingBlock(thinking="so")]), SHAPE),
     "4: nothing is offloaded": (edit("ask", offload=()), "offloaded first"),
@@ -142,6 +143,12 @@ def test_a_batch_is_applied_in_one_pass_and_each_message_once() -> None:
         "another edit of the same strategy has replaced these messages"
     ]
     assert applied.view.ids == ("system", "ask", "new-call-result", "reply", "pinned", "new-last")
+    assert applied.saved == sum(map(size, VIEW)) - sum(map(size, applied.view))
+
+
+def price(msg: Msg) -> int:
+    """So that no rewrite fails for its size alone."""
+    return 1 if msg.id.startswith("new") else 2
 
 
 @st.composite
@@ -162,16 +169,16 @@ def wild_edits(draw: st.DrawFn, view: View) -> list[Edit]:
 @given(st.data())
 def test_whatever_is_proposed_the_gate_lets_no_harm_through(data: st.DataObject) -> None:
     history = data.draw(histories(min_moves=1).filter(bool))
-    view = View.of(history, size)
+    view = View.of(history, price)
     edits = data.draw(wild_edits(view))
-    applied = apply(view, edits, size)
+    applied = apply(view, edits, price)
     assert len(applied.edits) + len(applied.refused) == len(edits)
     assert owed(applied.view) == owed(history)
-    assert applied.saved == sum(map(size, history)) - sum(map(size, applied.view))
+    assert applied.saved == sum(map(price, history)) - sum(map(price, applied.view))
     assert all(m in applied.view.messages for m in history if m.role == "system" or is_pinned(m))
     one_by_one = view
     for e in applied.edits:
-        one_by_one = apply(one_by_one, [e], size, strict=True).view
+        one_by_one = apply(one_by_one, [e], price, strict=True).view
     assert (one_by_one.ids, one_by_one.messages) == (applied.view.ids, applied.view.messages)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import Msg
-from autocontext.messages import is_final_reply, is_note, is_pinned, is_tool_message, is_user_turn
+from autocontext.messages import Origin, is_final_reply, is_note, is_pinned, is_tool_message, is_user_turn
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.view import Interface, Round, Span, View, interface
 from tests.conversations import histories
@@ -150,6 +150,28 @@ def test_unread_is_what_the_model_has_not_answered(history: list[Msg]) -> None:
     after = spoken[-1] if spoken else -1
     waiting = [max(0, i) for i, j in pairs(history) if after < j < len(history)]
     assert View.of(history).unread == min(waiting, default=len(history))
+
+
+def test_a_note_answers_nothing() -> None:
+    call, result = tool_exchange("t")
+    for kind, unread in (("tool_run", 0), ("round_summary", 3)):
+        said = Msg(role="assistant", content="Earlier work.", origin=Origin(uuid="u", kind=kind))
+        assert View.of([call, result, said]).unread == unread
+
+
+def test_an_exchange_goes_on_through_shared_messages() -> None:
+    first, second = tool_call("t", id="a"), tool_call("t", id="b")
+    both = Msg(role="tool", content=[*tool_result("a", "x").content, *tool_result("b", "y").content])
+    view = View.of([first, second, user("wait"), both])
+    assert [view.exchange(i) for i in range(4)] == [[0, 1, 3], [0, 1, 3], [2], [0, 1, 3]]
+
+
+@given(histories(), st.integers(0, 30))
+def test_the_recent_messages_fit_the_budget_and_one_more_would_not(history: list[Msg], budget: int) -> None:
+    view = View.of(history, lambda m: len(m.content) + 1)
+    start = view.recent(budget)
+    assert view.tokens(start, len(view)) <= budget
+    assert start == 0 or view.tokens(start - 1, len(view)) > budget
 
 
 def test_calls_of_unread_results_are_unread_too() -> None:
