@@ -23,7 +23,7 @@ _BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）�
 _CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _RUN = re.compile(rf"[^{_BREAKS}]{{3,}}")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
-_CJK_PARTS = re.compile(rf"\d[\d.,:/-]*[%％℃]?[{_CJK}]{{0,2}}|[^{_CJK}]{{3,}}")
+_CJK_PARTS = re.compile(rf"(?<![0-9A-Za-z_.])\d[\d.,:/-]*[%％℃]?[{_CJK}]{{1,2}}|[^{_CJK}]{{3,}}")
 _QUOTED = re.compile(r"[「『【《“]([^「」『』【】《》“”\n]{2,60})[」』】》”]|\"([^\"\n]{3,60})\"")
 # Words first, then the line around them: the second pattern is too slow for whole texts.
 _ERROR_WORD = re.compile(

@@ -51,8 +51,8 @@ def quoted(*msgs: Msg, shown: Sequence[Msg] = (), budget: int = PLENTY) -> list[
 # ------------------------------------------------------------------------------------------------------ properties
 pieces = st.sampled_from(
     ("/src/app/main.py", "src/app", "main.py", "user_id", "user_id_2", "8f3a2c1", "4711", "https://e.org/a?b=c#d",
-     "KeyError: 'user_id'", "exit code 2", "\n", "\n", " ", " ", ": ", "「田中さん」", "30秒", "请把", "run", "getUser()", "x",
-     "\t")
+     "KeyError: 'user_id'", "exit code 2", "\n", "\n", " ", " ", ": ", "「田中さん」", "30秒", "请把", "run",
+     "getUser()", "x", "\t")
 )  # fmt: skip
 rich = st.lists(pieces, max_size=30).map("".join)
 messages = st.one_of(rich.map(result), rich.map(user), rich.map(lambda t: call(path=t, n=[4711, 3])))
@@ -71,6 +71,11 @@ def test_every_line_is_a_piece_of_one_line_of_a_learned_text(msgs):
         assert line
         assert "\n" not in line
         assert any(line in t for t in texts)
+
+
+def test_a_piece_of_a_longer_word_is_no_value():
+    assert quoted(result("8f3a2c130秒 v3秒")) == ["8f3a2c130秒 v3秒"]
+    assert quoted(result("8f3a2c130秒"), shown=[result("8f3a2c130秒")]) == []
 
 
 @given(conversations, st.data())
@@ -208,6 +213,13 @@ def test_recent_outlives_old_and_frequent_outlives_rare():
     old, new = result("see alpha_one"), result("see beta_two")
     assert quoted(old, *[user("on it")] * 100, new, budget=6) == ["see beta_two"]
     assert quoted(old, result("also alpha_one"), result("so alpha_one"), new, budget=6) == ["so alpha_one"]
+
+
+def test_a_value_that_a_line_quotes_already_needs_no_other_line():
+    assert quoted(result("alpha_one beta_two"), result("now alpha_one beta_two again")) == ["alpha_one beta_two"]
+    assert quoted(call(path="src/io/reader.py"), result("in the end reader.py was all that mattered")) == [
+        "src/io/reader.py"
+    ]
 
 
 def test_lines_stand_in_the_order_of_the_log():
