@@ -1,0 +1,165 @@
+"""The log: its entries survive JSON, and replaying them gives every reading again."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, CompressionEvent, Msg
+from autocontext.edits import Proposal, build
+from autocontext.log import Added, Cleared, Edited, Entry, Forgotten, Log, Offloaded, Removed, Restored, entry_json
+from autocontext.testing import assistant, conversation, tool_exchange, user
+from autocontext.view import View
+from tests import invariants
+from tests.conversations import histories
+from tests.invariants import CONFIGS, made
+
+
+def again(entry: Entry) -> Entry:
+    """An entry as it comes back from a store."""
+    return entry_json().validate_python(json.loads(json.dumps(entry_json().dump_python(entry, mode="json"))))
+
+
+def shorten(log: Log, start: int, stop: int) -> Edited:
+    """An entry that replaces a stretch of the view by a note."""
+    view = View(log.view_ids, log.view_messages)
+    edit = build(Proposal(view.span(start, stop), "Short."), [])
+    return Edited(edits=(edit,), events=(CompressionEvent(event_type="TEST", timestamp=1, compressed_message_count=2),))
+
+
+def log_of(*messages: Msg) -> Log:
+    return Log(Added(message=m) for m in messages)
+
+
+def used_memory(history: list[Msg]) -> AutoContextMemory:
+    """A memory that has seen every kind of entry."""
+    memory = made("tiny", estimate=True)
+    memory.add_messages(conversation(rounds=2))
+    memory.compress_if_needed(force=True)
+    memory.load_state_dict(memory.state_dict())
+    memory.clear()
+    memory.offload("own", conversation(rounds=1))
+    memory.add_messages(history)
+    memory.add_messages(conversation(rounds=3))
+    memory.compress_if_needed(force=True)
+    keys = list(memory.get_offload_context())
+    any(map(memory.undo, keys))
+    memory.delete_message(0)
+    memory.clear_offload(keys[-1])
+    return memory
+
+
+# -------------------------------------------------------------------------------------------------------- as a whole
+@given(histories(max_moves=4, duplicates=True))
+def test_every_kind_of_entry_survives_json_and_replays(history: list[Msg]) -> None:
+    log = used_memory(history)._log
+    assert {e.type for e in log.entries} >= {
+        "added", "edited", "removed", "restored", "offloaded", "forgotten", "cleared", "snapshot",
+    }  # fmt: skip
+    assert [again(e) for e in log.entries] == log.entries
+    invariants.check_replay(log)
+    invariants.check_replay(Log(again(e) for e in log.entries))
+
+
+@given(histories(), st.sampled_from(sorted(CONFIGS)))
+def test_a_ledger_s_entry_survives_json_too(history: list[Msg], config: str) -> None:
+    memory = made(config)
+    memory.add_messages([*conversation(rounds=4, chars=800), *history, *conversation(rounds=4, chars=800)])
+    memory.compress_if_needed(force=True)
+    assert [again(e) for e in memory._log.entries] == memory._log.entries
+    invariants.check_replay(memory._log)
+
+
+@given(histories(duplicates=True))
+def test_a_snapshot_stands_for_all_entries_before_it(history: list[Msg]) -> None:
+    log = used_memory(history)._log
+    whole = Log([again(log.snapshot())])
+    for reading in ("view_ids", "view_messages", "original", "messages", "offloads", "events"):
+        assert getattr(whole, reading) == getattr(log, reading), reading
+
+
+def test_an_entry_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(ValueError, match="type"):
+        entry_json().validate_python({"type": "invented"})
+
+
+# ----------------------------------------------------------------------------------------------------- entry by entry
+def test_one_object_added_twice_stands_twice() -> None:
+    log = log_of(user("a", id="m"), user("b", id="m"), user("a", id="m"))
+    assert len(set(log.view_ids)) == 3
+    assert [m.text for m in log.view_messages] == ["a", "b", "a"]
+    log.record(Removed(ids=(log.view_ids[0],)))
+    assert [m.text for m in log.view_messages] == ["b", "a"]
+    assert [m.text for m in log.read(log.original)] == ["a", "b", "a"]
+
+
+def test_an_edit_changes_view_and_offloads_but_no_original() -> None:
+    call, result = tool_exchange("t")
+    log = log_of(user("a"), call, result, assistant("b"))
+    entry = shorten(log, 1, 3)
+    change = log.record(entry)
+    (edit,) = entry.edits
+    assert set(change.gone) == {call.id, result.id}
+    assert change.come == (edit.messages[0].id,)
+    assert log.view_messages[1] == edit.messages[0]
+    assert log.originals_of(edit.uuid) == [call, result]
+    assert log.read(log.original)[1:3] == [call, result]
+    assert log.events == list(entry.events)
+
+
+def test_what_was_undone_stands_where_the_note_stood() -> None:
+    log = log_of(*conversation(rounds=1))
+    before = list(log.view_ids)
+    entry = shorten(log, 2, 4)
+    log.record(entry)
+    note = log.note_of(entry.edits[0].uuid)
+    assert note is not None
+    change = log.record(Restored(uuid=entry.edits[0].uuid, note=note, ids=log.behind(note)))
+    assert log.view_ids == before
+    assert change == ((note,), tuple(before[2:4]), False)
+    assert log.note_of(entry.edits[0].uuid) is None
+
+
+def test_a_shortened_message_inside_an_entry_reads_as_its_original() -> None:
+    log = log_of(*conversation(rounds=1))
+    original = log.view_messages[1]
+    view = View(log.view_ids, log.view_messages)
+    stub = build(Proposal(view.span(1, 2), blocks={-1: "cut"}, kind="stub"), [])
+    log.record(Edited(edits=(stub,), events=()))
+    outer = shorten(log, 1, 4)
+    log.record(outer)
+    assert log.originals_of(outer.edits[0].uuid)[0] == original
+
+
+def test_a_copy_of_a_note_is_an_original_like_any_other() -> None:
+    log = log_of(*conversation(rounds=1))
+    entry = shorten(log, 2, 4)
+    log.record(entry)
+    note = entry.edits[0].messages[0]
+    log.record(Added(message=note))
+    log.record(Removed(ids=(note.id,)))
+    assert log.view_messages[-1] == note
+    assert log.note_of(entry.edits[0].uuid) is None
+    last = shorten(log, len(log.view_ids) - 2, len(log.view_ids))
+    log.record(last)
+    assert log.originals_of(last.edits[0].uuid)[-1] == note
+
+
+def test_a_caller_s_entry_shares_what_is_held_and_keeps_doubles() -> None:
+    log = log_of(user("a", id="m"))
+    held = log.view_messages[0]
+    log.record(Offloaded(uuid="own", messages=(held, user("b", id="m"), held)))
+    assert log.offloads["own"][0] == "m"
+    assert [m.text for m in log.originals_of("own")] == ["a", "b", "a"]
+    log.record(Forgotten(uuid="own"))
+    assert log.originals_of("own") == []
+    log.record(Forgotten(uuid="never there"))
+
+
+def test_after_clearing_nothing_is_held() -> None:
+    log = log_of(*conversation(rounds=1))
+    log.record(shorten(log, 1, 3))
+    change = log.record(Cleared())
+    assert change.all_new
+    assert (log.view_ids, log.original, log.offloads, log.events, log.messages) == ([], [], {}, [], {})

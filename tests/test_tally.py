@@ -1,0 +1,138 @@
+"""The running sum: always what a recount gives, and no message is counted twice."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.testing import ScriptedModel, conversation, system, user
+from tests.conversations import histories
+from tests.invariants import CONFIGS, recount
+
+
+class CountingCounter:
+    """Counts characters, and how often it was asked to count each message."""
+
+    name = "counting"
+    exact = True
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.bounds: Counter[str] = Counter()
+
+    def count_text(self, text: str) -> int:
+        return len(text)
+
+    def count(self, msg: Msg) -> int:
+        self.asked[f"{msg.id} {msg.to_dict()}"] += 1
+        return self.size(msg)
+
+    def bound(self, msg: Msg) -> int:
+        self.bounds[msg.id] += 1
+        return 2 * self.size(msg)
+
+    def size(self, msg: Msg) -> int:
+        return 1 + sum(len(str(b)) for b in msg.content)
+
+
+def counted(counter: CountingCounter, **fields: object) -> AutoContextMemory:
+    config = AutoContextConfig(**{"token_counter": counter, "model_retries": 0, **fields})
+    return AutoContextMemory(config, ScriptedModel("Short."))
+
+
+# ---------------------------------------------------------------------------------------------------------- counting
+@given(histories(duplicates=True), histories(max_moves=3))
+def test_no_message_is_ever_counted_twice(history: list[Msg], more: list[Msg]) -> None:
+    counter = CountingCounter()
+    memory = counted(counter, max_token=3_000, msg_threshold=6, last_keep=2, large_payload_threshold=300)
+    memory.add_messages(history)
+    for _ in range(3):
+        memory.get_messages()
+        memory.compress_if_needed(force=True)
+        assert memory.token_count == sum(map(counter.size, memory.messages))
+    for key in list(memory.get_offload_context()):
+        memory.undo(key)
+    memory.add_messages(more)
+    memory.get_messages()
+    total = memory.token_count
+    assert total == sum(map(counter.size, memory.messages))
+    times_added = Counter(f"{m.id} {m.to_dict()}" for m in [*history, *more])
+    assert all(n <= max(1, times_added[key]) for key, n in counter.asked.items())
+
+
+def test_nothing_is_counted_while_the_bounds_are_under_the_trigger() -> None:
+    counter = CountingCounter()
+    memory = counted(counter, max_token=1_000_000)
+    memory.add_messages(conversation(rounds=5))
+    for _ in range(3):
+        memory.get_messages()
+    assert not counter.asked
+    assert set(counter.bounds.values()) == {1}
+    assert memory.token_count > 0
+    assert len(counter.asked) == len(memory.messages)
+
+
+def test_messages_are_counted_when_the_bounds_cannot_tell() -> None:
+    counter = CountingCounter()
+    messages = conversation(rounds=2)
+    size = sum(map(counter.size, messages))
+    memory = counted(counter, max_token=int(1.5 * size), token_ratio=1.0)
+    memory.add_messages(messages)
+    assert memory.get_messages() == messages  # by its bound the view is over, by its count it is not
+    assert counter.asked
+
+
+# -------------------------------------------------------------------------------------------------------------- sums
+operations = st.lists(
+    st.sampled_from(("add", "compress", "delete", "undo", "clear", "load", "offload")), min_size=1, max_size=8
+)
+
+
+@given(histories(max_moves=4, duplicates=True), operations, st.sampled_from(sorted(CONFIGS)))
+def test_the_sum_is_what_a_recount_gives(history: list[Msg], steps: list[str], config: str) -> None:
+    memory = AutoContextMemory(CONFIGS[config], ScriptedModel("Short."))
+    memory.add_messages(history)
+    actions: dict[str, Callable[[], object]] = {
+        "add": lambda: memory.add_messages([*history, *conversation(rounds=1)]),
+        "compress": lambda: memory.compress_if_needed(force=True),
+        "delete": lambda: memory.messages and memory.delete_message(len(memory.messages) // 2),
+        "undo": lambda: any(map(memory.undo, list(memory.get_offload_context()))),
+        "clear": memory.clear,
+        "load": lambda: memory.load_state_dict(memory.state_dict()),
+        "offload": lambda: memory.offload("own", history),
+    }
+    for step in steps:
+        actions[step]()
+        assert memory.token_count == recount(memory)
+
+
+def test_what_is_sent_besides_the_messages_counts() -> None:
+    memory = counted(CountingCounter())
+    memory.add_message(user("hello"))
+    bare = memory.token_count
+    memory.count_besides("a system text", {"name": "tool"})
+    assert memory.token_count == bare + len("a system text") + len('{"name": "tool"}')
+    memory.count_besides()
+    assert memory.token_count == bare
+
+
+def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
+    memory = counted(CountingCounter())
+    memory.add_messages([system("s"), user("hello")])
+    bare = memory.token_count
+    memory.record_usage(bare + 50)
+    assert memory.token_count == bare + 50
+    memory.add_message(user("more"))
+    grown = sum(map(CountingCounter().size, memory.messages))
+    assert memory.token_count == grown + 50
+    memory.delete_message(2)
+    assert memory.token_count == bare
+
+
+def test_a_negative_count_of_a_provider_is_refused() -> None:
+    memory = counted(CountingCounter())
+    with pytest.raises(ValueError, match=r"record_usage: input_tokens .*-1"):
+        memory.record_usage(-1)
