@@ -14,7 +14,7 @@ from pydantic import Field, TypeAdapter
 
 from autocontext.edits import Edit, splice
 from autocontext.events import CompressionEvent
-from autocontext.messages import Msg, Origin, Value, is_ledger
+from autocontext.messages import Msg, Value, is_ledger
 
 
 class Added(Value):
@@ -33,15 +33,11 @@ class Edited(Value):
 
 
 class Noted(Value):
-    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view.
-
-    Its offload entry holds the notes in view, so that its one handle leads to everything that is out of view.
-    """
+    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view."""
 
     type: Literal["noted"] = "noted"
     message: Msg | None
     after: str | None = None
-    offload: tuple[str, ...] = ()
 
 
 class Removed(Value):
@@ -139,7 +135,7 @@ class Log:
         A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
         self.events: list[CompressionEvent] = []
         self._folds: set[str] = set()
-        """UUIDs of folds and ledgers, whose entries read as originals all the way down."""
+        """UUIDs of folds, whose entries read as originals all the way down."""
 
     def record(self, entry: Entry) -> Change:
         """Append an entry and bring the readings up to it; says how the view changed."""
@@ -157,7 +153,7 @@ class Log:
         return key
 
     def _note_fold(self, msg: Msg) -> None:
-        if msg.origin is not None and msg.origin.kind in ("fold", "ledger"):
+        if msg.origin is not None and msg.origin.kind == "fold":
             self._folds.add(msg.origin.uuid)
 
     def _share(self, msg: Msg) -> str:
@@ -194,9 +190,6 @@ class Log:
         ids = [id_ for id_ in self.view_ids if id_ != self.ledger]
         if entry.message is not None:
             self.messages[entry.message.id] = entry.message
-            self._note_fold(entry.message)
-            if entry.message.origin is not None:
-                self.offloads[entry.message.origin.uuid] = entry.offload
             ids.insert(0 if entry.after is None else ids.index(entry.after) + 1, entry.message.id)
         self._set_view(ids)
         return Change(gone, () if entry.message is None else (entry.message.id,))
@@ -252,28 +245,37 @@ class Log:
         """The messages behind some ids."""
         return [self.messages[id_] for id_ in ids]
 
+    @property
+    def ledger_handle(self) -> str:
+        """The UUID by which everything that is out of view can be reloaded: the ledger's; "" without a ledger."""
+        origin = self.messages[self.ledger].origin if self.ledger is not None else None
+        return origin.uuid if origin is not None else ""
+
     def originals_of(self, uuid: str) -> list[Msg]:
         """The messages behind an offload entry, with what was shortened in place or folded since put back.
 
-        A fold stands for all it has ever taken in; other notes show as they stood, with a tag of their own.
+        A fold, and the ledger, stand for all the originals they cover; other notes show as they stood, with a tag of
+        their own.
         """
-        ids: dict[str, None] = {}
-        todo = [(id_, uuid) for id_ in reversed(self.offloads.get(uuid, ()))]
-        seen: set[str] = set()
+        whole = uuid in self._folds
+        ids = self.offloads.get(uuid, ())
+        if uuid and uuid == self.ledger_handle:
+            whole = True
+            pairs = zip(self.view_ids, self.view_messages, strict=True)
+            ids = tuple(id_ for id_, m in pairs if m.origin is not None and id_ != self.ledger)
+        found: dict[str, None] = {}
+        opened: set[str] = set()
+        todo = [(id_, whole) for id_ in reversed(ids)]
         while todo:
-            id_, owner = todo.pop()
-            origin = self.messages[id_].origin if id_ in self.replaced else None
-            if origin is not None and self._opens(origin, owner) and origin.uuid in self.offloads:
-                if id_ not in seen:
-                    seen.add(id_)
-                    todo.extend((inner, origin.uuid) for inner in reversed(self.behind(id_)))
-            else:
-                ids[id_] = None
-        return self.read(ids)
-
-    def _opens(self, origin: Origin, owner: str) -> bool:
-        """Whether a made message inside the entry `owner` is shown as its originals."""
-        return origin.kind in ("stub", "fold") or owner in self._folds
+            id_, deep = todo.pop()
+            origin = self.messages[id_].origin
+            deep = deep or (origin is not None and origin.kind == "fold")
+            if origin is None or origin.uuid not in self.offloads or not (deep or origin.kind == "stub"):
+                found[id_] = None
+            elif id_ not in opened:
+                opened.add(id_)
+                todo.extend((inner, deep) for inner in reversed(self.behind(id_)))
+        return self.read(found)
 
     def note_of(self, uuid: str) -> str | None:
         """Id of the message in view that stands for an offload entry; None when it has left the view."""

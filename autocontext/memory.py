@@ -76,7 +76,8 @@ class AutoContextMemory:
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
         await self._passes.abefore_reading()
-        return self.messages
+        async with self._passes.held():
+            return self.messages
 
     @property
     def messages(self) -> list[Msg]:
@@ -181,9 +182,10 @@ class AutoContextMemory:
     def handle(self, uuid: str) -> str:
         """The full UUID of the offload entry that a UUID or prefix means; "" when there is none, or more than one."""
         with self._lock:
-            if uuid in self._log.offloads:
+            handles = {*self._log.offloads, self._log.ledger_handle} - {""}
+            if uuid in handles:
                 return uuid
-            fits = [key for key in self._log.offloads if key.startswith(uuid)] if len(uuid) >= _LEAST_PREFIX else []
+            fits = [key for key in handles if key.startswith(uuid)] if len(uuid) >= _LEAST_PREFIX else []
             return fits[0] if len(fits) == 1 else ""
 
     def clear_offload(self, uuid: str) -> None:

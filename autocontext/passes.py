@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 from autocontext.asking import Asker, in_thread
 from autocontext.config import AutoContextConfig
-from autocontext.engine import Pass, Settings, Step, compress, due
+from autocontext.engine import Pass, Settings, compress, due
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
 from autocontext.ledger import Evidence
@@ -21,10 +22,13 @@ from autocontext.plan import PlanLike
 from autocontext.questions import Ask
 from autocontext.requests import Answer
 from autocontext.tally import Tally
+from autocontext.turns import Running, Turn
 
 _log = logging.getLogger(__name__)
 _COUNTED_ASIDE = 64 * 1024
-"""Bytes; asynchronous callers have larger texts tokenized in a thread."""
+"""Bytes; asynchronous callers have more text than this tokenized in a thread."""
+_LOCK_PAUSE = 0.001
+_OWN_PASS = "this code is part of the running pass, or blocks its event loop: waiting for it would never end"
 
 Listener = Callable[[CompressionReport], Any]
 
@@ -32,7 +36,7 @@ Listener = Callable[[CompressionReport], Any]
 class Passes:
     """What a memory needs to keep its view small.
 
-    `lock` is held while the log is read or changed, never while a model or a store is waited for.
+    `lock` is held while the log is read or changed and while the store takes an entry, never while a model is asked.
     """
 
     def __init__(
@@ -54,17 +58,18 @@ class Passes:
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._evidence = Evidence()
         self._pacing = Pacing()
-        self._turn = threading.Lock()
-        """Held during a pass: one at a time."""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The event loop whose pass it is, if it is one."""
-        self._background: set[Any] = set()
-        """Tasks and threads of passes beside the conversation; held here, since a loop holds its tasks weakly."""
+        self._turn = Turn()
+        """Of one pass at a time."""
+        self._thread: threading.Thread | None = None
+        """The pass beside the conversation that synchronous code has started last."""
+        self._tasks: set[asyncio.Task[CompressionReport]] = set()
+        """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
 
     def start_anew(self) -> None:
-        """Forget what earlier passes came to: the view is another one now."""
+        """Forget what earlier passes came to, the running one included: the view is another one now."""
         self._pacing = Pacing()
         self._evidence = Evidence()
+        self._turn.revoke()
 
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
@@ -76,11 +81,26 @@ class Passes:
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
-        await self._count_large()
-        if not self._waits():
-            self._start_task()
-        elif self._due():
+        await self._count_aside()
+        async with self.held():
+            waits = self._waits()
+            due = self._due(early=not waits)
+        if due and waits:
             await self.arun()
+        elif due:
+            self._start_task()
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """The lock, without blocking the event loop for it. Nothing may be awaited inside."""
+        while True:
+            if self._lock.acquire(blocking=False):
+                break
+            await asyncio.sleep(_LOCK_PAUSE)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _waits(self) -> bool:
         """Whether a turn has to wait for a pass that is due."""
@@ -92,12 +112,11 @@ class Passes:
             return not due(self._log, self._tally, self._settings(early=early))
 
     def _start_thread(self) -> None:
-        if self._turn.locked() or not self._due(early=True):
-            return
-        thread = threading.Thread(target=self._in_background, name="autocontext-pass", daemon=True)
-        self._background = {t for t in self._background if not isinstance(t, threading.Thread) or t.is_alive()}
-        self._background.add(thread)
-        thread.start()
+        with self._lock:
+            if self._turn.taken or (self._thread and self._thread.is_alive()) or not self._due(early=True):
+                return
+            self._thread = threading.Thread(target=self._in_background, name="autocontext-pass", daemon=True)
+            self._thread.start()
 
     def _in_background(self) -> None:
         try:
@@ -106,71 +125,55 @@ class Passes:
             _log.exception("a pass in the background failed; the view is as it was")
 
     def _start_task(self) -> None:
-        if self._turn.locked() or not self._due(early=True):
+        loop = asyncio.get_running_loop()
+        if self._turn.taken or any(task.get_loop() is loop for task in tuple(self._tasks)):
             return
-        task = asyncio.get_running_loop().create_task(self.arun(early=True))
-        self._background.add(task)
+        task = loop.create_task(self.arun(early=True))
+        self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
     def _task_done(self, task: asyncio.Task[CompressionReport]) -> None:
-        self._background.discard(task)
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a pass in the background failed; the view is as it was", exc_info=error)
 
     # ------------------------------------------------------------------------------------------------------ running
     def run(self, *, force: bool = False, early: bool = False) -> CompressionReport:
         """Run a pass if one is due, or anyway with `force`; waits for one that is running."""
-        if not self._turn.acquire(blocking=not self._is_ours()):
-            return self._busy("this event loop is running a pass: await it instead of calling from the same thread")
+        running = self._turn.take()
+        if running is None:
+            return self._busy(_OWN_PASS)
         try:
             steps = self._begin(force=force, early=early)
-            answers: list[Answer] | None = None
-            while not isinstance(step := self._next(steps, answers), CompressionReport):
-                answers = None
-                if isinstance(step, Ask):
+            step = self._advance(running, steps)
+            while isinstance(step, Ask):
+                with self._turn.inside():
                     answers = self._asker.ask(step)
-                else:
-                    self._commit(step.entry)
+                step = self._advance(running, steps, answers)
         except Conflict as e:
             return self._busy(str(e))
         finally:
-            self._turn.release()
-        return self._finish(step, early=early)
+            self._turn.give_back(running)
+        return self._tell(step, early=early)
 
     async def arun(self, *, force: bool = False, early: bool = False) -> CompressionReport:
-        """The same for asynchronous callers: the model and the store are awaited."""
-        await self._take_turn()
+        """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
+        running = await self._turn.atake()
+        if running is None:
+            return self._busy(_OWN_PASS)
         try:
-            self._loop = asyncio.get_running_loop()
-            await self._count_large()
+            await self._count_aside(anyway=force)
             steps = self._begin(force=force, early=early)
-            answers: list[Answer] | None = None
-            while not isinstance(step := self._next(steps, answers), CompressionReport):
-                answers = None
-                if isinstance(step, Ask):
+            step = await in_thread(partial(self._advance, running, steps))
+            while isinstance(step, Ask):
+                with self._turn.inside():
                     answers = await self._asker.aask(step)
-                else:
-                    await in_thread(partial(self._commit, step.entry))
+                step = await in_thread(partial(self._advance, running, steps, answers))
         except Conflict as e:
             return self._busy(str(e))
         finally:
-            self._loop = None
-            self._turn.release()
-        return self._finish(step, early=early)
-
-    async def _take_turn(self) -> None:
-        """Wait for the turn without blocking the event loop: the pass may run in another thread or loop."""
-        pause = 0.001
-        while not self._turn.acquire(blocking=False):
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, 0.02)
-
-    def _is_ours(self) -> bool:
-        """Whether the running pass belongs to the event loop of this very thread, which must not wait for itself."""
-        try:
-            return self._loop is not None and asyncio.get_running_loop() is self._loop
-        except RuntimeError:
-            return False
+            self._turn.give_back(running)
+        return self._tell(step, early=early)
 
     def _settings(self, *, force: bool = False, early: bool = False) -> Settings:
         return Settings(self._config, self.plan, self._pacing, force=force, early=early, strict=self._strict)
@@ -178,25 +181,35 @@ class Passes:
     def _begin(self, *, force: bool, early: bool) -> Pass:
         return compress(self._log, self._tally, self._evidence, self._settings(force=force, early=early))
 
-    def _next(self, steps: Pass, answers: list[Answer] | None) -> Step | CompressionReport:
-        """The next step of a pass, or its report."""
-        with self._lock:
-            try:
-                return steps.send(answers)
-            except StopIteration as done:
-                report: CompressionReport = done.value
-                return report
+    def _advance(self, running: Running, steps: Pass, answers: list[Answer] | None = None) -> Ask | CompressionReport:
+        """Go on with a pass until it asks again or ends.
 
-    async def _count_large(self) -> None:
-        """Have large new texts tokenized in a thread, if they have to be at all."""
-        with self._lock:
+        An edit is checked and committed without letting go of the lock: in between the view could become another one.
+        """
+        with self._lock, self._turn.inside():
+            while self._turn.has(running):
+                try:
+                    step = steps.send(answers)
+                except StopIteration as done:
+                    return self._account(done.value)
+                if isinstance(step, Ask):
+                    return step
+                self._commit(step.entry)
+                answers = None
+        steps.close()
+        return self._busy("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
+
+    async def _count_aside(self, *, anyway: bool = False) -> None:
+        """Have new texts tokenized in a thread, if they have to be at all and are long together."""
+        async with self.held():
             share = self._config.background_ratio if self._config.background else self._config.token_ratio
-            needed = self._tally.at_most >= int(self._config.max_token * share)
-            large = self._tally.large(_COUNTED_ASIDE) if needed else []
-        for id_, msg in large:
-            tokens = await in_thread(partial(self._tally.counter.count, msg))
-            with self._lock:
-                self._tally.learn(id_, tokens)
+            needed = anyway or self._tally.at_most >= int(self._config.max_token * share)
+            waiting = self._tally.waiting(_COUNTED_ASIDE) if needed else []
+        if waiting:
+            counted = await in_thread(lambda: [(id_, msg, self._tally.counter.count(msg)) for id_, msg in waiting])
+            async with self.held():
+                for id_, msg, tokens in counted:
+                    self._tally.learn(id_, msg, tokens)
 
     # ------------------------------------------------------------------------------------------------------- after
     def _busy(self, reason: str) -> CompressionReport:
@@ -211,12 +224,17 @@ class Passes:
             messages_after=size,
         )
 
-    def _finish(self, report: CompressionReport, *, early: bool) -> CompressionReport:
-        """Account for a pass and tell the listeners. Raises ContextOverflowError with `strict_fit`."""
-        if report.outcome == "not_needed":
+    def _account(self, report: CompressionReport) -> CompressionReport:
+        """What a pass came to counts before the next one may begin."""
+        if report.outcome != "not_needed":
+            self._pacing = self._pacing.after(report)
+            self.usage += report
+        return report
+
+    def _tell(self, report: CompressionReport, *, early: bool) -> CompressionReport:
+        """Tell the listeners. Raises ContextOverflowError with `strict_fit`."""
+        if report.outcome in ("not_needed", "busy"):
             return report
-        self._pacing = self._pacing.after(report)
-        self.usage += report
         for listener in tuple(self.listeners):
             try:
                 listener(report)

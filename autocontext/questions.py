@@ -5,7 +5,7 @@ A generator like the engine, of which it is a part: it yields Ask and is sent An
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -17,6 +17,8 @@ from autocontext.requests import Answer, ModelRequest, Usage
 
 _LEAST_TARGET = 64
 """Tokens; a shorter summary of a chunk says nothing."""
+_OF_A_CHUNK = 2 / 3
+"""Largest summary of a chunk, as a share of it: merging must get shorter every time, whatever the model answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ class Written:
 
     text: str | None = None
     """None when no usable answer could be had."""
+    problem: str = ""
+    """What was wrong with the model's answer to any part of it; "" when nothing was."""
     usage: Usage = field(default_factory=Usage)
     calls: int = 0
     fallback: bool = False
@@ -63,9 +67,17 @@ class Wording:
             plan=self.plan,
             target_tokens=question.target_tokens,
         )
-        if self.config.redact is None:
-            return request
-        return request.model_copy(update={"prompt": self.config.redact(request.prompt)})
+        return request.model_copy(update={"prompt": self.redacted(request.prompt)})
+
+    def redacted(self, text: str | None) -> str | None:
+        """A text as the hook leaves it."""
+        return text if text is None or self.config.redact is None else self.config.redact(text)
+
+    def cuttable(self, question: Question) -> Question:
+        """The question so that cutting its parts cuts no secret in two, whose halves nobody would recognise."""
+        if self.config.redact is None or sum(question.sizes) <= self.room:
+            return question
+        return replace(question, parts=tuple(map(self.config.redact, question.parts)))
 
     @property
     def room(self) -> int:
@@ -75,8 +87,9 @@ class Wording:
 
 def write(questions: Sequence[Question], wording: Wording) -> Asking:
     """One Written per question, in order; everything that can be asked at the same time is."""
-    chunked = [chunks(q, wording.room) for q in questions]
-    parts = yield from _ask([c for cs in chunked for c in cs], wording)
+    chunked = [chunks(wording.cuttable(q), wording.room) for q in questions]
+    limits = [_limit(c, 1.0 if len(cs) == 1 else _OF_A_CHUNK) for cs in chunked for c in cs]
+    parts = yield from _ask([c for cs in chunked for c in cs], limits, wording)
     at = 0
     written: list[Written] = []
     to_merge: list[int] = []
@@ -88,9 +101,24 @@ def write(questions: Sequence[Question], wording: Wording) -> Asking:
     if to_merge:
         merges = [_merge(questions[i], written[i], wording.room) for i in to_merge]
         for i, merged in zip(to_merge, (yield from write(merges, wording)), strict=True):
-            total = replace(merged, usage=written[i].usage + merged.usage, calls=written[i].calls + merged.calls)
-            written[i] = replace(total, fallback=merged.fallback or written[i].fallback)
+            written[i] = _and(written[i], merged)
     return written
+
+
+def _limit(question: Question, share: float) -> int:
+    """Characters that the answer must stay under."""
+    return int((sum(map(len, question.parts)) + len(question.parts)) * share)
+
+
+def _and(partial: Written, merged: Written) -> Written:
+    """The merged text, with what both steps used."""
+    return Written(
+        merged.text,
+        partial.problem or merged.problem,
+        partial.usage + merged.usage,
+        partial.calls + merged.calls,
+        partial.fallback or merged.fallback,
+    )
 
 
 def _joined(parts: Sequence[Written]) -> Written:
@@ -98,6 +126,7 @@ def _joined(parts: Sequence[Written]) -> Written:
     texts = [p.text for p in parts if p.text is not None]
     return Written(
         "\n".join(texts) if len(texts) == len(parts) else None,
+        next((p.problem for p in parts if p.problem), ""),
         sum((p.usage for p in parts), Usage()),
         sum(p.calls for p in parts),
         any(p.fallback for p in parts),
@@ -112,24 +141,19 @@ def _merge(question: Question, partial: Written, room: int) -> Question:
     return Question("merge", (text,), target, (size,))
 
 
-def _ask(questions: Sequence[Question], wording: Wording) -> Asking:
+def _ask(questions: Sequence[Question], limits: Sequence[int], wording: Wording) -> Asking:
     """Put questions to the model; those it fails on to the extractive summariser, if that is wanted."""
     if not questions:
         return []
     requests = tuple(wording.request(q) for q in questions)
-    limits = tuple(sum(map(len, q.parts)) + len(q.parts) for q in questions)
-    answers = yield Ask(requests, limits)
-    written = [Written(_redacted(a.text, wording.config.redact), a.usage, a.calls) for a in answers]
+    answers = yield Ask(requests, tuple(limits))
+    written = [Written(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
     failed = [i for i, w in enumerate(written) if w.text is None]
     if failed and wording.config.extractive_fallback:
         again = yield Ask(tuple(requests[i] for i in failed), tuple(limits[i] for i in failed), extractive=True)
         for i, a in zip(failed, again, strict=True):
-            written[i] = replace(written[i], text=a.text, fallback=a.text is not None)
+            written[i] = replace(written[i], text=wording.redacted(a.text), fallback=a.text is not None)
     return written
-
-
-def _redacted(text: str | None, redact: Callable[[str], str] | None) -> str | None:
-    return text if text is None or redact is None else redact(text)
 
 
 def chunks(question: Question, room: int) -> list[Question]:
@@ -152,11 +176,16 @@ def chunks(question: Question, room: int) -> list[Question]:
         Question(
             question.purpose,
             tuple(part for part, _ in group),
-            max(_LEAST_TARGET, question.target_tokens * sum(size for _, size in group) // total),
+            _chunk_target(question.target_tokens, sum(size for _, size in group), total),
             tuple(size for _, size in group),
         )
         for group in groups
     ]
+
+
+def _chunk_target(target: int, size: int, total: int) -> int:
+    """Tokens to ask for of a chunk: its share of the whole, not too little, and never more than half of it."""
+    return max(1, min(max(_LEAST_TARGET, target * size // total), size // 2))
 
 
 def _pieces(question: Question, room: int) -> Generator[tuple[str, int], None, None]:

@@ -73,13 +73,13 @@ class Tally:
             self._counts[id_] = self.counter.count(msg)
         return self._counts[id_]
 
-    def large(self, size: int) -> list[tuple[str, Msg]]:
-        """Messages in view that are not counted yet and have more than `size` bytes, with their ids."""
-        return [(id_, self._log.messages[id_]) for id_, bound in self._bounds.items() if bound > size]
+    def waiting(self, size: int) -> list[tuple[str, Msg]]:
+        """Messages in view that are not counted yet, with their ids, if their bounds come to more than `size`."""
+        return [(id_, self._log.messages[id_]) for id_ in self._bounds] if self._bounded > size else []
 
-    def learn(self, id_: str, tokens: int) -> None:
-        """Take over a count that was made elsewhere."""
-        if id_ in self._bounds:
+    def learn(self, id_: str, msg: Msg, tokens: int) -> None:
+        """Take over a count that was made elsewhere; void when the id means another message by now."""
+        if id_ in self._bounds and self._log.messages[id_] is msg:
             self._bounded -= self._bounds.pop(id_)
             self._counts[id_] = tokens
             self._counted += tokens
@@ -90,6 +90,7 @@ class Tally:
         self.correction = tokens - self.total()
 
     def _settle(self, id_: str) -> int:
-        n = self.counter.count(self._log.messages[id_])
-        self.learn(id_, n)
+        msg = self._log.messages[id_]
+        n = self.counter.count(msg)
+        self.learn(id_, msg, n)
         return n

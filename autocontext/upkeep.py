@@ -8,7 +8,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.edits import ledger, ledger_place
 from autocontext.ledger import Evidence
 from autocontext.log import Log, Noted
-from autocontext.messages import Msg, is_compressed
+from autocontext.messages import Msg
 from autocontext.tally import Tally
 from autocontext.view import View
 
@@ -63,13 +63,11 @@ class Upkeep:
         message = self._message(view, budget) if place is not None else None
         if message is None or place is None:
             return Noted(message=None) if self._log.ledger is not None else None
-        notes = tuple(id_ for id_, m in zip(view.ids, view.messages, strict=True) if is_compressed(m))
-        return Noted(message=message, after=view.ids[place - 1] if place else None, offload=notes)
+        return Noted(message=message, after=view.ids[place - 1] if place else None)
 
     def _message(self, view: View, budget: int) -> Msg | None:
         """The ledger of at most `budget` tokens; None when nothing is worth a line."""
-        old = self._log.messages[self._log.ledger].origin if self._log.ledger else None
-        handle = old.uuid if old else ""
+        handle = self._log.ledger_handle
         role = self._config.note_role
         count = self._tally.counter
         frame = count.count(ledger((), role, handle)) + _MARGIN

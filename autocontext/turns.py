@@ -1,0 +1,107 @@
+"""Whose turn it is: one pass at a time for one memory, whatever threads and event loops ask for one."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+_LOOK_AGAIN = 0.05
+"""Seconds after which a waiting thread looks whether the pass it waits for can still end."""
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.02
+
+_inside: ContextVar[frozenset[int]] = ContextVar("autocontext_inside", default=frozenset())
+"""Turns whose pass has called this very code: a model, a strategy, a redaction. Threads of a pass inherit it."""
+
+
+class Running:
+    """One pass that has the turn; `loop` is the event loop that drives it, if one does."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        self.loop = loop
+
+    @property
+    def stranded(self) -> bool:
+        """Whether nobody drives the pass any more: its event loop was closed, or stands still between two runs."""
+        return self.loop is not None and not self.loop.is_running()
+
+
+class Turn:
+    """Held by at most one pass. A pass that loses it (cleared memory, stranded loop) commits nothing any more."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running: Running | None = None
+
+    def take(self) -> Running | None:
+        """The turn for a synchronous pass; waits for another one. None to a caller who would wait for himself."""
+        patient = not self._is_mine()
+        with self._changed:
+            while self.taken:
+                if not patient:
+                    return None
+                self._changed.wait(_LOOK_AGAIN)
+            self._running = running = Running(None)
+            return running
+
+    async def atake(self) -> Running | None:
+        """The turn for a pass of this event loop, which is not blocked: the other may be in any thread or loop."""
+        loop = asyncio.get_running_loop()
+        pause = _FIRST_PAUSE
+        while True:
+            with self._changed:
+                if not self.taken:
+                    self._running = running = Running(loop)
+                    return running
+            if id(self) in _inside.get():
+                return None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    @property
+    def taken(self) -> bool:
+        """Whether a pass is running."""
+        running = self._running
+        return running is not None and not running.stranded
+
+    def has(self, running: Running) -> bool:
+        """Whether this pass still has the turn."""
+        return self._running is running
+
+    def give_back(self, running: Running) -> None:
+        """End a pass; nothing happens when it has lost the turn meanwhile."""
+        with self._changed:
+            if self._running is running:
+                self._running = None
+                self._changed.notify_all()
+
+    def revoke(self) -> None:
+        """Take the turn from whoever has it."""
+        with self._changed:
+            self._running = None
+            self._changed.notify_all()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Mark what runs in here, and the threads and tasks it starts, as parts of the pass."""
+        before = _inside.get()
+        _inside.set(before | {id(self)})
+        try:
+            yield
+        finally:
+            # Not by token: a coroutine that is thrown away is closed in whatever context drops it.
+            _inside.set(before)
+
+    def _is_mine(self) -> bool:
+        """Whether the running pass waits for the caller: it called him, or runs in the event loop he is blocking."""
+        if id(self) in _inside.get():
+            return True
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        running = self._running
+        return running is not None and running.loop is loop
