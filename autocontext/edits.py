@@ -26,7 +26,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from autocontext import rendering
 from autocontext.errors import InvalidEdit
@@ -66,6 +66,14 @@ class Question:
     sizes: tuple[int, ...]
     """Tokens of each part, by and large: where a transcript that is too long for one request may be cut."""
 
+    @property
+    def well_formed(self) -> bool:
+        """Whether it can be put: a purpose that has a prompt, and as many texts as sizes."""
+        texts = all(isinstance(part, str) for part in self.parts) and any(self.parts)
+        sizes = [*self.sizes, self.target_tokens]
+        numbers = len(sizes) == len(self.parts) + 1 and all(isinstance(n, int) and n >= 0 for n in sizes)
+        return self.purpose in get_args(rendering.Purpose) and texts and numbers
+
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
@@ -98,6 +106,8 @@ class Proposal:
             return False
         note = self.text is not None
         in_place = bool(self.blocks) or self.arguments_to is not None
+        if self.kind == "ledger":
+            return False
         # Of another role a note would be no valid message: a tool answers calls, a system message stays for good.
         return note != in_place and (self.role in ("user", "assistant") if note else len(self.span) == 1)
 
@@ -329,6 +339,8 @@ def _pairing(case: _Case) -> str:
 def _offloaded(case: _Case) -> str:
     if not case.edit.uuid or not set(case.edit.ids) <= set(case.edit.offload):
         return "what is replaced must be offloaded first"
+    if not all(id_ in case.view.position for id_ in case.edit.offload):
+        return "what is offloaded must stand in this view"
     if any(n.id in case.view.position for n in case.edit.messages):
         return "a new message needs an id of its own"
     return ""

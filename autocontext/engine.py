@@ -122,6 +122,8 @@ class _Tried:
     unanswered: int = 0
     fault: str = ""
     """Why what it proposed could not be used."""
+    problem: str = ""
+    """What was wrong with the model's answers, if anything was."""
 
 
 @dataclass
@@ -207,10 +209,11 @@ class _Run:
 
     def _carry_out(self, strategy: Strategy) -> Generator[Step, Sent, _Tried]:
         view = self.view()
-        proposals, fault = _proposals(strategy, view)
+        own = any(strategy is s for s in self.config.strategies)
+        proposals, fault = _proposals(strategy, view, own=own)
         tried = _Tried(len(proposals), fault=fault)
         worth_asking = self._promising(strategy.name, view, proposals)
-        made = yield from self._edits(strategy.name, worth_asking)
+        made = yield from self._edits(strategy.name, worth_asking, tried)
         tried.unanswered = len(worth_asking) - len(made)
         view = self.view()
         tried.applied = self._apply(strategy.name, view, [m.edit for m in made])
@@ -237,10 +240,11 @@ class _Run:
         self.refused += [RefusedEdit(strategy=strategy, reason=r.reason, ids=r.edit.ids) for r in done.refused]
         return done
 
-    def _edits(self, strategy: str, proposals: Sequence[Proposal]) -> Generator[Step, Sent, list[_Made]]:
+    def _edits(self, strategy: str, proposals: Sequence[Proposal], tried: _Tried) -> Generator[Step, Sent, list[_Made]]:
         """The edits of the proposals whose questions were answered, in order."""
         questions = [q for p in proposals for q in p.questions]
         written = yield from self._written(questions)
+        tried.problem = next((w.problem for w in written if w.problem), "")
         made: list[_Made] = []
         at = 0
         for p in proposals:
@@ -257,7 +261,10 @@ class _Run:
         if not questions:
             return []
         language = rendering.conversation_language(self.log.view_messages)
-        written = yield from write(questions, Wording(self.config, language, self.settings.plan))
+        try:
+            written = yield from write(questions, Wording(self.config, language, self.settings.plan))
+        except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
+            return [Written(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
         self.calls += sum(w.calls for w in written)
         self.fallbacks += sum(w.fallback for w in written)
         self.usage = sum((w.usage for w in written), self.usage)
@@ -374,14 +381,28 @@ def _cost(usage: Usage, config: AutoContextConfig) -> float | None:
     return spent / 1_000_000
 
 
-def _proposals(strategy: Strategy, view: View) -> tuple[list[Proposal], str]:
-    """What a strategy proposes, and what is wrong with it; a user's own strategy may fail in any way."""
+def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Proposal], str]:
+    """What a strategy proposes, and what is wrong with it; a user's `own` strategy may fail in any way."""
     try:
         found = list(strategy.propose(view))
     except Exception as e:  # noqa: BLE001 (a turn must not end because somebody's strategy has a bug)
         return [], f"propose() failed: {type(e).__name__}: {e}"
-    good = [p for p in found if isinstance(p, Proposal) and p.well_formed]
+    good = [p for p in found if isinstance(p, Proposal) and (_usable(p, view) if own else p.well_formed)]
     return good, "" if len(good) == len(found) else "not every proposal is a Proposal for a span of the view"
+
+
+def _usable(proposal: Proposal, view: View) -> bool:
+    """Whether a proposal can be carried out; found out by trying, since it may hold anything."""
+    try:
+        places = [view.position.get(id_) for id_ in proposal.span.ids]
+        pairs = zip(places, proposal.span.messages, strict=True)
+        forged = any(at is not None and view.messages[at] is not m for at, m in pairs)
+        if forged or not proposal.well_formed or not all(q.well_formed for q in proposal.questions):
+            return False
+        build(proposal, ["."] * len(proposal.questions))
+    except Exception:  # noqa: BLE001 (as above)
+        return False
+    return True
 
 
 def _said(name: str, tried: _Tried) -> StrategyReport:
@@ -390,11 +411,13 @@ def _said(name: str, tried: _Tried) -> StrategyReport:
     if done and done.edits:
         count = sum(len(e.ids) for e in done.edits)
         reason = f"replaced {count} messages in {len(done.edits)} edits"
+        if tried.problem:
+            reason += f"; the model gave no usable answer: {tried.problem}"
         return StrategyReport(name=name, applied=True, reason=reason, tokens_saved=done.saved)
     if not tried.proposed:
         reason = tried.fault or "nothing to do"
     elif tried.unanswered:
-        reason = "the model gave no usable answer"
+        reason = f"the model gave no usable answer: {tried.problem}"
     elif done and done.refused:
         reason = f"refused: {done.refused[0].reason}"
     else:

@@ -7,9 +7,10 @@ orphan result has a well-defined shape, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, is_user_turn
 
@@ -104,10 +105,15 @@ class View:
     def __init__(
         self, ids: Iterable[str], messages: Iterable[Msg], tokens: Callable[[str, Msg], int] | None = None
     ) -> None:
-        self.ids = tuple(ids)
-        self.messages = tuple(messages)
-        self.tokens_of = tokens
+        self.ids: tuple[str, ...]
+        self.messages: tuple[Msg, ...]
+        self.tokens_of: Callable[[str, Msg], int] | None
         """Tokens of one message, by its id; None when nobody counts."""
+        vars(self).update(ids=tuple(ids), messages=tuple(messages), tokens_of=tokens)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Refuse: one strategy after the other is shown the same view."""
+        raise AttributeError(f"a view is frozen: propose a change instead of setting {name}")
 
     @classmethod
     def of(cls, messages: Iterable[Msg], tokens: Callable[[Msg], int] | None = None) -> View:
@@ -136,9 +142,9 @@ class View:
         return _Pairs(self.messages)
 
     @cached_property
-    def position(self) -> dict[str, int]:
+    def position(self) -> Mapping[str, int]:
         """Index of each id."""
-        return {id_: i for i, id_ in enumerate(self.ids)}
+        return MappingProxyType({id_: i for i, id_ in enumerate(self.ids)})
 
     def closed(self, start: int, stop: int) -> bool:
         """Whether no call or result in [start, stop) has its partner outside, or has none at all."""
