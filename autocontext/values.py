@@ -73,7 +73,10 @@ def occurs(value: str, text: str) -> bool:
 
 def words(text: str) -> list[str]:
     """The words of a text. A text in which a value occurs has all words of the value."""
-    return _WORDS.findall(text)
+    if len(text) <= _LOOKED_AT:
+        return _WORDS.findall(text)
+    # One by one, so that other threads get on: findall keeps the interpreter for as long as it takes.
+    return [found.group() for found in _WORDS.finditer(text)]
 
 
 def values_in(text: str) -> Iterator[tuple[str, str]]:
