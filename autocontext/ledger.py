@@ -24,7 +24,8 @@ _OF_ONE_MESSAGE = 2_000
 """Values that one message may add, so that a listing does not drive out everything else."""
 
 _CALL, _USER, _ASSISTANT, _TOOL, _ERROR = range(5)
-_WEIGHTS = (4.0, 3.0, 2.0, 1.0, 2.0)
+# Error lines are long, and the names in them count for themselves.
+_WEIGHTS = (4.0, 3.0, 2.0, 1.0, 0.5)
 _HALF_LIFE = 40
 """Messages after which a value not seen again has lost half of its weight."""
 _FLOOR = 0.1

@@ -64,6 +64,15 @@ def test_lines_never_take_more_than_the_budget(msgs, budget):
     assert COUNT("\n".join(quoted(*msgs, budget=budget))) <= budget
 
 
+@given(conversations, st.integers(0, 300))
+def test_the_budget_holds_for_a_counter_to_which_a_whole_is_more_than_its_parts(msgs, budget):
+    def count(text: str) -> int:
+        return len(text) + 9 * text.count("\n")
+
+    lines = learned(msgs).lines([], len(msgs), budget, count)
+    assert not lines or count("\n".join(lines)) <= budget
+
+
 @given(conversations)
 def test_every_line_is_a_piece_of_one_line_of_a_learned_text(msgs):
     texts = [t for m in msgs for t in texts_of(m)]
@@ -213,6 +222,20 @@ def test_recent_outlives_old_and_frequent_outlives_rare():
     old, new = result("see alpha_one"), result("see beta_two")
     assert quoted(old, *[user("on it")] * 100, new, budget=6) == ["see beta_two"]
     assert quoted(old, result("also alpha_one"), result("so alpha_one"), new, budget=6) == ["so alpha_one"]
+
+
+def test_learning_a_message_again_does_not_make_its_values_frequent():
+    evidence = learned([result("see alpha_one"), result("see beta_two")], [0, 0, 0, 1])
+    assert evidence.lines([], 2, 6, COUNT) == ["see beta_two"]
+
+
+def test_a_forgotten_message_no_longer_makes_a_value_recent():
+    evidence = Evidence()
+    for position, text in enumerate(("see alpha_one", "see beta_two", "see alpha_one")):
+        evidence.learn(str(position), result(text), position * 100)
+    assert evidence.lines([], 300, 6, COUNT) == ["see alpha_one"]
+    evidence.forget(["2"])
+    assert evidence.lines([], 300, 6, COUNT) == ["see beta_two"]
 
 
 def test_a_value_that_a_line_quotes_already_needs_no_other_line():
