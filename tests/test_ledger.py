@@ -261,8 +261,12 @@ def test_a_value_inside_a_longer_word_is_not_shown():
 
 def test_another_counter_counts_anew():
     evidence = learned([call(path="src/io/reader.py")])
-    assert evidence.lines([], 1, 10, lambda _: 3) == ["src/io/reader.py"]
     assert evidence.lines([], 1, 10, lambda _: 30) == []
+    assert evidence.lines([], 1, 10, lambda _: 3) == ["src/io/reader.py"]
+
+
+def test_of_surroundings_of_the_same_length_the_newest_are_quoted():
+    assert quoted(result("limit_a = 1"), result("limit_a = 2")) == ["limit_a = 2"]
 
 
 # ----------------------------------------------------------------------------------------------------- large inputs
