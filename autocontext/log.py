@@ -238,7 +238,9 @@ class Log:
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids = list(ids)
         self.view_messages = [self.messages[id_] for id_ in self.view_ids]
-        self.ledger = next((i for i, m in zip(self.view_ids, self.view_messages, strict=True) if is_ledger(m)), None)
+        pairs = zip(self.view_ids, self.view_messages, strict=True)
+        # A ledger that was added, copied from another memory's view, is an original like any other.
+        self.ledger = next((id_ for id_, m in pairs if is_ledger(m) and id_ not in self.place), None)
 
     # --------------------------------------------------------------------------------------------------- readings
     def read(self, ids: Iterable[str]) -> list[Msg]:
@@ -287,6 +289,16 @@ class Log:
     def behind(self, id_: str) -> tuple[str, ...]:
         """Ids that a note or shortened message took the place of."""
         return self.replaced.get(id_, ())
+
+    def covered(self, ids: Iterable[str]) -> list[str]:
+        """Ids of the originals that notes and shortened messages stand for, all the way down, in order."""
+        todo = list(ids)
+        found: set[str] = set()
+        while todo:
+            inner = self.behind(todo.pop())
+            found.update(id_ for id_ in inner if id_ in self.place)
+            todo.extend(id_ for id_ in inner if id_ not in self.place)
+        return sorted(found, key=self.place.__getitem__)
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""

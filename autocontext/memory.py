@@ -237,6 +237,8 @@ class AutoContextMemory:
                 self._tally.update(change)
                 if change.all_new or entry.type == "restored":
                     self._passes.start_anew()
+                elif entry.type == "removed":
+                    self._passes.forget(self._log.covered(entry.ids))
 
 
 _LEAST_PREFIX = 8

@@ -71,6 +71,10 @@ class Passes:
         self._evidence = Evidence()
         self._turn.revoke()
 
+    def forget(self, ids: Iterable[str]) -> None:
+        """Quote no more lines of these originals: their note was deleted."""
+        self._evidence.forget(ids)
+
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
         """Run the pass that is due before the view is shown, or start it beside the conversation."""

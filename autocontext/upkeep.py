@@ -27,12 +27,12 @@ class Upkeep:
         """Tokens that the ledger may take; 0 means that there is none."""
 
     def learn(self, ids: Iterable[str]) -> None:
-        """Take in what has left the view; after a load or an undo, everything that is out of it."""
+        """Take in what notes now stand for; after a load or an undo, everything that they do."""
         if not self._share:
             return
         if not self._evidence.ids:
-            shown = set(self._log.view_ids)
-            ids = [id_ for id_ in self._log.original if id_ not in shown]
+            # Not what was deleted: nothing in view stands for it, and its caller may have had a reason.
+            ids = self._log.covered(self._log.view_ids)
         for id_ in ids:
             if id_ in self._log.place:
                 self._evidence.learn(id_, self._log.messages[id_], self._log.place[id_])
