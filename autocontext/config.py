@@ -13,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from autocontext.errors import ConfigError, one_line
 from autocontext.prompts import PromptConfig
 
+_SMALLEST_WINDOW = 500
+"""Tokens; below it the marks and tags of notes take more than they save."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the built-in strategies, in the order in which they are tried."""
 
@@ -163,19 +165,31 @@ class AutoContextConfig(BaseModel):
 
     @classmethod
     def for_window(cls, window: int, **fields: Any) -> Self:
-        """Recommended settings for a model whose context window is `window` tokens; `fields` override them."""
-        if window < 500:
-            raise ConfigError(f"AutoContextConfig.for_window: window must be at least 500 tokens (got {window})")
+        """Recommended settings for requests of at most `window` tokens; `fields` override them.
+
+        `window` is what a request may hold: a model's context window less the room for its reply. Found by replaying
+        recorded conversations and measuring which values that an agent needed later were still in view, and at what
+        cost with prompt caching (benchmarks/recall.py and cost.py): a late trigger and a low target, so that the
+        provider's cache lives long; the newest third verbatim; short notes; a large share for the evidence ledger.
+        """
+        if window < _SMALLEST_WINDOW:
+            raise ConfigError(
+                f"AutoContextConfig.for_window: window must be at least {_SMALLEST_WINDOW} tokens (got {window})"
+            )
         recommended: dict[str, Any] = {
             "max_token": window,
             "msg_threshold": max(100, window // 40),
-            "token_ratio": 0.9,
-            "target_ratio": 0.7,
+            "token_ratio": 0.97,
+            "target_ratio": 0.67,
             "last_keep": 8,
-            "large_payload_threshold": max(600, window // 10),
+            "large_payload_threshold": max(600, window // 8),
             "offload_single_preview": max(120, window // 80),
             "min_consecutive_tool_messages": 4,
-            "min_compression_token_threshold": max(50, window // 50),
+            "min_compression_token_threshold": max(100, window // 20),
+            "keep_recent": 0.35,
+            "note_ratio": 0.015,
+            "ledger_ratio": 0.28,
+            "user_message_budget": window // 40,
         }
         return cls(**{**recommended, **fields})
 
