@@ -44,7 +44,6 @@ from autocontext.messages import (
     Value,
     freeze,
     is_compressed,
-    is_note,
     is_pinned,
 )
 from autocontext.view import Span, View, interface
@@ -394,11 +393,18 @@ def ledger(lines: Iterable[str], role: Role, key: str = "") -> Msg:
 def ledger_place(view: View) -> int | None:
     """Index at which the evidence ledger may be put into a view without one: right after the newest note.
 
-    Where only shortened messages are, before what is unread. Never between a call and its results, and never last: it
-    would read as the question to answer. None where there is no such place, or nothing to stand for.
+    Where only shortened messages are, after the newest of them, or else before what is unread. Never between a call
+    and its results, and never last: it would read as the question to answer. None where there is no such place, or
+    nothing to stand for.
     """
-    if not any(map(is_compressed, view.messages)):
+    made = [i for i, m in enumerate(view.messages) if is_compressed(m)]
+    if not made:
         return None
-    note = next((i for i in range(len(view) - 1, -1, -1) if is_note(view.messages[i])), None)
-    places = range(min(view.unread, len(view) - 1), -1, -1) if note is None else range(note + 1, len(view))
+    notes = [i for i in made if not _is_stub(view.messages[i])]
+    newest = (notes or made)[-1]
+    places = [*range(newest + 1, len(view)), *([] if notes else range(min(view.unread, newest), -1, -1))]
     return next((i for i in places if view.parts(i)), None)
+
+
+def _is_stub(msg: Msg) -> bool:
+    return msg.origin is not None and msg.origin.kind == "stub"

@@ -296,9 +296,15 @@ class _Run:
 
     # ------------------------------------------------------------------------------------------------- the outcome
     def _fits(self) -> bool:
-        """Whether the view is under the target share of both limits."""
+        """Whether the view will be under the target share of both limits, the ledger that is to come included."""
         excess_messages, excess_tokens = self._excess()
         return excess_messages < 0 and excess_tokens < 0
+
+    def _met(self) -> bool:
+        """Whether the view, as it now is, is under the target."""
+        share = self.config.target_ratio
+        few = len(self.log.view_ids) < self.limits.messages * share
+        return few and self.tally.total() < self.limits.tokens * share
 
     def _excess(self) -> tuple[float, float]:
         """Messages and tokens over the target, with the ledger that is to come instead of the one that is there."""
@@ -327,7 +333,7 @@ class _Run:
             return "impossible", self._too_large()
         if self.unanswered and not changed:
             return "failed", "the model gave no usable answer"
-        if self._fits() or (changed and self.config.escalation == "single"):
+        if self._met() or (changed and self.config.escalation == "single"):
             return "applied", ""
         if self.settings.pacing.breaker_open:
             return "partly", "the breaker is open: two passes saved next to nothing, so the model was not asked"
