@@ -109,6 +109,14 @@ def test_the_sum_is_what_a_recount_gives(history: list[Msg], steps: list[str], c
         assert memory.token_count == recount(memory)
 
 
+def test_an_id_that_means_another_message_now_is_counted_anew() -> None:
+    memory = counted(CountingCounter())
+    for text in ("short", "rather longer than that"):
+        memory.add_message(user(text, id="m"))
+        assert memory.token_count == CountingCounter().size(memory.messages[0])
+        memory.clear()
+
+
 def test_what_is_sent_besides_the_messages_counts() -> None:
     memory = counted(CountingCounter())
     memory.add_message(user("hello"))
@@ -123,8 +131,9 @@ def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
     memory = counted(CountingCounter())
     memory.add_messages([system("s"), user("hello")])
     bare = memory.token_count
-    memory.record_usage(bare + 50)
-    assert memory.token_count == bare + 50
+    for more in (20, 50):
+        memory.record_usage(bare + more)
+        assert memory.token_count == bare + more
     memory.add_message(user("more"))
     grown = sum(map(CountingCounter().size, memory.messages))
     assert memory.token_count == grown + 50
