@@ -1,0 +1,200 @@
+"""What shows a model its context: plain truncation, anchors that any library should beat, and this library.
+
+A policy is made for a window (tokens) and asked before every assistant message: `step(new messages) -> context`. It may
+keep state. `reachable()` gives the texts that one reload would bring back; without it only what is shown counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from chat import Chat, Tokens, said, truncate
+from measure import retrievable
+from needs import distinctive
+
+from autocontext import AutoContextConfig, AutoContextMemory, ModelReply, ModelRequest, Msg, Usage
+from autocontext.adapters.openai_chat import from_openai, to_openai
+from autocontext.models import ExtractiveModel
+
+_TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
+"""What an agent can read a handle for the reload tool from."""
+
+
+class Policy(Protocol):
+    """Shows a model its context."""
+
+    def step(self, new: list[Chat]) -> list[Chat]:
+        """The context after these messages were added."""
+
+
+class Everything:
+    """No compression, as if the window had no end."""
+
+    def __init__(self, window: int, count: Tokens) -> None:
+        self.window, self.count = window, count
+        self.messages: list[Chat] = []
+
+    def step(self, new: list[Chat]) -> list[Chat]:
+        self.messages += new
+        return list(self.messages)
+
+
+class Truncate(Everything):
+    """The newest whole groups that fit, anew at every call."""
+
+    def step(self, new: list[Chat]) -> list[Chat]:
+        return truncate(super().step(new), self.window, self.count)
+
+
+class Hysteresis(Everything):
+    """A stable prefix: cut only when over the window, then to a share of it."""
+
+    def __init__(self, window: int, count: Tokens, *, low: float = 0.5) -> None:
+        super().__init__(window, count)
+        self.low = low
+        self.view: list[Chat] = []
+
+    def step(self, new: list[Chat]) -> list[Chat]:
+        super().step(new)
+        self.view += new
+        if self.count(self.view) > self.window:
+            self.view = self.cut()
+        return list(self.view)
+
+    def cut(self) -> list[Chat]:
+        """The view, cut to its share."""
+        return truncate(self.view, int(self.window * self.low), self.count)
+
+
+class Lines(Hysteresis):
+    """As hysteresis, but `share` of the window goes to a note of earlier values, each with some of its line.
+
+    Values of users and of calls count three times those of results, frequent and recent ones more. No model.
+    """
+
+    _IDENTIFIER = re.compile(r"[^\s\"'`()\[\]{}<>|;&,=*$!?\\]{4,200}")
+    _AROUND = 24
+
+    def __init__(self, window: int, count: Tokens, *, low: float = 0.6, share: float = 0.15) -> None:
+        super().__init__(window, count, low=low)
+        self.budget = int(window * share)
+        self.note: Chat | None = None
+        self.learned: set[int] = set()
+        self.score: defaultdict[str, float] = defaultdict(float)
+        self.last: dict[str, int] = {}
+        self.line: dict[str, str] = {}
+
+    def cut(self) -> list[Chat]:
+        view = [m for m in self.view if m is not self.note]
+        kept = truncate(view, int(self.window * self.low) - self.budget, self.count)
+        shown = {id(m) for m in kept}
+        for i, message in enumerate(self.messages):
+            if id(message) not in shown and message["role"] != "system" and i not in self.learned:
+                self.learn(message, i)
+        text = "[reference, earlier lines]\n" + "\n".join(self.best("\n".join(map(said, kept))))
+        self.note = {"role": "user", "content": text}
+        at = next((i for i, m in enumerate(kept) if m["role"] == "user"), -1) + 1
+        return [*kept[:at], self.note, *kept[at:]]
+
+    def learn(self, message: Chat, position: int) -> None:
+        """Take in the values of a message that is not shown whole any more."""
+        self.learned.add(position)
+        text = said(message)
+        found = {token.strip(".:,-").rstrip("/") for token in self._IDENTIFIER.findall(text)}
+        for value in filter(distinctive, found):
+            self.score[value] += 1.0 if message["role"] == "tool" else 3.0
+            self.last[value] = position
+            at = text.find(value)
+            end = at + len(value)
+            line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", end)
+            stop = min(end + self._AROUND, line_end if line_end >= 0 else len(text))
+            self.line[value] = text[max(at - self._AROUND, line_start) : stop]
+
+    def best(self, shown: str) -> list[str]:
+        """The lines of the best values that `shown` does not hold, within the budget."""
+        now, left, lines, noted = len(self.messages), self.budget - 20, [], ""
+        for value in sorted(self.score, key=lambda v: (-self.score[v] * (0.5 + self.last[v] / now), v)):
+            if value in shown or value in noted:
+                continue
+            left -= self.count.text(self.line[value]) + 1
+            if left < 0:
+                break
+            lines.append(self.line[value])
+            noted += "\n" + self.line[value]
+        return lines
+
+
+class PaidExtractive:
+    """The embedded summariser's notes, accounted for as if a paid model had written them."""
+
+    def __init__(self, count: Tokens) -> None:
+        self._count, self._model = count, ExtractiveModel()
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        reply = self._model.complete(request)
+        read = self._count.text(request.system) + self._count.text(request.prompt)
+        usage = Usage(input_tokens=read, output_tokens=self._count.text(reply.text))
+        return reply.model_copy(update={"usage": usage})
+
+
+class Library:
+    """This library as a user calls it, with the recommended settings for the window and the embedded summariser."""
+
+    def __init__(self, window: int, count: Tokens, *, paid: bool = False, **fields: Any) -> None:
+        config = AutoContextConfig.for_window(window, **fields)
+        self.memory = AutoContextMemory(config, PaidExtractive(count) if paid else None)
+        self.added: list[Msg] = []
+        self.context: list[Chat] = []
+        self._texts: dict[int, tuple[Msg, str]] = {}
+
+    def step(self, new: list[Chat]) -> list[Chat]:
+        added = from_openai(new)
+        self.added += added
+        self.memory.add_messages(added)
+        self.context = _same_where_equal(to_openai(self.memory.get_messages()), self.context)
+        return self.context
+
+    def reachable(self) -> Iterable[str]:
+        """Every text behind a handle that stands in the context."""
+        for uuid in dict.fromkeys(_TAG.findall("\n".join(map(said, self.context)))):
+            yield from map(self._text, self.memory.reload(uuid))
+
+    def _text(self, msg: Msg) -> str:
+        if id(msg) not in self._texts:
+            self._texts[id(msg)] = (msg, "\n".join(map(said, to_openai([msg]))))
+        return self._texts[id(msg)][1]
+
+    @property
+    def retrievable(self) -> float:
+        """Percent of the added messages that are in view or behind a UUID, byte for byte."""
+        return retrievable(self.memory, self.added)
+
+    @property
+    def note_tokens(self) -> int:
+        """Input tokens that a paid model was asked."""
+        return self.memory.usage.input_tokens
+
+
+def _same_where_equal(context: list[Chat], before: Sequence[Chat]) -> list[Chat]:
+    """The context with the very dicts of the last one where they are equal, so that they are counted once."""
+    stable = next((i for i, (a, b) in enumerate(zip(context, before, strict=False)) if a != b), len(before))
+    return [*before[: min(stable, len(context))], *context[stable:]]
+
+
+Factory = Callable[[int, Tokens], Policy]
+
+POLICIES: dict[str, Factory] = {
+    "everything": Everything,
+    "truncate": Truncate,
+    "hysteresis 50": Hysteresis,
+    "hysteresis 75": partial(Hysteresis, low=0.75),
+    "lines": Lines,
+    "lines30": partial(Lines, low=0.75, share=0.30),
+    "autocontext": Library,
+    "autocontext, no ledger": partial(Library, ledger_ratio=0.0),
+    "autocontext, paid notes": partial(Library, paid=True),
+}

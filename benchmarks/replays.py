@@ -1,0 +1,93 @@
+"""Real conversations to replay, and how the replaying benchmarks are called and print their tables."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chat import Chat
+from measure import ROOT, machine
+from policies import POLICIES
+
+DATA = ROOT / "tests" / "data" / "replay_dev.jsonl"
+Row = dict[str, Any]
+
+
+class Column(NamedTuple):
+    """A column of a table: the key in a row, its heading, and how its value is written."""
+
+    key: str
+    heading: str
+    write: Callable[[Any], str] = str
+
+
+def percent(share: float) -> str:
+    """A share as percent with one decimal."""
+    return f"{share:.1%}".replace("%", " %")
+
+
+def conversations(paths: Iterable[Path]) -> Iterator[Row]:
+    """The conversations of JSON-lines files: {"id", "source", "messages"}."""
+    for path in paths:
+        with path.open(encoding="utf-8") as file:
+            yield from (json.loads(line) for line in file if line.strip())
+
+
+def source_of(conversation: Row) -> str:
+    """The project a conversation was made with."""
+    source = conversation.get("source", "")
+    found = re.search(r"github:[^/\s]+/([^@/\s]+)", source)
+    return found.group(1) if found else source.split("/")[0] or "?"
+
+
+def turns(messages: Sequence[Chat]) -> Iterator[tuple[int, list[Chat]]]:
+    """Index of every assistant message, with what came since the one before it."""
+    last = 0
+    for i, message in enumerate(messages):
+        if message["role"] == "assistant":
+            yield i, list(messages[last:i])
+            last = i
+
+
+def options(name: str, policies: Sequence[str], windows: Sequence[int]) -> argparse.Namespace:
+    """What the command line says; the given policies and windows where it says nothing."""
+    parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
+    parser.add_argument("files", nargs="*", type=Path, help="conversations in OpenAI chat form, one a line")
+    parser.add_argument("--policy", action="append", choices=list(POLICIES), dest="policies")
+    parser.add_argument("--windows", type=lambda text: [int(n) for n in text.split(",")], default=list(windows))
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    form.add_argument("--markdown", action="store_true", help="the table for docs/benchmarks.md")
+    found = parser.parse_args()
+    found.files, found.policies = found.files or [DATA], found.policies or list(policies)
+    return found
+
+
+def progress(text: str) -> None:
+    """One line on standard error that is written over by the next."""
+    if sys.stderr.isatty():
+        print(f"\r{text:<70}", end="", file=sys.stderr, flush=True)
+
+
+def finish(name: str, rows: Sequence[Row], columns: Sequence[Column], form: argparse.Namespace) -> int:
+    """Print the rows; 1 when a promise of this library is broken."""
+    progress("")
+    if form.json:
+        print(json.dumps({"benchmark": name, "machine": machine(), "rows": rows}, indent=1))
+    else:
+        cells = [[c.heading for c in columns], *([c.write(row[c.key]) for c in columns] for row in rows)]
+        if form.markdown:
+            cells.insert(1, ["---"] * len(columns))
+            print("\n".join(f"| {' | '.join(line)} |" for line in cells) + "\n")
+        else:
+            widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+            for first, *others in cells:
+                rest = "  ".join(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+                print(f"{first.ljust(widths[0])}  {rest}")
+        print(", ".join(f"{key} {value}" for key, value in machine().items()))
+    return int(any(row["invalid"] or row["retrievable"] not in (None, 100.0) for row in rows))
