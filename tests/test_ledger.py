@@ -156,6 +156,17 @@ def test_tokens_of_a_line_are_counted_once(msgs):
 
 # -------------------------------------------------------------------------------------------------------- examples
 @pytest.mark.parametrize(
+    ("value", "text", "whole"),
+    [
+        ("user_id", "a user_id.", True), ("user_id", "user_id2", False), ("user_id", "my_user_id", False),
+        ("user_id", "xuser_id user_id", True), ("/src", "a/src", True), ("田中", "私は田中です", True), ("30秒", "130秒", False),
+    ],
+)  # fmt: skip
+def test_a_value_occurs_only_as_a_whole(value, text, whole):
+    assert occurs(value, text) is whole
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("The fix is in /srv/app/models/user.py now", "/srv/app/models/user.py"),
@@ -297,6 +308,12 @@ def test_both_ends_of_a_large_text_are_read():
     lines = quoted(result(f"head_of_it\n{filler}tail_of_it"))
     assert lines[0] == "head_of_it"
     assert lines[-1] == "tail_of_it"
+
+
+def test_one_message_adds_a_bounded_number_of_values():
+    evidence = learned([result("\n".join(f"part_{k}.bin" for k in range(5_000)))])
+    assert [evidence.ids["0"][0], evidence.ids["0"][-1]] == ["part_0.bin", "part_4999.bin"]
+    assert len(evidence.ids["0"]) <= 2_000
 
 
 def test_a_listing_does_not_drive_out_what_was_used():
