@@ -159,7 +159,8 @@ def test_tokens_of_a_line_are_counted_once(msgs):
     ("value", "text", "whole"),
     [
         ("user_id", "a user_id.", True), ("user_id", "user_id2", False), ("user_id", "my_user_id", False),
-        ("user_id", "xuser_id user_id", True), ("/src", "a/src", True), ("田中", "私は田中です", True), ("30秒", "130秒", False),
+        ("user_id", "xuser_id user_id", True), ("/src", "a/src", True), ("田中", "私は田中です", True),
+        ("30秒", "130秒", False),
     ],
 )  # fmt: skip
 def test_a_value_occurs_only_as_a_whole(value, text, whole):
