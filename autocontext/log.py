@@ -270,7 +270,7 @@ class Log:
         todo = [(id_, whole) for id_ in reversed(ids)]
         while todo:
             id_, deep = todo.pop()
-            origin = self.messages[id_].origin
+            origin = self.messages[id_].origin if id_ in self.replaced else None
             deep = deep or (origin is not None and origin.kind == "fold")
             if origin is None or origin.uuid not in self.offloads or not (deep or origin.kind == "stub"):
                 found[id_] = None

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextMemory, CompressionEvent, Msg
 from autocontext.edits import Proposal, build
 from autocontext.log import Added, Cleared, Edited, Entry, Forgotten, Log, Offloaded, Removed, Restored, entry_json
+from autocontext.messages import OriginKind
 from autocontext.testing import assistant, conversation, tool_exchange, user
 from autocontext.view import View
 from tests import invariants
@@ -132,18 +133,20 @@ def test_a_shortened_message_inside_an_entry_reads_as_its_original() -> None:
     assert log.originals_of(outer.edits[0].uuid)[0] == original
 
 
-def test_a_copy_of_a_note_is_an_original_like_any_other() -> None:
+@pytest.mark.parametrize("kind", ["tool_run", "stub", "fold"])
+def test_a_copy_of_what_an_edit_made_is_an_original_like_any_other(kind: OriginKind) -> None:
     log = log_of(*conversation(rounds=1))
-    entry = shorten(log, 2, 4)
-    log.record(entry)
-    note = entry.edits[0].messages[0]
-    log.record(Added(message=note))
-    log.record(Removed(ids=(note.id,)))
-    assert log.view_messages[-1] == note
-    assert log.note_of(entry.edits[0].uuid) is None
-    last = shorten(log, len(log.view_ids) - 2, len(log.view_ids))
-    log.record(last)
-    assert log.originals_of(last.edits[0].uuid)[-1] == note
+    view = View(log.view_ids, log.view_messages)
+    edit = build(Proposal(view.span(1, 2), "Short.", kind=kind), [])
+    log.record(Edited(edits=(edit,), events=()))
+    copied = edit.messages[0]
+    log.record(Added(message=copied))
+    log.record(Removed(ids=(copied.id,)))
+    assert log.view_messages[-1] == copied
+    assert log.note_of(edit.uuid) is None
+    outer = shorten(log, len(log.view_ids) - 2, len(log.view_ids))
+    log.record(outer)
+    assert log.originals_of(outer.edits[0].uuid)[-1] == copied
 
 
 def test_a_caller_s_entry_shares_what_is_held_and_keeps_doubles() -> None:
