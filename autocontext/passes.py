@@ -12,10 +12,11 @@ from typing import Any
 
 from autocontext.asking import Asker, in_thread
 from autocontext.config import AutoContextConfig
-from autocontext.engine import Pass, Settings, compress, due
+from autocontext.engine import Pass, compress
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
 from autocontext.ledger import Evidence
+from autocontext.limits import Settings, due
 from autocontext.log import Entry, Log
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
