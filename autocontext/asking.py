@@ -70,6 +70,12 @@ class Asker:
             begun = time.monotonic()
             try:
                 reply = await asyncio.wait_for(self._call(request, in_loop=in_loop), self._config.model_timeout)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                problem = "the model's own call was cancelled"
+                continue
             except TimeoutError:
                 problem = f"no answer within {self._config.model_timeout:g} s"
                 continue

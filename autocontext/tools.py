@@ -21,6 +21,8 @@ _PASSAGE = 600
 """Characters of a passage that a query is matched against."""
 _BEST = 8
 """Passages shown for a query."""
+_FARTHEST = 10**15
+"""Characters; a model's wilder numbers mean no more than this one."""
 
 INSTRUCTIONS = """\
 Parts of this conversation may have been condensed to save space. Such a text ends with a mark like \
@@ -48,9 +50,17 @@ class ContextOffloadTool:
         self._counter: TokenCounter = get_counter("o200k_base")
 
     def __call__(
-        self, working_context_offload_uuid: str = "", offset: Any = 0, limit: Any = None, query: str | None = None
+        self,
+        working_context_offload_uuid: str = "",
+        offset: Any = 0,
+        limit: Any = None,
+        query: str | None = None,
+        **_unknown: Any,
     ) -> str:
-        """One page of the originals: a header line, then `limit` characters of them from `offset` on."""
+        """One page of the originals: a header line, then `limit` characters of them from `offset` on.
+
+        Arguments that a model makes up are ignored.
+        """
         given = _bare(working_context_offload_uuid)
         if not given:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
@@ -66,8 +76,8 @@ class ContextOffloadTool:
             return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
         text = "\n".join(rendering.transcript(m) for m in messages)
         what = rendering.page_head(uuid, len(messages), len(text))
-        if query and query.strip():
-            return self._matches(what, text, query)
+        if query is not None and (wanted := str(query).strip()):
+            return self._matches(what, text, wanted)
         return self._page(what, text, start, size)
 
     async def acall(self, **arguments: Any) -> str:
@@ -136,7 +146,7 @@ def _is_page_of(uuid: str, msg: Msg) -> bool:
 def _whole(value: Any) -> int | None:
     """A whole number >= 0 from what a model may pass; None when it is none."""
     try:
-        return max(0, int(value))
+        return min(max(0, int(value)), _FARTHEST)
     except (TypeError, ValueError, OverflowError):
         return None
 

@@ -1,0 +1,185 @@
+"""An asynchronous pass that is given up at any await: view old or new, the turn free, the next call works."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from autocontext import AutoContextMemory, ModelReply, ModelRequest, Msg
+from autocontext.testing import ScriptedModel
+from tests.faults.script import (
+    CONFIG,
+    MESSAGES,
+    PATIENCE,
+    Fault,
+    FaultyStore,
+    cancel_this_task,
+    check,
+    model,
+    opened,
+    stepped,
+    views_on_the_way,
+)
+
+HALF = MESSAGES[:40]
+
+
+class BlockingModel:
+    """Answers in threads only."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._inner = model(fault)
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        return self._inner.complete(request)
+
+
+def filled(store: FaultyStore, answering: Any) -> AutoContextMemory:
+    memory = opened(store, answering)
+    memory.add_messages(HALF)
+    return memory
+
+
+async def given_up(memory: AutoContextMemory, store: FaultyStore, work: Coroutine[Any, Any, Any]) -> bool:
+    """Whether the pass was cancelled; checks what has to hold then, and that a following turn goes on."""
+    done = len(memory._log.entries)
+    task = asyncio.ensure_future(work)
+    cancelled = await asyncio.wait([task], timeout=PATIENCE) and task.cancelled()
+    assert task.done(), "the pass hangs"
+    if not cancelled:
+        assert task.result().messages_before == len(HALF)
+        return False
+    assert not memory._passes._turn.taken
+    async with memory._passes.held():
+        assert memory.messages in views_on_the_way(memory, done)
+        held = memory.messages
+    check(memory, store, HALF)
+    assert memory.messages == held
+    later = Msg(role="user", content="And now?")
+    memory.add_message(later)
+    view = await asyncio.wait_for(memory.aget_messages(), PATIENCE)
+    assert view[-1] == later
+    check(memory, store, [*HALF, later])
+    return True
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["async model", "blocking model"])
+def test_cancelled_at_every_await_of_the_pass(blocking: bool) -> None:
+    def attempt(fault: Fault) -> bool:
+        store = FaultyStore()
+        memory = filled(store, BlockingModel(Fault()) if blocking else model())
+
+        async def run() -> bool:
+            return await given_up(memory, store, stepped(memory.acompress_if_needed(force=True), fault))
+
+        return asyncio.run(run())
+
+    dry = Fault()
+    assert not attempt(dry)
+    assert dry.seen >= 5
+    for n in range(1, dry.seen + 1):
+        fault = Fault(n, cancel_this_task)
+        assert attempt(fault), n
+        assert fault.struck
+
+
+@pytest.mark.parametrize("blocking", [False, True], ids=["async model", "blocking model"])
+def test_cancelled_during_every_model_call(blocking: bool) -> None:
+    def attempt(n: int) -> tuple[bool, int]:
+        store = FaultyStore()
+
+        async def run() -> tuple[bool, int]:
+            loop = asyncio.get_running_loop()
+            fault = Fault(n, lambda: loop.call_soon_threadsafe(task.cancel))  # type: ignore[arg-type]
+            memory = filled(store, BlockingModel(fault) if blocking else model(fault))
+            task = asyncio.ensure_future(memory.acompress_if_needed(force=True))
+            return await given_up(memory, store, task), fault.seen
+
+        return asyncio.run(run())
+
+    _, calls = attempt(0)
+    assert calls >= 3
+    cancelled = [attempt(n)[0] for n in range(1, calls + 1)]
+    assert all(cancelled[:-1])
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["the write succeeds", "the write fails"])
+def test_cancelled_during_every_store_write(fails: bool) -> None:
+    """The thread is inside the store when the pass is given up, and is only then let go on."""
+
+    def attempt(n: int) -> tuple[bool, int]:
+        gone = threading.Event()
+
+        def cancel_and_wait() -> None:
+            loop.call_soon_threadsafe(task.cancel)
+            assert gone.wait(PATIENCE)
+            if fails:
+                raise OSError("no space left on device")
+
+        loop = asyncio.new_event_loop()
+        fault = Fault(n, cancel_and_wait)
+        store = FaultyStore()
+        memory = filled(store, model())
+        store.before = fault
+        task = loop.create_task(memory.acompress_if_needed(force=True))
+        task.add_done_callback(lambda _: gone.set())
+        try:
+            return loop.run_until_complete(given_up(memory, store, _same(task))), fault.seen
+        finally:
+            loop.close()
+
+    _, writes = attempt(0)
+    assert writes >= 2
+    assert [attempt(n)[0] for n in range(1, writes + 1)] == [True] * writes
+
+
+async def _same(task: asyncio.Task[Any]) -> Any:
+    return await task
+
+
+def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
+    answering = ScriptedModel("Short.", latency=5)
+
+    async def run() -> None:
+        memory = AutoContextMemory(CONFIG, answering)
+        memory.add_messages(HALF)
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(memory.aget_messages(), 0.05)
+            assert memory.messages == HALF
+            assert not memory._passes._turn.taken
+
+    asyncio.run(run())
+    assert len(answering.requests) >= 3
+
+
+def test_a_background_pass_of_a_loop_that_ended_leaves_the_turn_free() -> None:
+    """Whether the loop was closed without clean-up or only stands still between two runs."""
+    for close in (True, False):
+        store = FaultyStore()
+        memory = opened(store, ScriptedModel("Short.", latency=1), background=True, max_token=100_000)
+        memory.add_messages(HALF)
+        loop = asyncio.new_event_loop()
+        assert loop.run_until_complete(memory.aget_messages()) == HALF
+        pending = set(memory._passes._tasks)
+        loop.run_until_complete(asyncio.sleep(0.05))
+        assert len(pending) == 1
+        assert memory._passes._turn._running is not None
+        if close:
+            for task in asyncio.all_tasks(loop):
+                task.get_coro().close()
+                task._log_destroy_pending = False
+            loop.close()
+        done = threading.Event()
+        thread = threading.Thread(target=lambda memory=memory, done=done: (memory.compress_if_needed(), done.set()))
+        thread.start()
+        assert done.wait(PATIENCE), "a turn waits for a pass that nobody drives"
+        thread.join()
+        assert memory.get_compression_events()
+        if not close:
+            report = loop.run_until_complete(pending.pop())
+            assert report.outcome == "busy"
+            loop.close()
+        check(memory, store, HALF)
