@@ -219,6 +219,16 @@ def test_a_short_argument_stands_alone_and_is_preferred_to_longer_surroundings()
     ]
 
 
+def test_an_argument_is_a_value_of_any_form():
+    assert quoted(call(city="New York City", mode="fast", user="王小明")) == ["New York City", "王小明"]
+
+
+def test_encoded_data_and_endless_runs_are_no_values():
+    assert quoted(result(f"key {_noise()[:64]} end")) == []
+    assert quoted(result("a.b/" * 60)) == []
+    assert quoted(result("sha256 " + "0123456789abcdef" * 4)) != []
+
+
 def test_surroundings_are_those_of_the_line():
     line = quoted(result("first\nthe very long beginning of a line says retry_limit = 5 and then goes on and on\nlast"))
     assert line == ["ning of a line says retry_limit = 5 and then goes o"]
