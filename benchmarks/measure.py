@@ -88,7 +88,7 @@ def retrievable(memory: AutoContextMemory, added: Sequence[Msg]) -> float:
     for uuid in memory.get_offload_context():
         found |= {m.id: m for m in memory.reload(uuid)}
     same = sum(m.id in found and found[m.id].to_dict() == m.to_dict() for m in added)
-    return 100 * same / len(added)
+    return 100 * same / len(added) if added else 100.0
 
 
 def invalid(context: Iterable[Msg]) -> int:

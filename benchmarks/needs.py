@@ -8,7 +8,7 @@ verbatim before, in a tool result, a user message or an earlier call's arguments
 - numbers of three or more digits, as written;
 - of a command (a string with white space under a command-like key or tool, or longer than 200 characters, or of several
   lines; its first 4,000 characters): paths, file names and identifiers of at least 4 characters that hold a digit, "_",
-  "/", "." or an inner capital. Flags and shell variables are left out.
+  "/", "." or an inner capital. Flags are left out; of a shell variable the name counts if it looks like an identifier.
 
 At most 50 values a decision, the first ones. Verbatim: a part of the text whose neighbours are not word characters,
 where the value's own edge is one. Independent of how the library itself looks for values, on purpose.

@@ -3,7 +3,7 @@
 Usage: `python benchmarks/recall.py [--json | --markdown] [--policy NAME]... [--windows 4000,8000] [FILE.jsonl]...`.
 Real conversations are replayed. Before every assistant message the policy says what the model would see. Decisions
 (see `needs`) are scored when the history before them is larger than the window. No model is asked. The anchors' figures
-are the same in every run; this library's vary by a few tenths of a point, as its random UUIDs take more or fewer tokens.
+are the same in every run; this library's vary by some tenths of a point, as its random UUIDs differ in tokens.
 
 A value is *visible* when a message that is shown, system messages aside, holds it; *in context* when moreover one of
 its original surroundings is there, which a bare list of identifiers does not earn; *reachable* when it is visible or in
