@@ -16,6 +16,7 @@ from typing import Any, Literal
 from autocontext.language import language_of
 from autocontext.messages import (
     Msg,
+    OutputBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -99,10 +100,12 @@ def page_of(text: str) -> str:
 
 # ------------------------------------------------------------------------------------------------------- previews
 _JOINERS = frozenset("\u200d\ufe0e\ufe0f\u20e3")
+_VIRAMA = 9
+"""Canonical combining class of the signs that join two consonants."""
 
 
 def _extends(ch: str) -> bool:
-    """Whether a character continues the grapheme before it: marks, joiners, skin tones, regional indicators."""
+    """Whether a character continues the grapheme before it: marks, joiners, skin tones, flags, parts of a syllable."""
     point = ord(ch)
     return (
         ch in _JOINERS
@@ -110,9 +113,16 @@ def _extends(ch: str) -> bool:
         or 0x1F1E6 <= point <= 0x1F1FF
         or 0xDC00 <= point <= 0xDFFF
         or 0xE0020 <= point <= 0xE007F
+        or 0x1160 <= point <= 0x11FF  # vowels and finals of decomposed Korean, as some file systems name files
+        or 0xD7B0 <= point <= 0xD7FB
         or unicodedata.combining(ch) != 0
         or unicodedata.category(ch) in ("Mn", "Me", "Mc")
     )
+
+
+def _is_open(ch: str) -> bool:
+    """Whether a character takes the next one into its grapheme: a joiner, or the virama of an Indic conjunct."""
+    return ch == "\u200d" or unicodedata.combining(ch) == _VIRAMA
 
 
 def cut(text: str, at: int) -> int:
@@ -120,7 +130,7 @@ def cut(text: str, at: int) -> int:
     if at >= len(text):
         return len(text)
     place = at
-    while place > 0 and (_extends(text[place]) or text[place - 1] == "\u200d"):
+    while place > 0 and (_extends(text[place]) or _is_open(text[place - 1])):
         place -= 1
     return place or at
 
@@ -176,7 +186,13 @@ def _block_lines(msg: Msg, *, plan_tools: bool) -> Iterable[str]:
 def _output(block: ToolResultBlock) -> str:
     if isinstance(block.output, str):
         return block.output
-    return "\n".join(b.text if isinstance(b, TextBlock) else f"[{b.type}]" for b in block.output)
+    return "\n".join(map(_output_text, block.output))
+
+
+def _output_text(block: OutputBlock) -> str:
+    if isinstance(block, TextBlock):
+        return block.text
+    return block.thinking if isinstance(block, ThinkingBlock) else f"[{block.type}]"
 
 
 def transcript(msg: Msg, *, plan_tools: bool = True) -> str:
