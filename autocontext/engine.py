@@ -62,6 +62,9 @@ def compress(log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> 
     return (yield from _Run(log, tally, evidence, settings).run())
 
 
+_BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
+
+
 @dataclass
 class _Made:
     """An edit on its way, with what its model calls used."""
@@ -79,6 +82,7 @@ class _Run:
         self.upkeep = Upkeep(log, tally, evidence, settings.config)
         self.gauge = Gauge(log, tally, self.upkeep, settings)
         self.account = Account(log, tally, settings.config)
+        self.breaker_open = settings.pacing.breaker_open(len(log.view_ids), tally.total())
         self._seen: tuple[int, View] | None = None
 
     def view(self) -> View:
@@ -98,7 +102,7 @@ class _Run:
         return View(ids, messages, self.tally.count)
 
     def run(self) -> Pass:
-        for strategy in () if self.settings.pacing.breaker_open else steps(self.config):
+        for strategy in steps(self.config):
             changed = yield from self._try(strategy)
             if (changed and self.config.escalation == "single") or self._fits():
                 break
@@ -134,13 +138,13 @@ class _Run:
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed
         if self.tally.reaches(self.config.max_token + 1):
-            return "impossible", self.account.too_large()
+            return "impossible", self.account.too_large() + (f"; {_BREAKER}" if self.breaker_open else "")
         if self.account.unanswered and not changed:
             return "failed", "the model gave no usable answer"
         if self.gauge.met() or (changed and self.config.escalation == "single"):
             return "applied", ""
-        if self.settings.pacing.breaker_open:
-            return "partly", "the breaker is open: two passes saved next to nothing, so the model was not asked"
+        if self.breaker_open:
+            return "partly", _BREAKER
         return "partly", "the target is not reached" if changed else "nothing is left to compress"
 
     # ------------------------------------------------------------------------------------------------ one strategy
@@ -154,6 +158,8 @@ class _Run:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
+        if self.breaker_open and any(p.questions for p in proposals):
+            proposals, fault = [p for p in proposals if not p.questions], _BREAKER
         tried = Tried(len(proposals), fault=fault)
         worth_asking = self._promising(strategy.name, view, proposals)
         made = yield from self._edits(strategy.name, worth_asking, tried)

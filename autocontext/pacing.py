@@ -14,6 +14,8 @@ _FRUITLESS = 0.05
 """A pass that saves a smaller share than this has not been worth it."""
 _OPENS_AT = 2
 """Fruitless passes in a row after which the model is left alone."""
+_MORE = 1.25
+"""Growth of the view after which it is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +28,12 @@ class Pacing:
     fruitless: int = 0
     """Passes in a row that saved next to nothing."""
 
-    @property
-    def breaker_open(self) -> bool:
-        """Whether passes do without the model: until one is worth it again, asking it is wasted."""
-        return self.fruitless >= _OPENS_AT
+    opened: tuple[int, int] = (0, 0)
+    """Messages and tokens of the view when the model was last asked in vain."""
+
+    def breaker_open(self, messages: int, tokens: int) -> bool:
+        """Whether a pass over such a view does without the model: asking it has been wasted, and little is new."""
+        return self.fruitless >= _OPENS_AT and messages < self.opened[0] * _MORE and tokens < self.opened[1] * _MORE
 
     def rests(self, messages: int, tally: Tally, config: AutoContextConfig) -> bool:
         """Whether the view has hardly grown since a pass that could not reach its target.
@@ -50,4 +54,8 @@ class Pacing:
             return Pacing()
         saved = report.tokens_before - report.tokens_after
         worthwhile = saved >= report.tokens_before * _FRUITLESS or report.messages_after < report.messages_before * 0.95
-        return Pacing(report.messages_after, report.tokens_after, 0 if worthwhile else self.fruitless + 1)
+        after = report.messages_after, report.tokens_after
+        if worthwhile:
+            return Pacing(*after)
+        asked = not self.breaker_open(report.messages_before, report.tokens_before)
+        return Pacing(*after, self.fruitless + 1, after if asked else self.opened)

@@ -14,6 +14,11 @@ from autocontext.view import View
 
 _MARGIN = 8
 """Tokens that lines may take more together than one by one."""
+_LEARNED_AT_ONCE = 80_000
+"""Tokens of messages that are searched for values after one strategy, newest first: about 0.1 s of work. More leaves
+the view at once only where a long history is taken over, and its oldest lines would hardly be chosen."""
+_FILLING = 1.25
+"""How far it may go beyond its share where the pass, which leaves exchanges whole, has left room."""
 _GROWING = 1.25
 """A ledger that did not fill its share hardly grows by more than this from pass to pass."""
 
@@ -33,9 +38,12 @@ class Upkeep:
         if not self._evidence.ids:
             # Not what was deleted: nothing in view stands for it, and its caller may have had a reason.
             ids = self._log.covered(self._log.view_ids)
-        for id_ in ids:
-            if id_ in self._log.place:
-                self._evidence.learn(id_, self._log.messages[id_], self._log.place[id_])
+        left = _LEARNED_AT_ONCE
+        for id_ in reversed([id_ for id_ in ids if id_ in self._log.place]):
+            left -= self._tally.count(id_, self._log.messages[id_])
+            if left < 0:
+                break
+            self._evidence.learn(id_, self._log.messages[id_], self._log.place[id_])
 
     @property
     def to_come(self) -> bool:
@@ -54,12 +62,13 @@ class Upkeep:
     def renewed(self, view: View, room: int, saved: int) -> Noted | None:
         """The entry that makes it anew in a view without it; None when there is nothing to do.
 
-        It gets its share, but not more than `room` tokens, nor so much that the pass as a whole would save nothing.
+        It gets the `room` that the pass has left, but hardly more than its share, and of what the pass has saved at
+        most a half.
         """
         if not saved or not self._share:
             return None
         place = ledger_place(view)
-        budget = min(self._share, room, self.tokens + saved - 1)
+        budget = min(int(self._share * _FILLING), room, self.tokens + saved // 2)
         message = self._message(view, budget) if place is not None else None
         if message is None or place is None:
             return Noted(message=None) if self._log.ledger is not None else None

@@ -138,7 +138,8 @@ def _pieces(text: str) -> Iterator[str]:
 def _of_line(line: str) -> Iterator[tuple[int, str]]:
     for run in _RUN.finditer(line):
         text, at = run.group(), run.start()
-        if len(text) > LONGEST:
+        # Most runs are plain words: they are told apart before anything is looked at closely.
+        if len(text) > LONGEST or (text.isascii() and text.isalpha() and text[1:].islower()):
             continue
         if text.isascii() or not _CJK_CHARACTER.search(text):
             yield from _token(text, at)
