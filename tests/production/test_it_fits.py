@@ -1,0 +1,233 @@
+"""Under the limit after every pass, an honest report where that cannot be, and an end to trying."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.errors import ContextOverflowError
+from autocontext.messages import is_user_turn
+from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, tool_call, tool_result, user
+from tests.conversations import valid_histories
+from tests.invariants import ESTIMATE, unreachable
+from tests.production.agents import day, notes, rounds_only, small, task, with_reports
+
+
+# ------------------------------------------------------------------- one strategy a call, and still over the limit
+def test_until_fit_one_pass_tries_strategy_after_strategy_until_the_target_is_met() -> None:
+    memory = AutoContextMemory(small(max_token=4_000), ScriptedModel("In short."))
+    memory.add_messages(day(30))
+    report = memory.compress_if_needed()
+    assert report.outcome == "applied"
+    assert [s.name for s in report.strategies] == ["tool_runs", "large_messages_protected", "large_messages", "rounds"]
+    assert memory.token_count < 4_000 * 0.75 * 0.8
+    single = AutoContextMemory(small(max_token=4_000, escalation="single"), ScriptedModel("In short."))
+    single.add_messages(day(30))
+    assert len([s for s in single.compress_if_needed().strategies if s.applied]) == 1
+
+
+def test_until_fit_measures_again_and_leaves_later_strategies_alone_once_it_fits() -> None:
+    memory = AutoContextMemory(small(max_token=30_000, token_ratio=0.1), ScriptedModel([], strict_script=True))
+    memory.add_messages([*day(1, size=300), *day(2, size=1)])
+    report = memory.compress_if_needed()
+    assert [s.name for s in report.strategies] == ["tool_runs", "large_messages_protected"]
+    assert report.model_calls == 0
+
+
+def test_last_resort_reads_are_cut_then_unread_results_keep_head_and_tail() -> None:
+    memory = AutoContextMemory(small(strategies=()))
+    log = "first line\n" + "something in between\n" * 3_000 + "last line"
+    memory.add_messages([user("Why does it fail?"), tool_call("read_log", {}, id="c1"), tool_result("c1", log)])
+    report = memory.compress_if_needed()
+    assert memory.token_count <= 2_000
+    assert [s.name for s in report.strategies if s.applied] == ["last_resort_unread"]
+    shown = memory.messages[2].tool_results[0].text
+    assert shown.startswith("first line\n")
+    assert "last line\n<!-- CONTEXT_OFFLOAD" in shown
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+def test_last_resort_folds_the_oldest_rounds_into_one_note_that_quotes_the_user_verbatim() -> None:
+    memory = AutoContextMemory(small(msg_threshold=40, strategies=()))
+    memory.add_messages(day(30, size=1))
+    memory.compress_if_needed()
+    (note,) = notes(memory)
+    assert note.origin is not None
+    assert note.origin.kind == "fold"
+    folded = [m.text for m in memory.reload(note.origin.uuid) if is_user_turn(m)]
+    assert len(folded) > 15
+    assert all(f"User: {text}" in note.text for text in folded)
+
+
+def test_the_folds_budget_quotes_the_newest_user_messages_and_never_skips_one_between() -> None:
+    memory = AutoContextMemory(small(msg_threshold=40, strategies=(), user_message_budget=60))
+    memory.add_messages(day(30, size=1))
+    memory.compress_if_needed()
+    (note,) = notes(memory)
+    assert note.origin is not None
+    folded = [m.text for m in memory.reload(note.origin.uuid) if is_user_turn(m)]
+    quoted = [f"User: {text}" in note.text for text in folded]
+    assert any(quoted)
+    assert quoted == sorted(quoted)
+    assert not all(quoted)
+
+
+@pytest.mark.parametrize("part", ["system", "latest user message", "pinned", "system text and tool schemas"])
+def test_impossible_says_which_fixed_part_is_too_large_and_shows_the_rest_as_small_as_it_got(part: str) -> None:
+    giant = "All of this matters. " * 1_000
+    fixed = {
+        "system": system(giant, id="giant"),
+        "latest user message": user(giant, id="giant"),
+        "pinned": assistant(giant, id="giant", metadata={"pinned": True}),
+    }.get(part)
+    memory = AutoContextMemory(small(), ScriptedModel("In short."))
+    memory.add_messages(day(10))
+    if fixed is None:
+        memory.count_besides(giant, {"name": "search"})
+    else:
+        memory.add_message(fixed)
+    report = memory.compress_if_needed()
+    assert report.outcome == "impossible"
+    named = "system text and tool schemas" if fixed is None else f"the {fixed.role} message giant"
+    assert named in report.reason
+    assert report.tokens_after < report.tokens_before
+    assert fixed is None or fixed in memory.messages
+    assert_valid_chat(memory.messages)
+
+
+def test_strict_fit_raises_where_the_context_cannot_fit_and_keeps_what_was_won() -> None:
+    memory = AutoContextMemory(small(strict_fit=True), ScriptedModel("In short."))
+    memory.add_messages([*day(10), user("All of this matters. " * 1_000, id="giant")])
+    before = memory.token_count
+    with pytest.raises(ContextOverflowError, match="the user message giant"):
+        memory.get_messages()
+    assert memory.token_count < before
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
+    fits = AutoContextMemory(small(strict_fit=True), ScriptedModel("In short."))
+    fits.add_messages(day(10))
+    fits.get_messages()
+
+
+@given(valid_histories(max_moves=14), st.sampled_from(("In short.", "", RuntimeError)))
+def test_after_a_pass_it_fits_or_the_report_is_impossible(history: list[Msg], reply: str) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_500, model_retries=0), ScriptedModel(reply))
+    memory.add_messages(history)
+    report = memory.compress_if_needed(force=True)
+    assert (memory.token_count > 1_500) == (report.outcome == "impossible")
+
+
+# ------------------------------------------------------------- the count trigger stays true; every turn compresses
+def test_ten_thousand_adds_take_a_bounded_number_of_passes_and_model_calls() -> None:
+    model = ScriptedModel("In short.")
+    config = small(msg_threshold=200, max_token=1_000_000, **ESTIMATE)
+    memory = AutoContextMemory(config, model)
+    for n in range(2_500):
+        memory.add_messages(task(n, size=1))
+        memory.get_messages()
+    assert memory.usage.passes <= 10_000 / (200 * 0.2) + 1
+    assert len(model.requests) <= 2_500
+    assert len(memory.messages) < 200
+    assert len(memory.get_original_memory_msgs()) == 10_000
+
+
+def test_folding_keeps_one_note_however_long_the_conversation_gets() -> None:
+    memory = AutoContextMemory(small(msg_threshold=40, max_token=50_000), ScriptedModel("In short."))
+    reports = with_reports(memory)
+    for n in range(200):
+        memory.add_messages([user(f"Question {n}?"), assistant(f"Answer {n}, " + "which takes a little longer. " * 10)])
+        memory.get_messages()
+        assert len([m for m in memory.messages if m.origin and m.origin.kind == "fold"]) <= 1
+    assert {r.outcome for r in reports} == {"applied"}
+    assert len(reports) <= 400 / 8 + 1
+
+
+def fixed_load(model: ScriptedModel, **fields: object) -> AutoContextMemory:
+    """A memory whose pinned messages alone are over the trigger, but not over the window: no pass can help."""
+    memory = AutoContextMemory(small(**fields), model)
+    memory.add_messages(user(f"Rule {n}: " + "never do that. " * 40, metadata={"pinned": True}) for n in range(10))
+    assert 1_500 < memory.token_count < 1_800
+    return memory
+
+
+def test_after_a_pass_that_misses_the_target_none_runs_until_the_view_has_grown_by_a_tenth() -> None:
+    memory = fixed_load(ScriptedModel("In short."))
+    reports = with_reports(memory)
+    memory.get_messages()
+    assert [r.outcome for r in reports] == ["partly"]
+    at = memory.token_count
+    while len(reports) == 1:
+        memory.add_message(user("And one more word?"))
+        memory.get_messages()
+    assert reports[1].tokens_before >= at + 150
+    assert reports[1].tokens_before - at < 150 + 20
+    assert memory.compress_if_needed().outcome == "not_needed"
+    assert "hardly grown" in memory.compress_if_needed().reason
+    assert memory.compress_if_needed(force=True).outcome == "partly"
+
+
+def test_over_max_token_a_pass_does_not_wait_for_growth() -> None:
+    memory = AutoContextMemory(small(), ScriptedModel("In short."))
+    memory.add_message(system("All of this matters. " * 1_000))
+    reports = with_reports(memory)
+    for _ in range(3):
+        memory.get_messages()
+    assert [r.outcome for r in reports] == ["impossible"] * 3
+
+
+def test_two_fruitless_passes_open_a_breaker_that_is_reported_and_leaves_the_model_alone() -> None:
+    model = ScriptedModel("a reply that is far longer than what it should condense " * 50)
+    memory = AutoContextMemory(rounds_only(extractive_fallback=False, max_token=5_000), model)
+    reports = with_reports(memory)
+    memory.add_messages(day(8))
+    for _ in range(4):
+        memory.compress_if_needed(force=True)
+    assert [r.outcome for r in reports] == ["failed", "failed", "partly", "partly"]
+    assert [r.model_calls for r in reports] == [7, 7, 0, 0]
+    assert all("the breaker is open" in r.reason and "breaker" in r.strategies[0].reason for r in reports[2:])
+
+
+def test_the_open_breaker_is_reported_also_where_the_context_cannot_fit() -> None:
+    memory = AutoContextMemory(rounds_only(extractive_fallback=False, max_token=1_000), ScriptedModel(RuntimeError))
+    memory.add_messages(day(8))
+    reasons = [memory.compress_if_needed().reason for _ in range(3)]
+    assert ["the breaker is open" in reason for reason in reasons] == [False, False, True]
+    assert all("are more than max_token (1000)" in reason for reason in reasons)
+
+
+def test_with_the_breaker_open_strategies_that_need_no_model_go_on() -> None:
+    fields = {
+        "extractive_fallback": False,
+        "strategies": ("large_messages", "rounds"),
+        "large_payload_threshold": 5_000,
+    }
+    memory = AutoContextMemory(rounds_only(**fields), ScriptedModel(RuntimeError))
+    memory.add_messages(day(8))
+    for _ in range(3):
+        memory.compress_if_needed(force=True)
+    memory.add_messages(day(2, size=150))
+    report = memory.compress_if_needed(force=True)
+    assert report.strategies[0].applied
+
+
+def test_the_breaker_closes_when_a_pass_was_worth_it_or_much_is_new() -> None:
+    model = ScriptedModel([RuntimeError] * 14 + ["In short."])
+    memory = AutoContextMemory(rounds_only(extractive_fallback=False), model)
+    memory.add_messages(day(8))
+    for _ in range(3):
+        memory.compress_if_needed(force=True)
+    assert len(model.requests) == 14
+    memory.add_messages(day(8))
+    assert memory.compress_if_needed(force=True).model_calls == 15
+    assert "breaker" not in memory.compress_if_needed(force=True).reason
+
+
+# ------------------------------------------------------------------------- a skipped strategy is reported as applied
+def test_a_strategy_reports_the_tokens_it_saved_and_a_skipped_one_says_why() -> None:
+    memory = AutoContextMemory(small(max_token=4_000), ScriptedModel("In short."))
+    memory.add_messages(day(30))
+    report = memory.compress_if_needed()
+    assert sum(s.tokens_saved for s in report.strategies) == report.tokens_before - report.tokens_after
+    for strategy in report.strategies:
+        assert (strategy.tokens_saved > 0) == strategy.applied
+        assert strategy.reason
+    assert any(not s.applied and s.reason == "nothing to do" for s in report.strategies)
