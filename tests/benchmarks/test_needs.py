@@ -83,7 +83,7 @@ def test_identifiers_leave_flags_and_words_out():
 def test_a_decision_needs_what_occurred_before_and_is_not_always_visible():
     messages = [
         {"role": "system", "content": "Work in /home/me."},
-        user("Look at /src/a.py, port 5432."),
+        user("Look at /src/a.py in /home/me, port 5432."),
         call(path="/src/a.py", home="/home/me", other="/src/never.py", id="x1"),
         result("in /src/b.py line 901"),
         answer("I will read /src/c.py next."),  # the assistant's own words give nothing

@@ -32,8 +32,13 @@ def need(value, *surroundings, whole=True):
 
 def test_scores_of_one_decision():
     scores = Scores("x")
-    needs = [need("alpha_1", "the alpha_1 is"), need("beta_2", "beta_2 was"), need("gamma_3", whole=False), need("d_4")]
-    scores.score(needs, "the alpha_1 is, beta_2", plain="alpha_1", more=["gamma_3"])
+    needs = [
+        need("alpha_1", "the alpha_1 is"),
+        need("beta_2", "beta_2 was"),
+        need("gamma_3", whole=False),
+        need("d_4", "d_4"),
+    ]
+    scores.score(needs, "the alpha_1 is, beta_2, d_44", plain="alpha_1", more=["gamma_3"])
     assert (scores.values, scores.visible, scores.in_context, scores.reachable) == (4, 2, 1, 3)
     assert (scores.whole, scores.whole_visible) == (3, 2)
     assert (scores.old, scores.old_visible) == (3, 1)
@@ -66,6 +71,12 @@ def test_truncation_shows_the_first_user_message_and_forgets_the_first_result():
     assert found["old_values"] == 2
 
 
+def test_a_context_larger_than_the_window_counts_as_over_and_is_truncated():
+    [all_, cut] = measured([RECORD], ["everything", "truncate"], [1_200])
+    assert (all_["over"], cut["over"]) == (1.0, 0.0)
+    assert {**all_, "policy": "", "over": 0, "seconds": 0} == {**cut, "policy": "", "over": 0, "seconds": 0}
+
+
 def test_lines_show_values_with_their_surroundings():
     [found] = measured([RECORD], ["lines30"], [1_200])
     assert (found["visible"], found["in_context"], found["old"]) == (1.0, 1.0, 1.0)
@@ -93,13 +104,21 @@ def test_every_policy_stays_valid_and_keeps_the_share_it_promises(name, messages
         assert scores.old_visible == scores.over == 0
 
 
-def test_the_note_of_lines_holds_its_budget():
+def test_lines_cut_to_their_share_with_a_note_inside_its_budget():
     count = Tokens()
-    policy = Lines(1_000, count, low=0.75, share=0.3)
-    for n in range(40):
-        policy.step([user(f"value_{n} " + FILLER)])
-    assert policy.note is not None
-    assert 100 < count.message(policy.note) <= policy.budget + 4
+    policy = Lines(2_000, count, low=0.75, share=0.3)
+    notes = []
+    for n in range(200):
+        context = policy.step([user(f"value_{n} and value_{n // 2} " + "word " * 100)])
+        assert count(context) <= policy.window
+        if policy.note is not None and policy.note not in notes:
+            notes.append(policy.note)
+            assert 800 < count(context) <= 1_500
+            assert count.message(policy.note) <= policy.budget
+            lines, rest = policy.note["content"], "\n".join(m["content"] for m in context if m is not policy.note)
+            assert not any(f"value_{n} " in lines and f"value_{n} and" in rest for n in range(n))
+    assert len(notes) > 5
+    assert count.message(notes[-1]) > 400
 
 
 @pytest.mark.parametrize(
