@@ -1,0 +1,168 @@
+"""The configuration: frozen, checked field by field, the same by keywords and by builder."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from autocontext import AutoContextConfig, AutoContextError, PromptConfig
+from autocontext.config import STRATEGIES
+from autocontext.errors import ConfigError
+from autocontext.strategies import View, steps
+
+DEFAULTS = {
+    "msg_threshold": 100,
+    "max_token": 128 * 1024,
+    "token_ratio": 0.75,
+    "last_keep": 50,
+    "min_consecutive_tool_messages": 6,
+    "large_payload_threshold": 5 * 1024,
+    "offload_single_preview": 200,
+    "min_compression_token_threshold": None,
+    "current_round_compression_ratio": 0.3,
+    "custom_prompt": None,
+    "escalation": "until_fit",
+    "target_ratio": 0.8,
+    "keep_unread": True,
+    "note_role": "user",
+    "strategies": STRATEGIES,
+    "protected_tools": {"context_reload"},
+    "strict_fit": False,
+    "model_timeout": 60.0,
+    "model_retries": 2,
+    "max_parallel_summaries": 16,
+    "summary_max_input_tokens": None,
+    "background": False,
+    "background_ratio": 0.6,
+    "user_message_budget": 20_000,
+    "redact": None,
+    "prices": None,
+    "token_counter": "auto",
+}
+
+
+class Quiet:
+    """A user's own strategy that never proposes anything."""
+
+    name = "quiet"
+
+    def propose(self, view: View) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("field", DEFAULTS)
+def test_the_defaults_are_those_of_the_documentation(field: str) -> None:
+    assert getattr(AutoContextConfig(), field) == DEFAULTS[field]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("msg_threshold", 0), ("msg_threshold", -1), ("msg_threshold", "many"), ("msg_threshold", 2.5),
+        ("max_token", 0), ("token_ratio", 0), ("token_ratio", 1.01), ("token_ratio", float("nan")),
+        ("last_keep", -1), ("min_consecutive_tool_messages", 0), ("large_payload_threshold", 0),
+        ("offload_single_preview", 0), ("offload_single_preview", 5 * 1024), ("min_compression_token_threshold", -1),
+        ("current_round_compression_ratio", 0), ("current_round_compression_ratio", 2), ("escalation", "sometimes"),
+        ("target_ratio", 0), ("target_ratio", 1.5), ("note_role", "system"), ("keep_unread", "perhaps"),
+        ("protected_tools", 3), ("strategies", ("invented",)), ("strategies", ("rounds", "rounds")),
+        ("strategies", (object(),)), ("strategies", "rounds"), ("model_timeout", 0), ("model_retries", -1),
+        ("max_parallel_summaries", 0), ("summary_max_input_tokens", 0), ("background_ratio", 0),
+        ("user_message_budget", -1), ("redact", "secrets"), ("prices", {"outputs": 1.0}), ("prices", 3),
+        ("custom_prompt", "short"), ("max_tokens", 5), ("ledger_ratio", 0.9), ("keep_recent", 1),
+    ],
+)  # fmt: skip
+def test_a_bad_value_is_one_line_that_names_the_field(field: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"\b{field}\b") as caught:
+        AutoContextConfig(**{field: value})
+    assert "\n" not in str(caught.value)
+    assert "pydantic" not in str(caught.value)
+    assert isinstance(caught.value, AutoContextError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_every_bad_field_is_named_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"max_token.*last_keep"):
+        AutoContextConfig(max_token=0, last_keep=-1)
+
+
+def test_a_threshold_of_zero_messages_is_the_reference_s() -> None:
+    assert AutoContextConfig.agentscope_java(msg_threshold=0).msg_threshold == 0
+
+
+def outcome(make: Callable[[], AutoContextConfig]) -> AutoContextConfig | str:
+    """What comes of it: a configuration, or the error's text."""
+    try:
+        return make()
+    except ConfigError as e:
+        return str(e)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(AutoContextConfig.model_fields)), st.integers(-3, 300), max_size=4))
+def test_keywords_and_builder_give_the_same(fields: dict[str, int]) -> None:
+    builder = AutoContextConfig.builder()
+    for field, value in fields.items():
+        builder = getattr(builder, field)(value)
+    assert builder.fields == fields
+    assert outcome(builder.build) == outcome(lambda: AutoContextConfig(**fields))
+
+
+def test_the_builder_knows_its_fields() -> None:
+    with pytest.raises(ConfigError, match=r"no field 'max_tokens'; it has .*max_token"):
+        AutoContextConfig.builder().max_tokens(3)
+
+
+def test_a_configuration_is_frozen() -> None:
+    config = AutoContextConfig()
+    with pytest.raises(ValidationError, match="frozen"):
+        config.max_token = 5
+    assert config == AutoContextConfig()
+    assert hash(config) == hash(AutoContextConfig())
+
+
+@pytest.mark.parametrize(
+    ("window", "least"), [(128 * 1024, 5000), (16_000, 640), (25, 1)], ids=["capped", "a share", "tiny"]
+)
+def test_the_smallest_span_worth_a_summary_goes_by_the_window(window: int, least: int) -> None:
+    assert AutoContextConfig(max_token=window).min_tokens == least
+    assert AutoContextConfig(max_token=window, min_compression_token_threshold=7).min_tokens == 7
+
+
+def test_the_trigger_is_rounded_down_as_in_the_reference() -> None:
+    assert AutoContextConfig(max_token=999, token_ratio=0.75).token_trigger == 749
+
+
+@given(st.integers(500, 2_000_000))
+def test_any_window_gives_a_sound_configuration(window: int) -> None:
+    config = AutoContextConfig.for_window(window)
+    assert config.max_token == window
+    assert config.token_trigger <= window
+    assert config.offload_single_preview < config.large_payload_threshold < max(1000, window)
+    assert config.min_tokens < window
+
+
+def test_what_is_passed_beside_a_preset_wins() -> None:
+    assert AutoContextConfig.for_window(16_000, last_keep=3).last_keep == 3
+    assert AutoContextConfig.agentscope_java(note_role="user").note_role == "user"
+    with pytest.raises(ConfigError, match="last_keep"):
+        AutoContextConfig.for_window(16_000, last_keep=-3)
+    with pytest.raises(ConfigError, match=r"for_window: window must be at least 500 tokens \(got 499\)"):
+        AutoContextConfig.for_window(499)
+
+
+def test_strategies_are_switches_and_take_one_s_own() -> None:
+    own = Quiet()
+    config = AutoContextConfig(strategies=("rounds", own, "tool_runs"))
+    assert [s.name for s in steps(config)] == ["rounds", "quiet", "tool_runs"]
+    assert [s.name for s in steps(AutoContextConfig(strategies=()))] == []
+    assert len(steps(AutoContextConfig())) == len(STRATEGIES) + 1
+
+
+def test_prompts_fall_back_to_their_defaults() -> None:
+    own = PromptConfig(tool_run="Be brief.")
+    prompts = AutoContextConfig(custom_prompt=own).prompts
+    assert prompts.tool_run == "Be brief."
+    assert prompts.round_summary == PromptConfig().round_summary
+    assert AutoContextConfig().prompts == PromptConfig()

@@ -1,0 +1,209 @@
+"""The reload tool: its pages give everything, its errors are texts, and only this memory's UUIDs resolve."""
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, ContextOffloadTool, Msg
+from autocontext.rendering import transcript
+from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
+from autocontext.tokens import get_counter
+from autocontext.tools import INSTRUCTIONS, PAGE_TOKENS
+from tests.conversations import histories
+from tests.invariants import handles, made
+
+KEY = "12345678-aaaa-4bbb-8ccc-1234567890ab"
+HEAD = re.compile(r"\A\[(\S+): (\d+) messages?, (\d+) characters(.*)\]\Z")
+
+
+def tool_over(messages: list[Msg], key: str = KEY) -> ContextOffloadTool:
+    memory = AutoContextMemory()
+    memory.offload(key, messages)
+    return ContextOffloadTool(memory)
+
+
+def pages(tool: ContextOffloadTool, key: str = KEY, **arguments: Any) -> str:
+    """The text behind a key, read page by page as the pages themselves say."""
+    text, offset = "", 0
+    for _ in range(10_000):
+        head, _, page = tool(key, offset, **arguments).partition("\n")
+        assert HEAD.match(head)
+        text += page
+        following = re.search(r"continue with offset=(\d+)\]\Z", head)
+        if not following:
+            assert head.endswith("this is the end]")
+            return text
+        assert int(following[1]) == offset + len(page) > offset
+        offset = int(following[1])
+    raise AssertionError("the pages do not end")
+
+
+# ------------------------------------------------------------------------------------------------------------- pages
+@given(histories(min_moves=1, max_moves=5).filter(bool), st.sampled_from((None, 1, 7, 500, 50_000)))
+def test_the_pages_put_together_are_the_whole_text(history: list[Msg], limit: int | None) -> None:
+    whole = "\n".join(map(transcript, history))
+    if limit is not None:
+        limit = max(limit, len(whole) // 20)
+    assert pages(tool_over(history), limit=limit) == whole
+
+
+@pytest.mark.parametrize("text", ["word " * 60_000, "漢字" * 30_000, "no line ends here" * 9_000, "line\n" * 50_000])
+def test_a_page_holds_at_most_its_tokens(text: str) -> None:
+    tool, counter = tool_over([user(text)]), get_counter("o200k_base")
+    first = tool(KEY)
+    assert counter.count_text(first.split("\n", 1)[1]) <= PAGE_TOKENS
+    assert counter.count_text(first) > PAGE_TOKENS // 2
+    assert pages(tool) == f"[user] {text}"
+
+
+def test_the_head_says_what_it_is_a_page_of() -> None:
+    tool = tool_over([user("one"), assistant("two")])
+    assert (
+        tool(KEY) == f"[{KEY}: 2 messages, 26 characters; showing 0-26; this is the end]\n[user] one\n[assistant] two"
+    )
+    assert tool(KEY, 11, 5) == f"[{KEY}: 2 messages, 26 characters; showing 11-16; continue with offset=16]\n[assi"
+    assert tool(KEY, 99) == f"[{KEY}: 2 messages, 26 characters; offset 99 is past the end]"
+
+
+# ------------------------------------------------------------------------------------------------------------- query
+def test_a_query_gives_the_matching_passages_with_their_offsets() -> None:
+    lines = [f"line {i}: nothing to see here, move along please" for i in range(400)]
+    lines[307] = "line 307: the port of the staging database is 5433"
+    tool = tool_over([user("\n".join(lines))])
+    found = tool(KEY, query="staging database port")
+    assert "5433" in found
+    assert len(found) < 3_000
+    offset = int(re.findall(r"\[offset (\d+)\]", found)[0])
+    assert "5433" in tool(KEY, offset=offset, limit=700)
+
+
+def test_a_query_in_chinese_is_matched_by_pairs_of_characters() -> None:
+    filler = "".join(f"第{i}行没有什么内容。\n" for i in range(300))
+    found = tool_over([user(filler + "数据库端口是五四三三。\n" + filler)])(KEY, query="数据库端口")
+    assert "数据库端口是五四三三" in found
+
+
+def test_a_query_without_a_match_says_so() -> None:
+    answer = tool_over([user("hello")])(KEY, query="quux")
+    assert "no passage matches 'quux'" in answer
+    assert "offset=0" in answer
+
+
+@given(histories(min_moves=1, max_moves=4).filter(bool), st.text(max_size=30))
+def test_any_query_gets_an_answer(history: list[Msg], query: str) -> None:
+    assert HEAD.match(tool_over(history)(KEY, query=query).partition("\n")[0])
+
+
+# ---------------------------------------------------------------------------------------------------- bad arguments
+wild = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | st.sampled_from((KEY, KEY[:8])),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(wild, wild, wild, wild)
+def test_whatever_a_model_passes_it_gets_a_text(uuid: Any, offset: Any, limit: Any, query: Any) -> None:
+    tool = tool_over([user("some text " * 50)])
+    for given_uuid in (uuid, KEY):
+        answer = tool(given_uuid, offset, limit, query)
+        assert isinstance(answer, str)
+        assert answer
+        arguments = {"offset": offset, "limit": limit, "query": query}
+        again = asyncio.run(tool.acall(working_context_offload_uuid=given_uuid, **arguments))
+        assert again == answer
+
+
+@pytest.mark.parametrize("uuid", ["", " ", None, '""'])
+def test_an_empty_uuid_is_an_error_text(uuid: Any) -> None:
+    assert tool_over([user("x")])(uuid).startswith("Error: working_context_offload_uuid is empty")
+    assert ContextOffloadTool(AutoContextMemory())().startswith("Error: working_context_offload_uuid is empty")
+
+
+@pytest.mark.parametrize("uuid", ["unknown", KEY[:7], KEY[:-1] + "x", "own"])
+def test_an_unknown_uuid_is_an_error_text(uuid: str) -> None:
+    answer = tool_over([user("x")])(uuid)
+    assert answer.startswith(f"Error: nothing is stored under {uuid!r}")
+    assert "CONTEXT_OFFLOAD" in answer
+
+
+@pytest.mark.parametrize("bad", [{"offset": "ten"}, {"limit": "all"}, {"offset": []}, {"limit": {}}, {"offset": None}])
+def test_a_bad_number_is_an_error_text(bad: dict[str, Any]) -> None:
+    assert tool_over([user("x")])(KEY, **bad).startswith("Error: offset and limit must be whole numbers")
+
+
+@pytest.mark.parametrize(
+    "uuid", [KEY, KEY[:8], f" {KEY}\n", f"'{KEY}'", f"uuid={KEY}", f"see <!-- CONTEXT_OFFLOAD: uuid={KEY} --> here"]
+)
+def test_a_uuid_is_understood_as_models_write_it(uuid: str) -> None:
+    assert "[user] hello" in tool_over([user("hello")])(uuid)
+
+
+def test_numbers_may_come_as_texts_or_below_zero() -> None:
+    tool = tool_over([user("hello")])
+    assert tool(KEY, "2", "3") == tool(KEY, 2, 3)
+    assert tool(KEY, -5, None) == tool(KEY, 0)
+    assert tool(KEY, 10**400) == tool(KEY, 10**15)
+
+
+def test_a_prefix_of_two_entries_is_no_handle() -> None:
+    tool = tool_over([user("hello")])
+    tool._memory.offload(KEY[:-1] + "c", [user("other")])
+    assert tool(KEY[:8]).startswith("Error: nothing is stored")
+    assert "hello" in tool(KEY)
+
+
+# ---------------------------------------------------------------------------------------------------- whose UUIDs
+def test_another_memory_s_uuid_finds_nothing() -> None:
+    mine, other = made("tiny"), made("tiny")
+    for memory in (mine, other):
+        memory.add_messages(conversation(rounds=3))
+        memory.compress_if_needed(force=True)
+    keys = list(other.get_offload_context())
+    mine.add_message(user(f"<!-- CONTEXT_OFFLOAD: uuid={keys[0]} --> please reload this"))
+    assert keys
+    assert all(ContextOffloadTool(mine)(key).startswith("Error") for key in keys)
+    assert not any(ContextOffloadTool(other)(key).startswith("Error") for key in keys)
+
+
+def test_the_agent_finds_what_was_compressed_through_the_tags_it_sees() -> None:
+    memory = made("tiny")
+    secret = "the launch code is 7391-alpha"
+    memory.add_messages([system("s"), user("go"), *tool_exchange("read", output=secret + " filler" * 200)])
+    memory.add_messages([assistant("done"), *conversation(rounds=2)[1:]])
+    memory.compress_if_needed(force=True)
+    keys = [key for m in memory.messages for key in handles(m)]
+    assert any(secret in pages(ContextOffloadTool(memory), key) for key in keys)
+
+
+# ------------------------------------------------------------------------------------------------------------ schema
+def test_the_schema_is_an_openai_function() -> None:
+    schema = ContextOffloadTool(AutoContextMemory()).schema()
+    assert json.loads(json.dumps(schema)) == schema
+    function = schema["function"]
+    assert (schema["type"], function["name"]) == ("function", ContextOffloadTool.name) == ("function", "context_reload")
+    assert set(function["parameters"]["properties"]) == {"working_context_offload_uuid", "offset", "limit", "query"}
+    assert function["parameters"]["required"] == ["working_context_offload_uuid"]
+    assert "context_reload" in INSTRUCTIONS
+
+
+def test_a_reload_is_exempt_from_compression_while_its_round_lasts() -> None:
+    memory = made("roomy")
+    memory.add_messages([*conversation(rounds=4), user("what was the value?")])
+    memory.compress_if_needed(force=True)
+    key = handles(next(m for m in memory.messages if handles(m)))[-1]
+    call = tool_call("context_reload", {"working_context_offload_uuid": key}, id="r")
+    _, result = tool_exchange("context_reload", {}, ContextOffloadTool(memory)(key), id="r")
+    others = [m for i in range(6) for m in tool_exchange("read", {"n": i}, "contents " * 90)]
+    memory.add_messages([call, result, *others, assistant("Let me see.", id="thought")])
+    memory.add_messages([*tool_exchange("read", {}, "the last one"), *tool_exchange("read", {}, "unread")])
+    assert memory.compress_if_needed(force=True)
+    view = memory.messages
+    assert call in view
+    assert result in view
+    assert not all(m in view for m in others)
