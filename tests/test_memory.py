@@ -1,0 +1,269 @@
+"""The memory as its users call it: what each method does, and what bad input leaves behind."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg, TextBlock
+from autocontext.errors import AutoContextError, InvalidMessage
+from autocontext.stores import InMemorySessionStore
+from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, conversation, tool_exchange, user
+from tests.conversations import histories, valid_histories
+from tests.invariants import handles, made, owed
+
+
+def compressed() -> AutoContextMemory:
+    memory = made("tiny")
+    memory.add_messages(conversation(rounds=3))
+    assert memory.compress_if_needed(force=True)
+    return memory
+
+
+def key_in_view(memory: AutoContextMemory) -> str:
+    """The UUID of the first message in view that a compression made."""
+    return next(key for m in memory.messages for key in handles(m))
+
+
+# ------------------------------------------------------------------------------------------------------------ adding
+@given(histories(duplicates=True))
+def test_messages_are_kept_as_they_are_and_in_order(history: list[Msg]) -> None:
+    one_by_one, at_once = AutoContextMemory(), AutoContextMemory()
+    for m in history:
+        one_by_one.add_message(m)
+    at_once.add_messages(iter(history))
+    assert one_by_one.messages == at_once.messages == history
+    assert one_by_one.get_original_memory_msgs() == history
+
+
+def broken_supply() -> Iterator[Msg]:
+    yield user("one")
+    raise RuntimeError("the supply has ended")
+
+
+@pytest.mark.parametrize(
+    ("msgs", "error", "problem"),
+    [
+        ([user("a"), "text"], InvalidMessage, r"messages\[1\] is a str, not a Msg"),
+        ([{"role": "user", "content": "a"}], InvalidMessage, r"messages\[0\] is a dict"),
+        ([user("a"), None], InvalidMessage, r"messages\[1\] is a NoneType"),
+        (broken_supply(), RuntimeError, "the supply has ended"),
+    ],
+    ids=["text", "dict", "none", "iterator that fails"],
+)
+def test_all_are_added_or_none(msgs: Any, error: type[Exception], problem: str) -> None:
+    memory = compressed()
+    before = memory.state_dict()
+    with pytest.raises(error, match=problem):
+        memory.add_messages(msgs)
+    assert memory.state_dict() == before
+
+
+@pytest.mark.parametrize(
+    ("make", "field"),
+    [
+        (lambda: Msg(role="robot", content="x"), "role"),
+        (lambda: Msg(role="user", content=[{"type": "scent", "smell": "x"}]), "content"),
+        (lambda: Msg(role="user", content=[{"type": "text"}]), "text"),
+        (lambda: Msg(role="user", content="x", mood="good"), "mood"),
+        (lambda: Msg(role="user", content="x", id=""), "id"),
+        (lambda: Msg(role="user", content="x", metadata={"when": object()}), "when"),
+        (lambda: Msg.model_validate({"content": "x"}), "role"),
+        (lambda: TextBlock(text=5), "text"),
+    ],
+    ids=["role", "block", "no text", "unknown key", "empty id", "metadata", "no role", "no string"],
+)
+def test_a_malformed_message_is_one_line_that_names_the_field(make: Callable[[], Any], field: str) -> None:
+    with pytest.raises(InvalidMessage, match=rf"\b{field}\b") as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+# ----------------------------------------------------------------------------------------------------------- reading
+def test_what_is_handed_out_is_the_caller_s_to_change() -> None:
+    memory = compressed()
+    before = memory.state_dict()
+    memory.messages.clear()
+    memory.get_messages().clear()
+    memory.get_original_memory_msgs().clear()
+    memory.get_compression_events().clear()
+    memory.get_offload_context()[key_in_view(memory)].clear()
+    memory.get_offload_context().clear()
+    assert memory.state_dict() == before
+
+
+def test_a_message_cannot_be_changed_in_place() -> None:
+    memory = AutoContextMemory()
+    memory.add_message(user("x", metadata={"list": [1]}))
+    with pytest.raises(TypeError, match="frozen"):
+        memory.messages[0].metadata["list"].append(2)
+    with pytest.raises(TypeError, match="frozen"):
+        memory.messages[0].metadata["new"] = 1
+
+
+def test_reading_compresses_when_a_threshold_is_reached_and_the_property_never_does() -> None:
+    config = AutoContextConfig(msg_threshold=8, last_keep=2, min_compression_token_threshold=1)
+    memory = AutoContextMemory(config, ScriptedModel("Short."))
+    messages = conversation(rounds=3)
+    memory.add_messages(messages[:7])
+    assert memory.get_messages() == messages[:7]
+    assert memory.compress_if_needed().outcome == "not_needed"
+    memory.add_messages(messages[7:])
+    assert memory.messages == messages
+    assert len(memory.get_messages()) < len(messages)
+    assert memory.messages == memory.get_messages()
+
+
+@given(valid_histories(max_moves=4))
+def test_interactions_are_what_was_said_without_tools(history: list[Msg]) -> None:
+    memory = compressed()
+    said = memory.get_interaction_msgs()
+    memory.add_messages(history)
+    spoken = [m for m in history if m.role in ("user", "assistant") and not m.tool_uses and not m.tool_results]
+    assert memory.get_interaction_msgs() == said + spoken
+
+
+# ---------------------------------------------------------------------------------------------------------- removing
+@pytest.mark.parametrize("index", [-1, 3, 100])
+def test_an_index_out_of_range_is_named(index: int) -> None:
+    memory = AutoContextMemory()
+    memory.add_messages([user("a"), assistant("b"), user("c")])
+    with pytest.raises(IndexError, match=rf"delete_message: index {index} .* 3 messages") as caught:
+        memory.delete_message(index)
+    assert isinstance(caught.value, AutoContextError)
+    assert len(memory.messages) == 3
+
+
+@given(valid_histories(min_moves=1), st.integers(0, 99))
+def test_deleting_one_half_of_a_pair_removes_the_exchange(history: list[Msg], place: int) -> None:
+    memory = AutoContextMemory()
+    memory.add_messages(history)
+    removed = memory.delete_message(place % len(history))
+    assert_valid_chat(memory.messages)
+    assert history[place % len(history)] in removed
+    assert [m for m in history if m not in removed] == memory.messages
+    assert memory.get_original_memory_msgs() == history
+
+
+def test_clear_empties_all_four_stores() -> None:
+    memory = compressed()
+    key = key_in_view(memory)
+    memory.clear()
+    assert memory.state_dict() == AutoContextMemory().state_dict()
+    assert memory.reload(key) == []
+    assert memory.token_count == 0
+    memory.add_message(user("anew"))
+    assert [m.text for m in memory.get_messages()] == ["anew"]
+
+
+# -------------------------------------------------------------------------------------------------------------- undo
+@given(valid_histories())
+def test_undoing_everything_newest_first_gives_the_conversation_back(history: list[Msg]) -> None:
+    memory = made("tiny", estimate=True)
+    memory.add_messages(history)
+    memory.compress_if_needed(force=True)
+    for _ in memory.get_offload_context():
+        for key in reversed(memory.get_offload_context()):
+            memory.undo(key)
+    assert memory.messages == history
+
+
+def test_undo_of_one_compression_leaves_the_others() -> None:
+    memory = compressed()
+    before, key = memory.messages, key_in_view(memory)
+    at = next(i for i, m in enumerate(before) if key in handles(m))
+    assert memory.undo(key) is True
+    assert [m for m in memory.messages if m in before] == [m for i, m in enumerate(before) if i != at]
+    assert memory.undo(key) is False
+    assert memory.reload(key) != []
+    assert owed(memory.messages) == owed(before)
+
+
+@pytest.mark.parametrize("key", ["", "unknown", "own"])
+def test_there_is_nothing_to_undo_for_other_keys(key: str) -> None:
+    memory = compressed()
+    memory.offload("own", [user("kept")])
+    before = memory.messages
+    assert memory.undo(key) is False
+    assert memory.messages == before
+
+
+# ---------------------------------------------------------------------------------------------------------- offloads
+@given(histories(duplicates=True), st.text(min_size=1))
+def test_what_was_offloaded_is_reloaded(history: list[Msg], key: str) -> None:
+    memory = AutoContextMemory()
+    memory.add_messages(history)
+    memory.offload(key, history)
+    assert memory.reload(key) == history == memory.get_offload_context()[key]
+    assert memory.messages == history
+    memory.clear_offload(key)
+    assert memory.reload(key) == []
+    assert memory.get_original_memory_msgs() == history
+
+
+def test_one_message_may_be_offloaded_too() -> None:
+    memory = AutoContextMemory()
+    memory.offload("own", user("kept", id="k"))
+    assert [m.id for m in memory.reload("own")] == ["k"]
+
+
+@pytest.mark.parametrize(
+    ("key", "msgs", "problem"),
+    [("", [user("x")], "uuid is empty"), ("own", ["x"], r"messages\[0\] is a str"), ("own", [user("x"), 5], r"\[1\]")],
+)
+def test_a_bad_offload_changes_nothing(key: str, msgs: Any, problem: str) -> None:
+    memory = compressed()
+    before = memory.state_dict()
+    with pytest.raises(InvalidMessage, match=problem):
+        memory.offload(key, msgs)
+    assert memory.state_dict() == before
+
+
+@pytest.mark.parametrize("key", ["", "unknown", "0" * 36])
+def test_an_unknown_key_reloads_nothing(key: str) -> None:
+    memory = compressed()
+    assert memory.reload(key) == []
+    memory.clear_offload(key)
+
+
+def test_a_unique_prefix_of_eight_characters_is_enough() -> None:
+    memory = compressed()
+    key = key_in_view(memory)
+    assert memory.reload(key[:8]) == memory.reload(key) != []
+    assert memory.reload(key[:7]) == []
+
+
+# ------------------------------------------------------------------------------------------------------------- store
+def test_a_session_is_opened_where_it_was_left() -> None:
+    store = InMemorySessionStore()
+    first = AutoContextMemory(compressed().config, ScriptedModel("Short."), store=store, session_id="s", user_id="u")
+    first.add_messages(conversation(rounds=3))
+    first.compress_if_needed(force=True)
+    again = AutoContextMemory(first.config, store=store, session_id="s", user_id="u")
+    assert again.state_dict() == first.state_dict()
+    assert again.token_count == first.token_count
+    assert AutoContextMemory(store=store, session_id="s", user_id="another").messages == []
+    assert AutoContextMemory(store=store).messages == []
+
+
+def test_a_stale_memory_meets_a_conflict_and_changes_nothing() -> None:
+    store = InMemorySessionStore()
+    one, other = (AutoContextMemory(store=store, session_id="s") for _ in range(2))
+    one.add_message(user("first"))
+    with pytest.raises(AutoContextError, match="'s' has 1 entries, not 0"):
+        other.add_message(user("second"))
+    assert other.messages == []
+    assert [m.text for m in AutoContextMemory(store=store, session_id="s").messages] == ["first"]
+
+
+# ------------------------------------------------------------------------------------------------------------- async
+def test_asynchronous_callers_get_the_same() -> None:
+    memory, other = made("tiny", estimate=True), made("tiny", estimate=True)
+    for each in (memory, other):
+        each.add_messages([*conversation(rounds=3), *tool_exchange("read")])
+    shown = asyncio.run(other.aget_messages())
+    assert [m.role for m in shown] == [m.role for m in memory.get_messages()]
+    assert bool(asyncio.run(other.acompress_if_needed(force=True))) == bool(memory.compress_if_needed(force=True))
