@@ -152,7 +152,7 @@ COLUMNS = (
     Column("with_writes", "writes at 1.25", "{:.2f}".format),
     Column("without_cache", "no caching", "{:.2f}".format),
     Column("median", "median", "{:.2f}".format),
-    Column("over", "over", "{:.0%}".format),
+    Column("over", "over", percent),
     Column("retrievable", "retrievable", lambda kept: "" if kept is None else f"{kept:g} %"),
     Column("invalid", "invalid"),
 )

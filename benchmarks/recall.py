@@ -186,7 +186,7 @@ COLUMNS = (
     Column("old", "old", percent),
     Column("reachable", "reachable", percent),
     Column("used", "used", "{:.0%}".format),
-    Column("over", "over", "{:.0%}".format),
+    Column("over", "over", percent),
     Column("retrievable", "retrievable", lambda kept: "" if kept is None else f"{kept:g} %"),
     Column("invalid", "invalid"),
 )
