@@ -13,7 +13,7 @@ from autocontext.view import View
 
 
 def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
-    """The current round as far as it may be touched: [start, stop); empty without a user message.
+    """The current round as far as it may be touched: [start, stop), empty where stop is not above start.
 
     A final reply stays: the round is finished then, and its answer is what the user will refer to.
     """
@@ -22,7 +22,7 @@ def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
     start = max(view.latest_user, view.latest_reply) + 1
     # A note in the user's role must never come last: it would read as the question to answer.
     until = view.unread if config.keep_unread or config.note_role == "user" else len(view)
-    return start, max(start, min(until, recent(view, config)))
+    return start, min(until, recent(view, config))
 
 
 class CurrentRoundLargeMessages:
