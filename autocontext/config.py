@@ -15,6 +15,8 @@ from autocontext.prompts import PromptConfig
 
 _SMALLEST_WINDOW = 500
 """Tokens; below it the marks and tags of notes take more than they save."""
+_MIDDLE_WINDOW = 12_000
+"""Tokens; in smaller windows the newest messages need a larger share."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the built-in strategies, in the order in which they are tried."""
 
@@ -170,7 +172,8 @@ class AutoContextConfig(BaseModel):
         `window` is what a request may hold: a model's context window less the room for its reply. Found by replaying
         recorded conversations and measuring which values that an agent needed later were still in view, and at what
         cost with prompt caching (benchmarks/recall.py and cost.py): a late trigger and a low target, so that the
-        provider's cache lives long; the newest third verbatim; short notes; a large share for the evidence ledger.
+        provider's cache lives long; the newest third verbatim; short notes; no previews of texts that fit easily; a
+        third for the evidence ledger.
         """
         if window < _SMALLEST_WINDOW:
             raise ConfigError(
@@ -179,17 +182,17 @@ class AutoContextConfig(BaseModel):
         recommended: dict[str, Any] = {
             "max_token": window,
             "msg_threshold": max(100, window // 40),
-            "token_ratio": 0.97,
-            "target_ratio": 0.67,
+            "token_ratio": 0.98,
+            "target_ratio": 0.70 if window < _MIDDLE_WINDOW else 0.65,
             "last_keep": 8,
-            "large_payload_threshold": max(600, window // 8),
+            "large_payload_threshold": max(600, window * 2),
             "offload_single_preview": max(120, window // 80),
             "min_consecutive_tool_messages": 4,
             "min_compression_token_threshold": max(100, window // 20),
             "keep_recent": 0.35,
-            "note_ratio": 0.015,
-            "ledger_ratio": 0.28,
-            "user_message_budget": window // 40,
+            "note_ratio": 0.01,
+            "ledger_ratio": 0.34,
+            "user_message_budget": window // 100,
         }
         return cls(**{**recommended, **fields})
 
