@@ -8,7 +8,7 @@ from typing import Any
 from autocontext.errors import AutoContextError, StateError
 from autocontext.events import CompressionEvent
 from autocontext.log import Log, Snapshot
-from autocontext.messages import Msg
+from autocontext.messages import Msg, thaw
 
 VERSION = 1
 _STORES = {
@@ -26,7 +26,7 @@ def dump(log: Log) -> dict[str, Any]:
         "working_memory_storage": [m.to_dict() for m in log.view_messages],
         "original_memory_storage": [m.to_dict() for m in log.read(log.original)],
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
-        "compression_events": [e.model_dump(mode="json") for e in log.events],
+        "compression_events": [thaw(e.model_dump()) for e in log.events],
     }
     if any(id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids):
         # Several messages were added with one id: which of them stands where can only be told by the log's own ids.

@@ -246,3 +246,10 @@ def test_text_and_blocks_tell_the_same(msgs: list[Msg]) -> None:
         assert len(m.tool_uses) + len(m.tool_results) == sum(
             isinstance(b, ToolUseBlock | ToolResultBlock) for b in m.content
         )
+
+
+def test_half_a_surrogate_pair_is_kept_as_a_key_too():
+    odd = {"\ud800": 1, "a": [{"\udc00": "\ud83d"}]}
+    msg = Msg(role="assistant", content=[ToolUseBlock(id="c", name="t", input=odd)], metadata=odd)
+    assert msg.to_dict()["metadata"] == msg.to_dict()["content"][0]["input"] == odd
+    assert Msg.model_validate(json.loads(json.dumps(msg.to_dict()))) == msg
