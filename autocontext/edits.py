@@ -12,7 +12,8 @@ The rules that `apply` enforces:
    thinking, images and all other blocks stay as they are there;
 4. everything that is replaced stands in the edit's offload entry, under its UUID;
 5. system messages and pinned messages stay;
-6. tokens really shrink.
+6. tokens really shrink;
+7. a note in the user's role does not come last: it would read as the question to answer.
 
 One exception, placed by `ledger_place`: the evidence ledger is derived, so a pass may insert, replace or drop it; no
 strategy sees it, and the pass as a whole must still shrink.
@@ -44,6 +45,7 @@ from autocontext.messages import (
     Value,
     freeze,
     is_compressed,
+    is_note,
     is_pinned,
 )
 from autocontext.view import Span, View, interface
@@ -319,7 +321,7 @@ def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int])
         return 0, "the messages to replace do not stand together in this view"
     if not taken.isdisjoint(edit.ids):
         return 0, "another edit of the same strategy has replaced these messages"
-    for rule in (_pairing, _offloaded, _fixed_messages):
+    for rule in (_pairing, _offloaded, _fixed_messages, _last):
         if broken := rule(case):
             return 0, broken
     gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
@@ -350,6 +352,13 @@ def _fixed_messages(case: _Case) -> str:
         return "system messages stay"
     if any(map(is_pinned, case.old)):
         return "pinned messages stay"
+    return ""
+
+
+def _last(case: _Case) -> str:
+    at_end = case.start + len(case.old) == len(case.view) and case.edit.messages
+    if at_end and is_note(new := case.edit.messages[-1]) and new.role == "user" and not is_note(case.old[-1]):
+        return "a note in the user's role must not come last"
     return ""
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autocontext import ImageBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.edits import MESSAGE_TEXT, Edit, Proposal, Question, apply, build
 from autocontext.errors import InvalidEdit
-from autocontext.messages import PINNED, is_pinned
+from autocontext.messages import PINNED, Origin, is_pinned
 from autocontext.rendering import tag
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.view import Span, View
@@ -77,6 +77,7 @@ BROKEN = {
     "3: a block more": (rewritten([result_block(), ThinkingBlock(thinking="so")]), SHAPE),
     "4: nothing is offloaded": (edit("ask", offload=()), "offloaded first"),
     "4: not everything is offloaded": (edit("call", "result", offload=("call",)), "offloaded first"),
+    "4: a message from elsewhere is offloaded": (edit("ask", offload=("ask", "gone")), "must stand in this view"),
     "4: no key": (edit("ask", uuid=""), "offloaded first"),
     "4: an id that is taken": (edit("ask", messages=(user("short", id="last"),)), "an id of its own"),
     "5: a system message": (edit("system"), "system messages stay"),
@@ -84,6 +85,10 @@ BROKEN = {
     "5: a pinned message": (edit("pinned"), "pinned messages stay"),
     "6: longer than before": (edit("ask", messages=(user(LONG * 2),)), "not make the context smaller"),
     "6: as long as before": (edit("ask", messages=(user(LONG),)), "not make the context smaller"),
+    "7: a note of the user's role last": (
+        edit("last", messages=(user("short", origin=Origin(uuid="key", kind="tool_run")),)),
+        "must not come last",
+    ),
 }
 
 

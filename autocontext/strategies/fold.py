@@ -48,7 +48,9 @@ class Fold:
         found: list[Proposal] = []
         keep = stays(self.config, protected=not self.last_resort)
         user = view.latest_user
-        areas = [(0, user), (user + 1, view.unread)] if user >= 0 else [(0, view.unread)]
+        # A note in the user's role must never come last: it would read as the question to answer.
+        until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
+        areas = [(0, user), (user + 1, until)] if user >= 0 else [(0, until)]
         messages, tokens = self.excess_messages, self.excess_tokens
         for start, stop in areas:
             for a, b in view.pieces(start, stop, keep):

@@ -1,0 +1,248 @@
+"""Passes beside the conversation: one at a time, nothing added meanwhile is lost, no turn waits without need."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from autocontext import AutoContextMemory, ModelReply, ModelRequest, Msg
+from autocontext.testing import Delayed, ScriptedModel, assert_valid_chat, tool_call, tool_result, user
+from tests.invariants import check, unreachable
+from tests.production.agents import day, notes, rounds_only, small, with_reports
+
+SLOW = Delayed(0.3, "In short.")
+
+
+class Gate:
+    """A model that says when it was asked and answers when it is let."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.open = threading.Event()
+        self.requests: list[ModelRequest] = []
+        self.model = ScriptedModel(self._reply)
+
+    def _reply(self, request: ModelRequest) -> str:
+        self.requests.append(request)
+        self.asked.set()
+        assert self.open.wait(20)
+        return "In short."
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until something holds; fails after ten seconds."""
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+async def aeventually(holds: Callable[[], bool]) -> None:
+    """The same without blocking the event loop."""
+    until = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < until
+        await asyncio.sleep(0.005)
+
+
+# ------------------------------------------------------------------------------------------------- single-flight
+def test_single_flight_threads_that_read_at_the_same_time_wait_for_one_pass() -> None:
+    model = ScriptedModel(SLOW)
+    memory = AutoContextMemory(rounds_only(msg_threshold=40), model)
+    memory.add_messages(day(10))
+    reports = with_reports(memory)
+    contexts: list[list[Msg]] = []
+    threads = [threading.Thread(target=lambda: contexts.append(memory.get_messages())) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len(reports) == 1
+    assert len(model.requests) == 9
+    assert contexts == [memory.messages] * 6
+
+
+def test_single_flight_tasks_that_read_at_the_same_time_wait_for_one_pass() -> None:
+    model = ScriptedModel(SLOW)
+    memory = AutoContextMemory(rounds_only(msg_threshold=40), model)
+    memory.add_messages(day(10))
+    reports = with_reports(memory)
+
+    async def read() -> list[list[Msg]]:
+        return list(await asyncio.gather(*(memory.aget_messages() for _ in range(6))))
+
+    contexts = asyncio.run(read())
+    assert len(reports) == 1
+    assert len(model.requests) == 9
+    assert contexts == [memory.messages] * 6
+
+
+def test_single_flight_a_synchronous_call_inside_the_loop_that_runs_the_pass_is_told_busy() -> None:
+    memory = AutoContextMemory(rounds_only(msg_threshold=40), ScriptedModel(SLOW))
+    memory.add_messages(day(10))
+
+    async def both() -> tuple[str, int]:
+        running = asyncio.create_task(memory.acompress_if_needed())
+        await asyncio.sleep(0.05)
+        report, shown = memory.compress_if_needed(force=True), len(memory.get_messages())
+        await running
+        return report.outcome, shown
+
+    assert asyncio.run(both()) == ("busy", 40)
+
+
+# ---------------------------------------------------------------------------------- messages added during a pass
+def new_messages() -> list[Msg]:
+    return [user("And now?"), tool_call("search", {"q": "x"}, id="late"), tool_result("late", "found"), user("Well?")]
+
+
+def test_messages_added_during_a_pass_by_another_thread_are_kept_in_order() -> None:
+    gate = Gate()
+    memory = AutoContextMemory(rounds_only(), gate.model)
+    memory.add_messages(day(4))
+    thread = threading.Thread(target=memory.compress_if_needed, kwargs={"force": True})
+    thread.start()
+    assert gate.asked.wait(10)
+    for late in (added := new_messages()):
+        memory.add_message(late)
+    gate.open.set()
+    thread.join(20)
+    assert len(notes(memory)) == 3
+    assert memory.messages[-4:] == added
+    assert_valid_chat(memory.messages)
+    check(memory)
+
+
+def test_messages_added_during_a_pass_by_another_task_are_kept_in_order() -> None:
+    memory = AutoContextMemory(rounds_only(), ScriptedModel(SLOW))
+    memory.add_messages(day(4))
+    added = new_messages()
+
+    async def both() -> None:
+        running = asyncio.create_task(memory.acompress_if_needed(force=True))
+        for late in added:
+            await asyncio.sleep(0.02)
+            assert not running.done()
+            memory.add_message(late)
+        await running
+
+    asyncio.run(both())
+    assert len(notes(memory)) == 3
+    assert memory.messages[-4:] == added
+    check(memory)
+
+
+def test_edits_are_applied_only_where_their_messages_still_stand() -> None:
+    gate = Gate()
+    memory = AutoContextMemory(rounds_only(), gate.model)
+    memory.add_messages(day(4))
+    thread = threading.Thread(target=memory.compress_if_needed, kwargs={"force": True})
+    reports = with_reports(memory)
+    thread.start()
+    assert gate.asked.wait(10)
+    memory.delete_message(5)
+    gate.open.set()
+    thread.join(20)
+    assert len(notes(memory)) == 2
+    assert "do not stand together" in reports[0].refused[0].reason
+    assert_valid_chat(memory.messages)
+    check(memory)
+
+
+# ------------------------------------------------------------------------------------------------ background mode
+def background(model: ScriptedModel) -> AutoContextMemory:
+    config = small(strategies=("rounds",), max_token=4_000, background=True, model_timeout=30.0)
+    return AutoContextMemory(config, model)
+
+
+def fill(memory: AutoContextMemory, share: float) -> None:
+    n = 0
+    while memory.token_count < 4_000 * share:
+        memory.add_messages(m.model_copy(update={"id": f"{n}-{i}"}) for i, m in enumerate(day(1, size=8)))
+        n += 1
+
+
+def test_background_a_pass_starts_at_the_softer_threshold_in_a_thread_and_the_turn_does_not_wait() -> None:
+    gate = Gate()
+    memory = background(gate.model)
+    reports = with_reports(memory)
+    fill(memory, 0.55)
+    memory.get_messages()
+    assert not gate.asked.wait(0.1)
+    fill(memory, 0.65)
+    before = memory.messages
+    assert memory.get_messages() == before
+    assert gate.asked.wait(10)
+    assert memory.get_messages() == before
+    assert_valid_chat(before)
+    memory.add_message(user("And now?"))
+    gate.open.set()
+    eventually(lambda: bool(reports))
+    assert memory.token_count < 4_000 * 0.6
+    assert memory.get_messages()[-1].text == "And now?"
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+def test_background_a_pass_starts_as_a_task_and_the_turn_does_not_wait() -> None:
+    memory = background(ScriptedModel(SLOW))
+    reports = with_reports(memory)
+    fill(memory, 0.65)
+
+    async def turn() -> None:
+        before = memory.messages
+        assert await memory.aget_messages() == before
+        assert await memory.aget_messages() == before
+        memory.add_message(user("And now?"))
+        assert not reports
+        await aeventually(lambda: bool(reports))
+        assert (await memory.aget_messages())[-1].text == "And now?"
+
+    asyncio.run(turn())
+    assert len(reports) == 1
+    assert memory.token_count < 4_000 * 0.6
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_background_over_max_token_the_turn_waits(how: str) -> None:
+    memory = background(ScriptedModel(SLOW))
+    fill(memory, 1.1)
+    context = memory.get_messages() if how == "sync" else asyncio.run(memory.aget_messages())
+    assert context == memory.messages
+    assert memory.token_count <= 4_000
+    assert notes(memory)
+
+
+def test_background_a_failing_model_reaches_the_report_and_no_turn() -> None:
+    memory = background(ScriptedModel(RuntimeError("down")))
+    reports = with_reports(memory)
+    fill(memory, 0.65)
+    memory.get_messages()
+    eventually(lambda: bool(reports))
+    assert reports[0].fallbacks > 0
+    assert "RuntimeError: down" in reports[0].strategies[0].reason
+
+
+# ----------------------------------------------------------------------------------------------- blocks the stream
+def test_the_event_loop_is_not_blocked_while_the_model_thinks() -> None:
+    class Blocking:
+        """A model with a synchronous client only."""
+
+        def complete(self, _: ModelRequest) -> ModelReply:
+            time.sleep(0.3)
+            return ModelReply(text="In short.")
+
+    memory = AutoContextMemory(rounds_only(), Blocking())
+    memory.add_messages(day(4))
+
+    async def ticking() -> int:
+        running = asyncio.create_task(memory.acompress_if_needed(force=True))
+        ticks = 0
+        while not running.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        assert (await running).fallbacks == 0
+        return ticks
+
+    assert asyncio.run(ticking()) >= 10
