@@ -158,7 +158,8 @@ class AutoContextMemory:
             ids = self._log.behind(note) if note is not None else ()
             if note is None or not ids or not set(ids).isdisjoint(self._log.view_ids):
                 return False
-            left = [m for m in self._log.view_messages if is_compressed(m) and not is_ledger(m) and m.id != note]
+            then = (*self._log.view_messages, *self._log.read(ids))
+            left = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
             # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
             entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids), *([] if left else [Noted(message=None)])]
             self._commit(*entries)
