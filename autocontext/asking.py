@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError
-from autocontext.models.extractive import ExtractiveModel
 from autocontext.questions import Ask
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
 
@@ -28,26 +27,27 @@ class Asker:
     """A model with the configuration's patience around it."""
 
     def __init__(self, model: Any, config: AutoContextConfig) -> None:
-        self._extractive = ExtractiveModel()
+        from autocontext.models.extractive import ExtractiveModel  # noqa: PLC0415 (10 ms `import autocontext` spares)
+
+        self._extractive = model if isinstance(model, ExtractiveModel) else ExtractiveModel()
         self.model = self._extractive if model is None else model
         self._config = config
 
     def ask(self, ask: Ask) -> list[Answer]:
         """Answers in the order of the requests; a model that blocks is called from threads, all at once."""
-        if ask.extractive or isinstance(self.model, ExtractiveModel):
+        if ask.extractive or self.model is self._extractive:
             return [self._extract(r, limit) for r, limit in zip(ask.requests, ask.limits, strict=True)]
         return run_to_end(self._answers(ask, in_loop=False))
 
     async def aask(self, ask: Ask) -> list[Answer]:
         """The same without blocking the event loop."""
-        if ask.extractive or isinstance(self.model, ExtractiveModel):
+        if ask.extractive or self.model is self._extractive:
             pairs = list(zip(ask.requests, ask.limits, strict=True))
             return await in_thread(lambda: [self._extract(r, limit) for r, limit in pairs])
         return await self._answers(ask, in_loop=True)
 
     def _extract(self, request: ModelRequest, limit: int) -> Answer:
-        model = self.model if isinstance(self.model, ExtractiveModel) else self._extractive
-        reply = model.complete(request)
+        reply = self._extractive.complete(request)
         text, problem = text_of(reply, request.prompt, limit)
         return Answer(text=text or None, problem=problem)
 

@@ -24,7 +24,7 @@ STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds
 class AutoContextConfig(BaseModel):
     """When to compress, how far, and with what. Raises ConfigError naming the field and its range."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
     # --- when
     msg_threshold: int = Field(default=100, ge=0)

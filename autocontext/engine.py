@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from autocontext import rendering
 from autocontext.account import Account, Tried, event
 from autocontext.edits import Applied, Edit, Proposal, Question, apply, build
 from autocontext.events import CompressionReport, Outcome
-from autocontext.ledger import Evidence
 from autocontext.limits import Gauge, Settings, due
 from autocontext.log import Edited, Log, Noted
 from autocontext.messages import Msg
@@ -33,6 +32,9 @@ from autocontext.strategies.last_resort import Previews
 from autocontext.tally import Tally
 from autocontext.upkeep import Upkeep
 from autocontext.view import View
+
+if TYPE_CHECKING:
+    from autocontext.ledger import Evidence
 
 
 @dataclass(frozen=True, slots=True)

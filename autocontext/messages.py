@@ -109,7 +109,8 @@ def _absent(value: Any) -> bool:
 class Value(BaseModel):
     """Base of the frozen values: unknown fields are refused, errors are one line."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    # Deferred: the validators of all values together take longer to build than the rest of the import.
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def __init__(self, **data: Any) -> None:
         try:

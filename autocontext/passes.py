@@ -8,14 +8,13 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autocontext.asking import Asker, in_thread
 from autocontext.config import AutoContextConfig
 from autocontext.engine import Pass, compress
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
-from autocontext.ledger import Evidence
 from autocontext.limits import Settings, due
 from autocontext.log import Entry, Log
 from autocontext.pacing import Pacing
@@ -24,6 +23,9 @@ from autocontext.questions import Ask
 from autocontext.requests import Answer
 from autocontext.tally import Tally
 from autocontext.turns import Running, Turn
+
+if TYPE_CHECKING:
+    from autocontext.ledger import Evidence
 
 _log = logging.getLogger(__name__)
 _COUNTED_ASIDE = 64 * 1024
@@ -57,7 +59,7 @@ class Passes:
         self._asker = Asker(model, config)
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
-        self._evidence = Evidence()
+        self._evidence = _no_evidence()
         self._pacing = Pacing()
         self._turn = Turn()
         """Of one pass at a time."""
@@ -69,7 +71,7 @@ class Passes:
     def start_anew(self) -> None:
         """Forget what earlier passes came to, the running one included: the view is another one now."""
         self._pacing = Pacing()
-        self._evidence = Evidence()
+        self._evidence = _no_evidence()
         self._turn.revoke()
 
     def forget(self, ids: Iterable[str]) -> None:
@@ -248,3 +250,9 @@ class Passes:
         if report.outcome == "impossible" and self._config.strict_fit and not early:
             raise ContextOverflowError(report.reason)
         return report
+
+
+def _no_evidence() -> Evidence:
+    from autocontext.ledger import Evidence  # noqa: PLC0415 (its patterns: 15 ms that `import autocontext` spares)
+
+    return Evidence()

@@ -48,7 +48,7 @@ what stands twice."""
 class PromptConfig(BaseModel):
     """The texts that go to the summarising model; an unset field keeps its default."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     system: str = _SYSTEM
     """System text of every request."""

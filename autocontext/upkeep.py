@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.edits import ledger, ledger_place
-from autocontext.ledger import Evidence
 from autocontext.log import Log, Noted
 from autocontext.messages import Msg
 from autocontext.tally import Tally
+
+if TYPE_CHECKING:
+    from autocontext.ledger import Evidence
 from autocontext.view import View
 
 _MARGIN = 8

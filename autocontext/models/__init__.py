@@ -1,17 +1,21 @@
 """Models that write summaries: the two protocols, and four ready implementations.
 
-Importing this package imports no provider's SDK; each is imported at the first call of its model.
+Importing this package imports none of them: each module at the first use of its name, a provider's SDK at the first
+call of its model.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from autocontext.models.callable import CallableModel
-from autocontext.models.dashscope import DashScopeChatModel
-from autocontext.models.extractive import ExtractiveModel
-from autocontext.models.openai import OpenAIChatModel
 from autocontext.requests import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from autocontext.models.callable import CallableModel
+    from autocontext.models.dashscope import DashScopeChatModel
+    from autocontext.models.extractive import ExtractiveModel
+    from autocontext.models.openai import OpenAIChatModel
 
 __all__ = [
     "AsyncChatModel",
@@ -21,6 +25,19 @@ __all__ = [
     "ExtractiveModel",
     "OpenAIChatModel",
 ]
+
+_MODULES = {
+    "CallableModel": "callable",
+    "DashScopeChatModel": "dashscope",
+    "ExtractiveModel": "extractive",
+    "OpenAIChatModel": "openai",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
 
 
 @runtime_checkable
