@@ -105,12 +105,11 @@ _VIRAMA = 9
 
 
 def _extends(ch: str) -> bool:
-    """Whether a character continues the grapheme before it: marks, joiners, skin tones, flags, parts of a syllable."""
+    """Whether a character continues the grapheme before it: marks, joiners, skin tones, parts of a syllable."""
     point = ord(ch)
     return (
         ch in _JOINERS
         or 0x1F3FB <= point <= 0x1F3FF
-        or 0x1F1E6 <= point <= 0x1F1FF
         or 0xDC00 <= point <= 0xDFFF
         or 0xE0020 <= point <= 0xE007F
         or 0x1160 <= point <= 0x11FF  # vowels and finals of decomposed Korean, as some file systems name files
@@ -125,12 +124,24 @@ def _is_open(ch: str) -> bool:
     return ch == "\u200d" or unicodedata.combining(ch) == _VIRAMA
 
 
+def _is_flag_letter(ch: str) -> bool:
+    return "\U0001f1e6" <= ch <= "\U0001f1ff"
+
+
+def _halves_flag(text: str, place: int) -> bool:
+    """Whether a flag's two letters stand on either side: they pair up from the first of a row on."""
+    start = place
+    while start > 0 and _is_flag_letter(text[start - 1]):
+        start -= 1
+    return (place - start) % 2 == 1 and _is_flag_letter(text[place])
+
+
 def cut(text: str, at: int) -> int:
     """The largest place <= `at` (characters) that splits no grapheme and no surrogate pair."""
     if at >= len(text):
         return len(text)
     place = at
-    while place > 0 and (_extends(text[place]) or _is_open(text[place - 1])):
+    while place > 0 and (_extends(text[place]) or _is_open(text[place - 1]) or _halves_flag(text, place)):
         place -= 1
     return place or at
 

@@ -44,7 +44,8 @@ def test_a_fold_takes_the_oldest_and_keeps_every_rule(history: list[Msg], count:
     assert [m for m in after if m.role == "system"] == [m for m in history if m.role == "system"]
     view = View.of(history)
     assert view.latest_user < 0 or history[view.latest_user] in after
-    assert all(m in after for m in history[view.unread :])
+    unread = max(view.unread, view.latest_user) if hard else view.unread
+    assert all(m in after for m in history[unread:])
     if not (count or tokens):
         assert after == history
 
@@ -81,6 +82,15 @@ def test_protected_tools_are_folded_only_as_a_last_resort() -> None:
     messages = [user("a"), *protected, assistant("b"), user("c"), assistant("d"), user("e")]
     assert all(m in folded(messages, count=9) for m in protected)
     assert not any(m in folded(messages, count=9, hard=True) for m in protected)
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_what_the_model_has_not_read_is_folded_only_as_a_last_resort(hard: bool) -> None:
+    """The user has written before the model could answer the results."""
+    messages = [user("a"), assistant(LONG), user("b"), *tool_exchange("read", {}, LONG), user("wait")]
+    after = folded(messages, count=9, hard=hard)
+    assert (messages[4] in after) != hard
+    assert messages[1] not in after
 
 
 def test_what_is_pinned_stays_where_it_is() -> None:

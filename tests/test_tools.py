@@ -59,6 +59,17 @@ def test_a_page_holds_at_most_its_tokens(text: str) -> None:
     assert counter.count_text(first.split("\n", 1)[1]) <= PAGE_TOKENS
     assert counter.count_text(first) > PAGE_TOKENS // 2
     assert pages(tool) == f"[user] {text}"
+    assert "\n" not in text or first.endswith("\n")
+
+
+def test_a_page_ends_between_characters() -> None:
+    flags = "👩\u200d👩\u200d👧\u200d👦" * 9_000
+    tool, offset = tool_over([user(flags)]), 0
+    for _ in range(3):
+        found = re.search(r"continue with offset=(\d+)\]", tool(KEY, offset))
+        assert found
+        offset = int(found[1])
+        assert flags[offset - len("[user] ") :].startswith("👩\u200d👩\u200d👧")
 
 
 def test_the_head_says_what_it_is_a_page_of() -> None:
@@ -67,6 +78,7 @@ def test_the_head_says_what_it_is_a_page_of() -> None:
         tool(KEY) == f"[{KEY}: 2 messages, 26 characters; showing 0-26; this is the end]\n[user] one\n[assistant] two"
     )
     assert tool(KEY, 11, 5) == f"[{KEY}: 2 messages, 26 characters; showing 11-16; continue with offset=16]\n[assi"
+    assert tool(KEY, 26) == f"[{KEY}: 2 messages, 26 characters; offset 26 is past the end]"
     assert tool(KEY, 99) == f"[{KEY}: 2 messages, 26 characters; offset 99 is past the end]"
 
 
@@ -80,6 +92,9 @@ def test_a_query_gives_the_matching_passages_with_their_offsets() -> None:
     assert len(found) < 3_000
     offset = int(re.findall(r"\[offset (\d+)\]", found)[0])
     assert "5433" in tool(KEY, offset=offset, limit=700)
+    # Passages are whole lines, so that no value is torn apart.
+    passages = found.partition("\n")[2].split("\n...\n")
+    assert {line for p in passages for line in p.partition("] ")[2].removeprefix("[user] ").split("\n")} <= set(lines)
 
 
 def test_a_query_in_chinese_is_matched_by_pairs_of_characters() -> None:
@@ -132,7 +147,18 @@ def test_an_unknown_uuid_is_an_error_text(uuid: str) -> None:
     assert "CONTEXT_OFFLOAD" in answer
 
 
-@pytest.mark.parametrize("bad", [{"offset": "ten"}, {"limit": "all"}, {"offset": []}, {"limit": {}}, {"offset": None}])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"offset": "ten"},
+        {"limit": "all"},
+        {"offset": []},
+        {"limit": {}},
+        {"offset": None},
+        {"limit": float("inf")},
+        {"offset": float("nan")},
+    ],
+)
 def test_a_bad_number_is_an_error_text(bad: dict[str, Any]) -> None:
     assert tool_over([user("x")])(KEY, **bad).startswith("Error: offset and limit must be whole numbers")
 

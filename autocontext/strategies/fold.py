@@ -50,7 +50,9 @@ class Fold:
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
-        areas = [(0, user), (user + 1, until)] if user >= 0 else [(0, until)]
+        # A user may write before the model has read what the tools gave: only the last resort takes that.
+        before = user if self.last_resort else min(user, view.unread)
+        areas = [(0, before), (user + 1, until)] if user >= 0 else [(0, until)]
         messages, tokens = self.excess_messages, self.excess_tokens
         for start, stop in areas:
             for a, b in view.pieces(start, stop, keep):
