@@ -15,7 +15,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.engine import Pass, compress
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
-from autocontext.limits import Settings, due
+from autocontext.limits import Limits, Settings, due
 from autocontext.log import Entry, Log
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
@@ -56,6 +56,7 @@ class Passes:
         self.usage = UsageTotals()
         self.listeners: list[Listener] = []
         self._log, self._tally, self._config, self._lock, self._commit = log, tally, config, lock, commit
+        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
@@ -111,12 +112,18 @@ class Passes:
 
     def _waits(self) -> bool:
         """Whether a turn has to wait for a pass that is due."""
+        if not self._config.background:
+            return True
         with self._lock:
-            return not self._config.background or self._tally.reaches(self._config.max_token + 1)
+            return self._tally.reaches(self._config.max_token + 1)
 
     def _due(self, *, early: bool = False) -> bool:
+        limits = self._early_limits if early else self._limits
         with self._lock:
-            return not due(self._log, self._tally, self._settings(early=early))
+            # The two comparisons by themselves first: every turn makes them.
+            return limits.reached(self._log, self._tally) and not due(
+                self._log, self._tally, self._settings(early=early)
+            )
 
     def _start_thread(self) -> None:
         with self._lock:
