@@ -119,7 +119,7 @@ def replay(conversation: Conversation, config: AutoContextConfig, model: ChatMod
         intact=sum(a == b for a, b in zip(before, dumps(originals), strict=False)),
         reachable=sum(d in found for d in before),
         reloaded=tuple(reload_some(memory, conversation.messages, before)),
-        fallbacks=len(run.fallbacks),
+        fallbacks=memory.usage.fallbacks,
         seconds=seconds,
         longest_wait=run.longest_wait,
     )
@@ -133,7 +133,6 @@ class _Run:
         self.turns: list[Turn] = []
         self.full = self.over = self.invalid = self.came_broken = self.passes = 0
         self.why_over = self.why_invalid = ""
-        self.fallbacks: set[str] = set()
         self.longest_wait = 0.0
 
     def all(self) -> None:
@@ -158,7 +157,6 @@ class _Run:
         self.turns.append(Turn(size, self.full))
         if len(self.memory.get_compression_events()) > events:
             self.passes += 1
-            self.fallbacks.update(m.origin.uuid for m in context if m.origin and m.origin.fallback)
         if size > self.memory.config.max_token:
             self.over += 1
             self.why_over = self.why_over or self.memory.compress_if_needed().reason

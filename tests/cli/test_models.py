@@ -20,8 +20,8 @@ def service() -> Iterator[FakeOpenAI]:
 
 
 def replayed(tmp_path: Path, service: FakeOpenAI, key: str) -> Done:
-    file = write(tmp_path / "chats.jsonl", [{"id": "chat", "messages": chat(8)}])
-    arguments = ("replay", file, "--window", "2k", "--model", "openai:gpt-4o-mini")
+    file = write(tmp_path / "chats.jsonl", [{"id": "chat", "messages": chat(16)}])
+    arguments = ("replay", file, "--window", "6k", "--model", "openai:gpt-4o-mini")
     return run(*arguments, OPENAI_BASE_URL=service.base_url, OPENAI_API_KEY=key)
 
 

@@ -169,7 +169,7 @@ def test_conversation_without_an_assistant(tmp_path: Path) -> None:
 
 
 def test_ids_that_are_used_twice(tmp_path: Path) -> None:
-    twice = [{**m, "id": f"m{i % 7}"} for i, m in enumerate(chat(12))]
-    done = run("replay", write(tmp_path / "chats.jsonl", [twice]), "--window", "2k")
+    twice = [{**m, "id": f"m{i % 7}"} for i, m in enumerate(chat(24))]
+    done = run("replay", write(tmp_path / "chats.jsonl", [twice]), "--window", "6k")
     assert (done.code, done.err) == (0, "")
     assert "3 of 3 items identical" in done.out
