@@ -6,19 +6,17 @@ A data file is xz: one byte of length per token in the order of their ranks, the
 
 from __future__ import annotations
 
-import hashlib
-import lzma
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from autocontext.errors import AutoContextError
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
     import tiktoken
 
 
@@ -41,7 +39,10 @@ class Vocabulary:
 @cache
 def encoding(name: str) -> tiktoken.Encoding:
     """The tokenizer of a vocabulary, built at the first use in about 0.3 s. Raises AutoContextError on damaged data."""
-    import tiktoken  # noqa: PLC0415 (50 ms that `import autocontext` must not pay)
+    # 50 ms that `import autocontext` must not pay, and as in `read_ranks` modules that nothing else here needs.
+    from importlib.resources import files  # noqa: PLC0415
+
+    import tiktoken  # noqa: PLC0415
 
     vocabulary = VOCABULARIES[name]
     file = files("autocontext.tokens") / "data" / f"{name}.xz"
@@ -55,6 +56,9 @@ def encoding(name: str) -> tiktoken.Encoding:
 
 def read_ranks(file: Traversable, sha256: str, size: int) -> dict[bytes, int]:
     """The tokens of a data file with their ranks. Raises AutoContextError naming a file that is not as shipped."""
+    import hashlib  # noqa: PLC0415
+    import lzma  # noqa: PLC0415
+
     try:
         packed = file.read_bytes()
     except OSError as e:
