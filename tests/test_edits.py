@@ -83,12 +83,12 @@ BROKEN = {
     "5: a system message": (edit("system"), "system messages stay"),
     "5: a system message among others": (edit("system", "ask"), "system messages stay"),
     "5: a pinned message": (edit("pinned"), "pinned messages stay"),
-    "6: a note of the user's role last": (
+    "6: longer than before": (edit("ask", messages=(user(LONG * 2),)), "not make the context smaller"),
+    "6: as long as before": (edit("ask", messages=(user(LONG),)), "not make the context smaller"),
+    "7: a note of the user's role last": (
         edit("last", messages=(user("short", origin=Origin(uuid="key", kind="tool_run")),)),
         "must not come last",
     ),
-    "7: longer than before": (edit("ask", messages=(user(LONG * 2),)), "not make the context smaller"),
-    "7: as long as before": (edit("ask", messages=(user(LONG),)), "not make the context smaller"),
 }
 
 
@@ -103,7 +103,7 @@ def test_the_gate_refuses_what_breaks_a_rule(rule: str) -> None:
 @pytest.mark.parametrize("rule", BROKEN)
 def test_strict_raises_where_a_proposal_is_wrong(rule: str) -> None:
     bad, reason = BROKEN[rule]
-    if rule.startswith("7"):  # how long a text will be is not known when it is proposed
+    if rule.startswith("6"):  # how long a text will be is not known when it is proposed
         assert len(apply(VIEW, [bad], size, strict=True).refused) == 1
         return
     with pytest.raises(InvalidEdit, match=reason):

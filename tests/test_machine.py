@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from autocontext import AutoContextMemory, ModelRequest, Msg
 from autocontext.log import Entry
 from autocontext.stores import InMemorySessionStore
-from autocontext.testing import ScriptedModel
+from autocontext.testing import ScriptedModel, conversation
 from tests import invariants
 from tests.conversations import histories
-from tests.invariants import CONFIGS, ESTIMATE, REPLIES, owed, reach, unreachable
+from tests.invariants import CONFIGS, ESTIMATE, REPLIES, handles, owed, reach, unreachable
 
 places = st.integers(0, 999)
 
@@ -52,10 +52,11 @@ class MemoryMachine(RuleBasedStateMachine):
         self.reply: Callable[[ModelRequest], str] = REPLIES["good"]
         self.keys = 0
 
-    @initialize(config=st.sampled_from(sorted(CONFIGS)))
-    def open(self, config: str) -> None:
+    @initialize(config=st.sampled_from(sorted(CONFIGS)), rounds=st.integers(0, 3))
+    def open(self, config: str, rounds: int) -> None:
         self.config = CONFIGS[config].model_copy(update=ESTIMATE)
         self.reopen()
+        self.add(conversation(rounds=rounds) if rounds else [])
 
     @rule()
     def reopen(self) -> None:
@@ -77,6 +78,12 @@ class MemoryMachine(RuleBasedStateMachine):
         """Notes and all, as a careless caller may do."""
         view = self.memory.messages
         self.add(view[start % len(view) :][:count] if view else [])
+
+    @precondition(lambda self: any(map(handles, self.memory.messages)))
+    @rule(place=places)
+    def add_what_a_compression_made(self, place: int) -> None:
+        made = [m for m in self.memory.messages if handles(m)]
+        self.add([made[place % len(made)]])
 
     @rule(model=st.sampled_from(sorted(REPLIES)), in_loop=st.booleans())
     def get(self, model: str, in_loop: bool) -> None:
@@ -124,10 +131,12 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.memory.messages == self.memory.get_compression_events() == []
 
     @precondition(lambda self: self.memory.get_offload_context())
-    @rule(place=places)
-    def undo(self, place: int) -> None:
-        keys = list(self.memory.get_offload_context())
+    @rule(place=places, shown=st.booleans())
+    def undo(self, place: int, shown: bool) -> None:
+        """What the view shows the handle of, or any entry at all."""
         before = self.memory.messages
+        seen = [key for m in before for key in handles(m)] if shown else []
+        keys = seen or list(self.memory.get_offload_context())
         done = self.memory.undo(keys[place % len(keys)])
         assert owed(self.memory.messages) == owed(before)
         assert done or self.memory.messages == before
