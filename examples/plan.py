@@ -47,9 +47,9 @@ def main() -> None:
     assert "Update the Docker image" in hint
     # Plan tools are not summarised: the note says only which were called.
     assert "create_plan" not in asked.replace(hint, "")
-    note = next(msg.text for msg in memory.messages if "plan tools" in msg.text)
+    note = next(msg.text for msg in memory.messages if "[plan:" in msg.text)
     print(note)
-    assert "create_plan x1, finish_subtask x1" in note
+    assert "[plan: create_plan, finish_subtask]" in note
 
 
 if __name__ == "__main__":

@@ -1,0 +1,216 @@
+"""One strategy off, one of your own in: whatever a strategy proposes, it cannot break a promise."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, ContextOffloadTool, Msg
+from autocontext.chat_rules import first_violation
+from autocontext.config import STRATEGIES
+from autocontext.strategies import Proposal, Question, Span, View
+from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, user
+from tests import invariants
+from tests.conversations import valid_histories
+from tests.invariants import owed, unreachable
+from tests.production.agents import day, rounds_only, small
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+# ------------------------------------------------------------------------------------- one strategy needed off
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_switches_only_the_strategies_named_are_tried(name: str) -> None:
+    memory = AutoContextMemory(small(strategies=(name,), last_resort=False, max_token=300), ScriptedModel("In short."))
+    memory.add_messages(day(10))
+    tried = [s.name for s in memory.compress_if_needed().strategies]
+    steps = {"current_round": ["current_round_large_messages", "current_round"]}
+    assert tried == steps.get(name, [name])
+
+
+def test_switches_the_order_given_is_the_order_tried() -> None:
+    config = small(strategies=("rounds", "large_messages"), last_resort=False, max_token=300)
+    memory = AutoContextMemory(config, ScriptedModel("In short."))
+    memory.add_messages(day(10))
+    assert [s.name for s in memory.compress_if_needed().strategies] == ["rounds", "large_messages"]
+
+
+# --------------------------------------------------------------------------------------------------- own strategies
+def test_the_example_of_an_own_strategy_runs() -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / "own_strategy.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.stderr == ""
+    assert "superseded_reads: replaced 2 messages in 2 edits" in run.stdout
+
+
+class Own:
+    """A strategy made of a function."""
+
+    def __init__(self, name: str, propose: Callable[[View], Any]) -> None:
+        self.name = name
+        self._propose = propose
+
+    def propose(self, view: View) -> Iterable[Proposal]:
+        return self._propose(view)
+
+
+def raises(_: View) -> Any:
+    raise KeyError("a bug")
+
+
+def raises_halfway(view: View) -> Any:
+    yield Proposal(view.span(0, 5), "a note", role="assistant")
+    raise KeyError("a bug")
+
+
+def at(view: View, start: int, stop: int, **fields: Any) -> list[Proposal]:
+    return [Proposal(view.span(start, stop), **{"text": "a note", **fields})]
+
+
+def asks(purpose: Any = "tool_run", parts: Any = ("some text " * 40,), target: Any = 50, sizes: Any = (100,)) -> Any:
+    return lambda view: at(view, 2, 4, text=Question(purpose, parts, target, sizes))
+
+
+MISBEHAVING: dict[str, tuple[Callable[[View], Any], str]] = {
+    # Not proposals at all.
+    "raises": (raises, "propose() failed: KeyError"),
+    "raises halfway": (raises_halfway, "propose() failed: KeyError"),
+    "returns nothing": (lambda _: None, "propose() failed: TypeError"),
+    "returns garbage": (lambda _: ["fold everything", 7, None], "not every proposal"),
+    "changes the view": (lambda view: setattr(view, "messages", ()), "a view is frozen"),
+    "changes the view's index": (lambda view: view.position.clear(), "propose() failed"),
+    # Proposals that nothing can be built from.
+    "no text": (lambda view: at(view, 2, 4, text=None), "not every proposal"),
+    "a number as text": (lambda view: at(view, 2, 4, text=12), "not every proposal"),
+    "blocks that are none": (lambda view: at(view, 3, 4, text=None, blocks=["short"]), "not every proposal"),
+    "items that are none": (lambda view: at(view, 2, 4, items=("a",)), "not every proposal"),
+    "a kind that is none": (lambda view: at(view, 2, 4, kind="magic"), "not every proposal"),
+    "a ledger of its own": (lambda view: at(view, 2, 4, kind="ledger"), "not every proposal"),
+    "a system message": (lambda view: at(view, 2, 4, role="system"), "not every proposal"),
+    "a tool message": (lambda view: at(view, 2, 4, role="tool"), "not every proposal"),
+    "an event that is none": (lambda view: at(view, 2, 4, event_type=None), "not every proposal"),
+    "a context that is none": (lambda view: at(view, 2, 4, context="before"), "not every proposal"),
+    "a span that is none": (lambda _: [Proposal(Span((1, 2), (None, None)), "x")], "not every proposal"),
+    "other messages under these ids": (
+        lambda view: [Proposal(Span(view.ids[2:4], (user("x"), user("y"))), "a note")],
+        "not every proposal",
+    ),
+    "a question without a prompt": (asks(purpose="write a poem"), "not every proposal"),
+    "a question about nothing": (asks(parts=(), sizes=()), "not every proposal"),
+    "a question about numbers": (asks(parts=(1, 2), sizes=(1, 2)), "not every proposal"),
+    "a question without sizes": (asks(sizes=()), "not every proposal"),
+    "a question of any length": (asks(target="long"), "not every proposal"),
+    # Proposals that the gate refuses.
+    "takes a system message": (lambda view: at(view, 0, 4), "system messages stay"),
+    "takes a pinned message": (lambda view: at(view, 1, 4), "pinned messages stay"),
+    "takes a call without its result": (lambda view: at(view, 2, 6), "lose their partners"),
+    "takes a result without its call": (lambda view: at(view, 6, 8), "lose their partners"),
+    "takes the last message": (lambda view: at(view, len(view) - 1, len(view)), "must not come last"),
+    "takes stale ids": (lambda _: [Proposal(Span(("gone",), (user("gone"),)), "a note")], "do not stand together"),
+    "takes what is not contiguous": (
+        lambda view: [
+            Proposal(Span((view.ids[2], view.ids[7]), (view.messages[2], view.messages[7])), "a note"),
+        ],
+        "do not stand together",
+    ),
+    "offloads what is not there": (
+        lambda view: at(view, 2, 4, context=Span(("nowhere",), (user("forged"),))),
+        "must stand in this view",
+    ),
+    "grows": (lambda view: at(view, 2, 4, text="a very long note " * 500), "not make the context smaller"),
+}
+
+
+def conversation() -> list[Msg]:
+    """A system message, a pinned one, then rounds of four; index 5 is a call, 6 its result."""
+    first = [system("You are the shop's agent."), user("Never delete data.", metadata={"pinned": True})]
+    return [*first, user("Hello there. " * 40), assistant("Hello! " * 40), *day(8), user("And now?")]
+
+
+@pytest.mark.parametrize("kind", MISBEHAVING)
+def test_a_misbehaving_strategy_is_named_in_the_report_and_the_others_go_on(kind: str) -> None:
+    propose, reason = MISBEHAVING[kind]
+    config = rounds_only(strategies=(Own("mine", propose), "rounds"), max_token=3_000)
+    memory = AutoContextMemory(config, ScriptedModel("In short."))
+    memory.add_messages(added := conversation())
+    report = memory.compress_if_needed()
+    mine = report.strategies[0]
+    assert (mine.name, mine.applied) == ("mine", False)
+    assert reason in mine.reason
+    assert report.strategies[1].applied
+    assert_valid_chat(memory.messages)
+    assert memory.messages[:2] == added[:2]
+    assert memory.get_original_memory_msgs() == added
+    assert unreachable(memory, added) == []
+    for uuid in memory.get_offload_context():
+        assert "Error" not in ContextOffloadTool(memory)(uuid)[:10]
+    invariants.check(memory)
+
+
+def test_one_bad_proposal_does_not_cost_the_good_ones_beside_it() -> None:
+    both = Own("mine", lambda view: [*at(view, 0, 4), *at(view, 2, 4), "garbage"])
+    memory = AutoContextMemory(rounds_only(strategies=(both,)), ScriptedModel("In short."))
+    memory.add_messages(conversation())
+    report = memory.compress_if_needed(force=True)
+    assert report.strategies[0].applied
+    assert [r.reason for r in report.refused] == ["system messages stay"]
+
+
+def test_two_proposals_for_the_same_messages_are_one_edit() -> None:
+    greedy = Own("mine", lambda view: at(view, 2, 4) * 3)
+    memory = AutoContextMemory(rounds_only(strategies=(greedy,)), ScriptedModel("In short."))
+    memory.add_messages(conversation())
+    report = memory.compress_if_needed(force=True)
+    assert len(memory.get_offload_context()) == 1
+    assert len(report.refused) == 2
+
+
+def test_a_proposal_with_a_question_is_answered_by_the_model_in_the_note() -> None:
+    own = Own("mine", asks())
+    memory = AutoContextMemory(rounds_only(strategies=(own,)), ScriptedModel("They said hello."))
+    memory.add_messages(conversation())
+    assert memory.compress_if_needed(force=True).model_calls == 1
+    assert "They said hello." in memory.messages[2].text
+
+
+spans = st.tuples(st.integers(-3, 40), st.integers(-3, 40))
+fields = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": st.sampled_from(("x", "", None, 3, "long " * 200)),
+        "blocks": st.sampled_from(({}, {0: "x"}, {-1: "x"}, {99: "x"}, {0: 1}, {"a": "x"})),
+        "role": st.sampled_from(("user", "assistant", "system", "tool", "nobody")),
+        "kind": st.sampled_from(("tool_run", "stub", "fold", "round_summary", "ledger", "magic")),
+        "arguments_to": st.sampled_from((None, 10, -1, "x")),
+        "footer": st.sampled_from(("", "note", None)),
+    },
+)
+
+
+@given(valid_histories(), st.lists(st.tuples(spans, fields), max_size=5))
+def test_whatever_a_strategy_proposes_no_promise_is_broken(
+    history: list[Msg], drawn: list[tuple[tuple[int, int], dict[str, Any]]]
+) -> None:
+    own = Own("mine", lambda view: [Proposal(view.span(a, b), **{"text": "x", **f}) for (a, b), f in drawn])
+    memory = AutoContextMemory(small(strategies=(own,), last_resort=False), ScriptedModel("In short."))
+    memory.add_messages(history)
+    before = memory.messages
+    memory.compress_if_needed(force=True)
+    assert first_violation(memory.messages) is None
+    assert owed(memory.messages) == owed(before)
+    assert unreachable(memory, history) == []
+    fixed = [m for m in before if m.role == "system" or m.metadata.get("pinned")]
+    assert [m for m in memory.messages if m.role == "system" or m.metadata.get("pinned")] == fixed
+    assert json.loads(json.dumps(memory.state_dict()))
+    invariants.check(memory)
