@@ -8,7 +8,7 @@ import pytest
 
 from autocontext import AutoContextMemory, CompressionReport, ModelReply, Plan, SubTask, Usage
 from autocontext.stores import InMemorySessionStore
-from autocontext.testing import ScriptedModel, assert_valid_chat, user
+from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from tests.invariants import check
 from tests.production.agents import day, notes, rounds_only, small, with_reports
 
@@ -45,7 +45,7 @@ def test_report_of_a_pass_that_was_not_needed_is_false_and_says_why() -> None:
 
 def test_report_names_the_edits_that_were_refused() -> None:
     memory = AutoContextMemory(rounds_only(), ScriptedModel("In short."))
-    memory.add_messages([m for n in range(3) for m in day(1, size=0)])
+    memory.add_messages([user("Ping?"), *tool_exchange("t", {}, "", id="c"), assistant("Pong."), *day(1)])
     report = memory.compress_if_needed(force=True)
     assert {r.reason for r in report.refused} == {"it would not make the context smaller"}
     assert all(r.strategy == "rounds" and r.ids for r in report.refused)
