@@ -12,6 +12,7 @@ import pytest
 
 from autocontext import AutoContextMemory, ModelReply, ModelRequest, Msg, TextBlock
 from autocontext.chat_rules import first_violation
+from autocontext.log import Edited, Log
 from autocontext.messages import is_tool_message
 from autocontext.testing import ScriptedModel, conversation, user
 from tests.faults.script import CONFIG, MESSAGES, PATIENCE, FaultyStore, check, model, opened
@@ -388,3 +389,34 @@ def test_usage_adds_up_over_passes_from_many_threads() -> None:
     together(*(lambda t=t: work(t) for t in range(4)))
     assert memory.usage.passes == len(reports)
     assert memory.usage.model_calls == sum(r.model_calls for r in reports)
+
+
+def test_every_edit_stood_in_the_view_it_was_made_on() -> None:
+    """Between the check of an edit and its commit nobody can take its messages away."""
+    memory = AutoContextMemory(CONFIG, model())
+    ended = threading.Event()
+
+    def shuffle() -> None:
+        for i, m in enumerate(conversation(rounds=60, tools_per_round=1, chars=420)):
+            memory.add_message(m)
+            if i % 4 == 3:
+                memory.delete_message(i * 7 % len(memory.messages[1:5]) + 1)
+            time.sleep(0.001)
+        ended.set()
+
+    def compress() -> None:
+        while not ended.is_set():
+            memory.compress_if_needed(force=True)
+
+    together(shuffle, compress, compress)
+    assert memory.get_compression_events()
+    again = Log()
+    for entry in memory._log.entries:
+        # Edits are made on the view without the evidence ledger, which may stand among their messages.
+        ids = tuple(id_ for id_ in again.view_ids if id_ != again.ledger)
+        for edit in entry.edits if isinstance(entry, Edited) else ():
+            at = ids.index(edit.ids[0])
+            assert ids[at : at + len(edit.ids)] == edit.ids
+        again.record(entry)
+    assert again.view_messages == memory.messages
+    memory.state_dict()
