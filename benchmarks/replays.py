@@ -27,8 +27,8 @@ class Column(NamedTuple):
 
 
 def percent(share: float) -> str:
-    """A share as percent with one decimal."""
-    return f"{share:.1%}".replace("%", " %")
+    """A share as percent with one decimal; what is not all is not shown as 100."""
+    return ">99.9 %" if 0.9995 <= share < 1 else f"{100 * share:.1f} %"
 
 
 def conversations(paths: Iterable[Path]) -> Iterator[Row]:

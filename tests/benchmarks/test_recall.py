@@ -6,7 +6,7 @@ from hypothesis import given
 from needs import Need
 from policies import POLICIES, Lines
 from recall import Conversation, Scores, measured, row
-from replays import source_of, turns
+from replays import percent, source_of, turns
 
 from tests.benchmarks.talk import answer, call, result, talks, user
 
@@ -126,3 +126,10 @@ def test_lines_cut_to_their_share_with_a_note_inside_its_budget():
 )
 def test_source(source, name):
     assert source_of({"source": source}) == name
+
+
+@pytest.mark.parametrize(
+    ("share", "text"), [(0, "0.0 %"), (0.9994, "99.9 %"), (0.9999, ">99.9 %"), (1.0, "100.0 %"), (0.12345, "12.3 %")]
+)
+def test_what_is_not_all_is_not_shown_as_all(share, text):
+    assert percent(share) == text
