@@ -80,6 +80,20 @@ def test_equal_messages_are_told_apart_after_loading() -> None:
     assert other.messages.count(same) == 2
 
 
+def test_where_copies_cannot_be_told_apart_undo_puts_none_in_view_twice() -> None:
+    memory = made("tiny")
+    same = user("ok " * 100, id="same")
+    memory.add_messages([same, *conversation(rounds=2), same])
+    memory.compress_if_needed(force=True)
+    saved = memory.state_dict()
+    del saved["ids"]
+    other = loaded(saved)
+    undone = [key for key in other.get_offload_context() if other.undo(key)]
+    assert len(set(other._log.view_ids)) == len(other.messages)
+    assert other.messages.count(same) <= 2
+    assert len(undone) < len(other.get_offload_context())
+
+
 def test_a_state_without_our_own_ids_is_read_too() -> None:
     """Another program's state, in which one id stands for two messages."""
     memory = made("tiny")
