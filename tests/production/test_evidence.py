@@ -151,11 +151,15 @@ def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str) -> Non
 
 
 def test_evidence_of_another_memory_that_was_added_is_a_message_like_any_other() -> None:
-    copied = passed().messages
-    memory = AutoContextMemory(AutoContextConfig.for_window(4_000), ScriptedModel("In short."))
+    copied = ledgers(passed())
+    fields = {"strategies": ("large_messages",), "last_resort": False, "large_payload_threshold": 500}
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **fields))
     memory.add_messages(copied)
-    for _ in range(3):
-        memory.add_messages(day(8))
-        memory.get_messages()
+    for turn in range(3):
+        listing = "".join(f"{k} /srv/data/{turn}/part_{k}.csv\n" for k in range(90))
+        memory.add_messages([user("List them."), *tool_exchange("ls", {"n": turn}, listing), assistant("Listed.")])
+        memory.compress_if_needed(force=True)
+        assert memory.messages[0] == copied[0]
         assert unreachable(memory, memory.get_original_memory_msgs()) == []
         check(memory)
+    assert len(ledgers(memory)) == 2

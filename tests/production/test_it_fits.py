@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import ContextOverflowError
 from autocontext.messages import is_user_turn
+from autocontext.strategies import Proposal, Question, View
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, tool_call, tool_result, user
 from tests.conversations import valid_histories
 from tests.invariants import ESTIMATE, unreachable
@@ -60,8 +61,10 @@ def test_last_resort_folds_the_oldest_rounds_into_one_note_that_quotes_the_user_
 
 
 def test_the_folds_budget_quotes_the_newest_user_messages_and_never_skips_one_between() -> None:
-    memory = AutoContextMemory(small(msg_threshold=40, strategies=(), user_message_budget=60))
-    memory.add_messages(day(30, size=1))
+    memory = AutoContextMemory(small(msg_threshold=40, strategies=(), user_message_budget=70))
+    for n in range(30):
+        # Of different lengths, so that an older one would often fit where a newer one does not.
+        memory.add_messages([user(f"Question {n}{' please' * (n % 5 * 4)}?"), assistant(f"Answer {n}. " * 10)])
     memory.compress_if_needed()
     (note,) = notes(memory)
     assert note.origin is not None
@@ -70,6 +73,15 @@ def test_the_folds_budget_quotes_the_newest_user_messages_and_never_skips_one_be
     assert any(quoted)
     assert quoted == sorted(quoted)
     assert not all(quoted)
+
+
+def test_a_fold_that_needs_everything_still_leaves_the_last_message() -> None:
+    memory = AutoContextMemory(small(strategies=()))
+    memory.add_messages([assistant(f"Step {n} of the count.") for n in range(30)])
+    memory.add_message(last := assistant("The result of the count is this. " * 180))
+    report = memory.compress_if_needed()
+    assert report.messages_after == 2
+    assert memory.messages[-1] == last
 
 
 @pytest.mark.parametrize("part", ["system", "latest user message", "pinned", "system text and tool schemas"])
@@ -194,24 +206,31 @@ def test_the_open_breaker_is_reported_also_where_the_context_cannot_fit() -> Non
     assert all("are more than max_token (1000)" in reason for reason in reasons)
 
 
-def test_with_the_breaker_open_strategies_that_need_no_model_go_on() -> None:
-    fields = {
-        "extractive_fallback": False,
-        "strategies": ("large_messages", "rounds"),
-        "large_payload_threshold": 5_000,
-    }
-    memory = AutoContextMemory(rounds_only(**fields), ScriptedModel(RuntimeError))
-    memory.add_messages(day(8))
-    for _ in range(3):
-        memory.compress_if_needed(force=True)
-    memory.add_messages(day(2, size=150))
-    report = memory.compress_if_needed(force=True)
-    assert report.strategies[0].applied
+class Mixed:
+    """Replaces the first round's answer with a fixed note, and asks the model about the second's."""
+
+    name = "mixed"
+
+    def propose(self, view: View) -> list[Proposal]:
+        question = Question("round_summary", ("some text " * 40,), 50, (100,))
+        places = [i for i, m in enumerate(view) if m.role == "assistant" and not m.tool_uses and not m.origin]
+        spans = [view.span(i, i + 1) for i in places[:2]]
+        return [Proposal(span, text) for span, text in zip(spans, ("", question), strict=False)]
+
+
+def test_with_the_breaker_open_what_needs_no_model_goes_on() -> None:
+    config = rounds_only(extractive_fallback=False, max_token=5_000, strategies=("rounds", Mixed()))
+    memory = AutoContextMemory(config, ScriptedModel(RuntimeError))
+    answer = assistant("It computes the price. " * 20)
+    memory.add_messages(answer if m.role == "assistant" and m.text else m for m in day(8))
+    reports = [memory.compress_if_needed(force=True) for _ in range(4)]
+    assert "breaker" in reports[-1].strategies[0].reason
+    assert [r.strategies[1].applied for r in reports] == [True] * 4
 
 
 def test_the_breaker_closes_when_a_pass_was_worth_it_or_much_is_new() -> None:
     model = ScriptedModel([RuntimeError] * 14 + ["In short."])
-    memory = AutoContextMemory(rounds_only(extractive_fallback=False), model)
+    memory = AutoContextMemory(rounds_only(extractive_fallback=False, max_token=5_000), model)
     memory.add_messages(day(8))
     for _ in range(3):
         memory.compress_if_needed(force=True)
