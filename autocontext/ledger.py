@@ -92,13 +92,41 @@ def _preference(seen: _Seen) -> tuple[int, int, int, str]:
     return len(seen.snippet), -seen.position, seen.order, seen.snippet
 
 
+class _Shown:
+    """Whether a value occurs in the messages in view; costs what has come and gone since it was last asked."""
+
+    def __init__(self) -> None:
+        self._messages: dict[int, tuple[Msg, list[tuple[frozenset[str], str]]]] = {}
+        """By identity, with the words of each text: messages never change."""
+        self._by_word: dict[str, dict[tuple[int, int], str]] = {}
+
+    def look_at(self, messages: Iterable[Msg]) -> None:
+        """From now on the view is these messages."""
+        now = {id(m): m for m in messages}
+        for key in [key for key in self._messages if key not in now]:
+            for n, (bag, _) in enumerate(self._messages.pop(key)[1]):
+                for word in bag:
+                    del self._by_word[word][key, n]
+                    if not self._by_word[word]:
+                        del self._by_word[word]
+        for key, m in now.items():
+            if key not in self._messages:
+                found = [(frozenset(words(text)), text) for _, text in _texts(m)]
+                self._messages[key] = (m, found)
+                for n, (bag, text) in enumerate(found):
+                    for word in bag:
+                        self._by_word.setdefault(word, {})[key, n] = text
+
+    def hold(self, value: str) -> bool:
+        found = [self._by_word.get(word, {}) for word in words(value)]
+        return bool(found) and any(occurs(value, text) for text in min(found, key=len).values())
+
+
 class _Texts:
     """Whether a value occurs in any of some texts; asked often, so that words are looked up before texts."""
 
-    def __init__(self, texts: Iterable[str] = ()) -> None:
+    def __init__(self) -> None:
         self._by_word: dict[str, list[str]] = {}
-        for text in texts:
-            self.add(text)
 
     def add(self, text: str) -> None:
         for word in set(words(text)):
@@ -115,6 +143,7 @@ class Evidence:
     def __init__(self) -> None:
         self.ids: dict[str, Sequence[str]] = {}
         """Values of each learned message, by its id."""
+        self._view = _Shown()
         self._entries: dict[str, _Entry] = {}
         self._count: Callable[[str], int] | None = None
 
@@ -150,11 +179,11 @@ class Evidence:
             self._count = count
             for entry in self._entries.values():
                 entry.tokens = None
-        view = _Texts(text for msg in shown for _, text in _texts(msg))
+        self._view.look_at(shown)
         chosen: list[_Seen] = []
         quoted, left = _Texts(), budget
         for entry in self._ranked(now):
-            if entry.best is None or view.hold(entry.value) or quoted.hold(entry.value):
+            if entry.best is None or self._view.hold(entry.value) or quoted.hold(entry.value):
                 continue
             if entry.tokens is None:
                 entry.tokens = count(entry.best.snippet) + 1
