@@ -7,12 +7,16 @@ replaying the entries gives the same state, and a crash between two entries leav
 from __future__ import annotations
 
 import functools
+import json
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
-from pydantic import Field, TypeAdapter
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
 
 from autocontext.edits import Edit, splice
+from autocontext.errors import StoreCorruptError, one_line
 from autocontext.events import CompressionEvent
 from autocontext.messages import Msg, Value, is_ledger
 
@@ -96,9 +100,39 @@ Entry: TypeAlias = Annotated[
 
 
 @functools.cache
-def entry_json() -> TypeAdapter[Entry]:
-    """Reads and writes entries as JSON; made at first use, since it costs as much as importing the module."""
-    return TypeAdapter(Entry)
+def _entry_json() -> TypeAdapter[Entry]:
+    # Made at first use, since it costs as much as importing the module. NaN and infinity are values like any other.
+    return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants"))
+
+
+_WRAPPED = '{"type":"base64","data":"'
+"""How a text begins that holds halves of surrogate pairs: as they are, neither JSON readers nor databases take them."""
+
+
+def dump_entry(entry: Entry) -> str:
+    """An entry as one line of JSON that can be written as UTF-8, whatever its texts hold; `load_entry` reads it back.
+
+    Where a text holds a surrogate, the line is the base64 of the JSON. Escaping it would not do: a pair that arrived in
+    two halves would come back as one character.
+    """
+    try:
+        return _entry_json().dump_json(entry).decode()
+    except PydanticSerializationError:
+        text = json.dumps(_entry_json().dump_python(entry), ensure_ascii=False)
+        return f'{_WRAPPED}{b64encode(text.encode("utf-8", "surrogatepass")).decode()}"}}'
+
+
+def load_entry(text: str) -> Entry:
+    """The entry that `dump_entry` has written. Raises StoreCorruptError naming what is wrong with the text."""
+    try:
+        if not text.startswith(_WRAPPED):
+            return _entry_json().validate_json(text)
+        whole = b64decode(text[len(_WRAPPED) : -2], validate=True).decode("utf-8", "surrogatepass")
+        return _entry_json().validate_python(json.loads(whole))
+    except ValidationError as e:
+        raise StoreCorruptError(one_line("entry", e.errors(include_url=False))) from None
+    except ValueError as e:  # of the base64, its UTF-8, its JSON, or a value inside
+        raise StoreCorruptError(f"entry: {e}") from None
 
 
 class Change(NamedTuple):
