@@ -6,6 +6,8 @@ AutoContextError
 ├── InvalidEdit (ValueError)             the gate refused a change (strict mode only)
 ├── StateError (ValueError)              a saved state is damaged or of another version
 ├── Conflict                             another process has written to the same session
+├── StoreError                           a store cannot take or give anything: locked, full, read-only, unreachable
+│   └── StoreVersionError                a newer version of this library has written to it
 ├── StoreCorruptError                    a stored record cannot be read back
 ├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
 ├── ModelError                           a model gave no usable answer; never leaves a compression
@@ -42,6 +44,14 @@ class StateError(AutoContextError, ValueError):
 
 class Conflict(AutoContextError):
     """The session has grown past what this process has read."""
+
+
+class StoreError(AutoContextError):
+    """A store cannot take or give anything; names the store and what to do. What it acknowledged before stands."""
+
+
+class StoreVersionError(StoreError):
+    """A newer version of this library has written to the store; nothing was changed."""
 
 
 class StoreCorruptError(AutoContextError):

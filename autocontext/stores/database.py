@@ -1,0 +1,131 @@
+"""One home for everything that is stored: statements as generators, run on SQLite or PostgreSQL, in sync or async code.
+
+An operation is a generator that yields statements and is sent their rows (`Work`). It knows no driver, so it is
+written once; a `Database` runs it as one transaction, and again from its start when the server asks for that. The SQL
+is what SQLite, PostgreSQL and the distributed engines that speak its language have in common: named `:parameters`,
+TEXT, BIGINT, DOUBLE PRECISION and BYTEA, upserts by ON CONFLICT, no sequences, no advisory locks, no foreign keys.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+
+from autocontext.errors import StoreVersionError
+
+T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+"""Values of one row: str, int, float, bytes or None."""
+Params: TypeAlias = Mapping[str, Any]
+
+
+class Statement(NamedTuple):
+    """One SQL statement with named parameters; with a list of them it runs once for each and gives no rows."""
+
+    sql: str
+    params: Params | Sequence[Params] = ()
+
+
+Work: TypeAlias = Generator[Statement, list[Row], T]
+"""One transaction: yields statements, is sent their rows, returns its result."""
+
+
+class Schema(NamedTuple):
+    """The tables of one part of the library: per version, the statements that lead to it from the one before."""
+
+    part: str
+    versions: tuple[tuple[str, ...], ...]
+
+
+class Database(ABC):
+    """A file or server that holds sessions, contents, cached results and memories together."""
+
+    dialect: ClassVar[Literal["sqlite", "postgresql"]]
+    name: str
+    """For messages: the file or the URL, without its password."""
+
+    @abstractmethod
+    def read(self, work: Callable[[], Work[T]]) -> T:
+        """Run reading statements on one consistent state."""
+
+    @abstractmethod
+    def write(self, work: Callable[[], Work[T]]) -> T:
+        """Run statements as one transaction: all or nothing, and durable when this returns.
+
+        `work` may be called more than once: after a serialization failure or a lost connection it starts anew.
+        Raises StoreError when the database is locked for too long, full, read-only or not reachable.
+        """
+
+    @abstractmethod
+    async def aread(self, work: Callable[[], Work[T]]) -> T:
+        """`read` without blocking the event loop."""
+
+    @abstractmethod
+    async def awrite(self, work: Callable[[], Work[T]]) -> T:
+        """`write` without blocking the event loop."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of all connections; the next call opens one again."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers: also of what this event loop has opened."""
+
+    def ensure(self, schema: Schema) -> None:
+        """Make or update the tables of one part. Raises StoreVersionError when they are newer than this library."""
+        if self.read(lambda: self._version(schema)) != len(schema.versions):
+            self.write(lambda: self._migrate(schema))
+
+    def _version(self, schema: Schema) -> Work[int]:
+        rows = yield Statement(_FIND_SCHEMA[self.dialect])
+        if not rows:
+            return 0
+        rows = yield Statement("SELECT version FROM autocontext_schema WHERE part = :part", {"part": schema.part})
+        version = int(rows[0][0]) if rows else 0
+        if version > len(schema.versions):
+            raise StoreVersionError(
+                f"{self.name}: its {schema.part} have version {version}, this library knows {len(schema.versions)}: "
+                "upgrade autocontext-memory to open it; nothing was changed"
+            )
+        return version
+
+    def _migrate(self, schema: Schema) -> Work[None]:
+        yield Statement(_MAKE_SCHEMA)
+        version = yield from self._version(schema)
+        for statements in schema.versions[version:]:
+            for sql in statements:
+                yield Statement(sql)
+        yield Statement(
+            "INSERT INTO autocontext_schema (part, version) VALUES (:part, :version) "
+            "ON CONFLICT (part) DO UPDATE SET version = excluded.version",
+            {"part": schema.part, "version": len(schema.versions)},
+        )
+
+
+_MAKE_SCHEMA = "CREATE TABLE IF NOT EXISTS autocontext_schema (part TEXT PRIMARY KEY, version BIGINT NOT NULL)"
+_FIND_SCHEMA = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'autocontext_schema'",
+    "postgresql": (
+        "SELECT 1 FROM information_schema.tables "
+        "WHERE table_schema = current_schema() AND table_name = 'autocontext_schema'"
+    ),
+}
+
+
+def open_database(where: Database | str | Path) -> Database:
+    """A database by its file path, `:memory:` or `postgresql://` URL; one that is open already is given back as it is.
+
+    Raises StoreError for a URL of another kind, MissingExtraError when the extra `sql` is not installed.
+    """
+    if isinstance(where, Database):
+        return where
+    if isinstance(where, str) and "://" in where:
+        from autocontext.stores.sql_database import SqlDatabase  # noqa: PLC0415 (sqlalchemy is an extra)
+
+        return SqlDatabase(where)
+    from autocontext.stores.sqlite_database import SqliteDatabase  # noqa: PLC0415 (it imports this module)
+
+    return SqliteDatabase(where)

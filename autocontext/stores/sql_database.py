@@ -1,0 +1,197 @@
+"""PostgreSQL, and the distributed engines that speak its language, through SQLAlchemy Core and psycopg 3."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import random
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
+
+from autocontext.errors import MissingExtraError, StoreCorruptError, StoreError
+from autocontext.models.per_loop import PerLoop
+from autocontext.stores.database import Database, Row, Statement, Work
+
+try:
+    import psycopg  # noqa: F401 (SQLAlchemy imports it only when it connects: the missing extra is told here)
+    from sqlalchemy import CursorResult, TextClause, create_engine, make_url, text
+    from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
+    from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+except ImportError as e:
+    raise MissingExtraError("PostgreSQL", "sql") from e
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+
+T = TypeVar("T")
+
+_FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5
+_START_ANEW = {
+    "40001": "serialization failure",
+    "40P01": "deadlock",
+    # Two processes that make the same table or row at once: the second finds it there when it starts anew.
+    "23505": "unique violation",
+    "42P07": "duplicate table",
+}
+_LOST = ("08", "57P", "53300")
+"""Connection failures, a server that shuts down or starts up, and too many connections for now."""
+_WAYS_OUT = {
+    "53100": "its disk is full: free some space and try again",
+    "25006": "it takes no writes (read-only or standby): connect to the primary server",
+    "42501": "this user may not do that: grant it the rights to the tables",
+    "28": "the login was refused: check user and password",
+    "3D": "there is no such database: create it first",
+}
+_CORRUPT = ("XX001", "XX002")
+
+
+class SqlDatabase(Database):
+    """A PostgreSQL database by its URL; connections are pooled, those of async code per event loop.
+
+    `patience` is how many seconds a call goes on trying while the server is away or transactions collide.
+    """
+
+    dialect: ClassVar[Literal["sqlite", "postgresql"]] = "postgresql"
+
+    def __init__(self, url: str, *, patience: float = 30.0, pool_size: int = 5) -> None:
+        self._url = _checked(url)
+        self.name = self._url.render_as_string(hide_password=True)
+        self._patience = patience
+        self._reached = False
+        """A server that never answered is told at once: most likely the URL is wrong."""
+        self._pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_recycle": 1800}
+        self._sync: Engine | None = None
+        self._engines: PerLoop[AsyncEngine] = PerLoop(self._open_async, lambda engine: engine.dispose())
+
+    def __repr__(self) -> str:
+        return f"SqlDatabase({self.name!r})"
+
+    def read(self, work: Callable[[], Work[T]]) -> T:
+        """Run reading statements on one consistent state."""
+        return self._run(work, "REPEATABLE READ")
+
+    def write(self, work: Callable[[], Work[T]]) -> T:
+        """Run statements as one transaction."""
+        return self._run(work, "READ COMMITTED")
+
+    async def aread(self, work: Callable[[], Work[T]]) -> T:
+        """`read` on an asynchronous connection."""
+        return await self._arun(work, "REPEATABLE READ")
+
+    async def awrite(self, work: Callable[[], Work[T]]) -> T:
+        """`write` on an asynchronous connection."""
+        return await self._arun(work, "READ COMMITTED")
+
+    def close(self) -> None:
+        """Close the pooled connections of synchronous code."""
+        engine, self._sync = self._sync, None
+        if engine is not None:
+            engine.dispose()
+
+    async def aclose(self) -> None:
+        """Close those of synchronous code and of the running event loop."""
+        await self._engines.aclose()
+        self.close()
+
+    def _run(self, work: Callable[[], Work[T]], isolation: Any) -> T:
+        attempts = _Attempts(self.name, self._patience)
+        while True:
+            try:
+                with self._engine().connect().execution_options(isolation_level=isolation) as c, c.begin():
+                    self._reached = True
+                    return _drive(work(), lambda s: c.execute(_clause(s.sql), s.params or None))
+            except SQLAlchemyError as e:
+                time.sleep(attempts.pause_after(e, reached=self._reached))
+
+    async def _arun(self, work: Callable[[], Work[T]], isolation: Any) -> T:
+        attempts = _Attempts(self.name, self._patience)
+        while True:
+            try:
+                engine = await self._engines.client()
+                async with engine.connect() as c:
+                    await c.execution_options(isolation_level=isolation)
+                    self._reached = True
+                    async with c.begin():
+                        return await c.run_sync(
+                            lambda sync: _drive(work(), lambda s: sync.execute(_clause(s.sql), s.params or None))
+                        )
+            except SQLAlchemyError as e:
+                await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
+
+    def _engine(self) -> Engine:
+        if self._sync is None:
+            self._sync = create_engine(self._url, **self._pool)
+        return self._sync
+
+    async def _open_async(self) -> AsyncEngine:
+        return create_async_engine(self._url, **self._pool)
+
+
+class _Attempts:
+    """How long a transaction is tried again, and what is told when it cannot be."""
+
+    def __init__(self, name: str, patience: float) -> None:
+        self._name = name
+        self._until = time.monotonic() + patience
+        self._pause = _FIRST_PAUSE
+
+    def pause_after(self, error: SQLAlchemyError, *, reached: bool) -> float:
+        """Seconds to wait before the next attempt; raises what to tell when there is to be none."""
+        state = _sqlstate(error)
+        # psycopg gives a connection that could not be made no code at all.
+        lost = isinstance(error, OperationalError | InterfaceError) and (not state or state.startswith(_LOST))
+        if ((lost and reached) or state in _START_ANEW) and time.monotonic() < self._until:
+            self._pause = min(2 * self._pause, _LAST_PAUSE)
+            return self._pause * (0.5 + random.random() / 2)
+        if state in _CORRUPT:
+            raise StoreCorruptError(f"{self._name}: {_first_line(error)}; restore it from a backup") from error
+        for prefix, way_out in _WAYS_OUT.items():
+            if state.startswith(prefix):
+                raise StoreError(f"{self._name}: {way_out} ({_first_line(error)})") from error
+        if lost:
+            raise StoreError(f"{self._name}: cannot be reached ({_first_line(error)})") from error
+        raise error
+
+
+def _drive(work: Work[T], execute: Callable[[Statement], CursorResult[Any]]) -> T:
+    rows: list[Row] | None = None
+    while True:
+        try:
+            statement = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        if statement.params == []:
+            rows = []
+            continue
+        done_ = execute(statement)
+        rows = [tuple(row) for row in done_] if done_.returns_rows else []
+
+
+@functools.lru_cache(maxsize=512)
+def _clause(sql: str) -> TextClause:
+    return text(sql)
+
+
+def _checked(url: str) -> Any:
+    try:
+        made = make_url(url)
+    except ArgumentError as e:
+        raise StoreError("the database URL cannot be read; give postgresql://user:password@host:5432/name") from e
+    if made.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        return made.set(drivername="postgresql+psycopg")
+    raise StoreError(f"{made.drivername} is not supported; give a postgresql:// URL, or a file path for SQLite")
+
+
+def _sqlstate(error: SQLAlchemyError) -> str:
+    """PostgreSQL's five-character code; "" when the server sent none (it was not reached)."""
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return state if isinstance(state, str) else ""
+
+
+def _first_line(error: SQLAlchemyError) -> str:
+    with contextlib.suppress(IndexError):
+        return str(getattr(error, "orig", error)).strip().splitlines()[0]
+    return type(error).__name__

@@ -1,0 +1,188 @@
+"""SQLite as a database: one file, many threads and processes, write-ahead log."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
+
+from autocontext.asking import in_thread
+from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
+from autocontext.stores.database import Database, Row, Work
+
+T = TypeVar("T")
+
+_STATEMENTS_KEPT = 256
+_LAST_PAUSE = 0.05
+_LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_WAYS_OUT = {
+    sqlite3.SQLITE_FULL: "the disk or its quota is full: free some space and try again",
+    sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that the folder exists and may be written to",
+    sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there and not full",
+    sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
+}
+_inherited: list[sqlite3.Connection] = []
+"""Connections of a parent process: closing them in the child would drop the locks that the parent holds."""
+
+
+class SqliteDatabase(Database):
+    """A SQLite file, or `:memory:` for as long as this object lives.
+
+    `patience` is how many seconds a call waits for other processes before it raises StoreError. `power_safe` makes
+    each commit wait for the disk (synchronous=FULL); without it a commit survives any crash of the process, but not
+    a loss of power within the last moments.
+    """
+
+    dialect: ClassVar[Literal["sqlite", "postgresql"]] = "sqlite"
+
+    def __init__(self, path: str | Path, *, patience: float = 60.0, power_safe: bool = False) -> None:
+        self.name = str(path)
+        self._patience, self._power_safe = patience, power_safe
+        self._in_memory = self.name == ":memory:"
+        self._lock = threading.RLock()
+        self._idle: list[sqlite3.Connection] = []
+        self._pid = os.getpid()
+        with self._connection():
+            # A file that cannot be opened is told at once, not at the first write.
+            pass
+
+    def read(self, work: Callable[[], Work[T]]) -> T:
+        """Run reading statements on one consistent state."""
+        return self._run("BEGIN", work)
+
+    def write(self, work: Callable[[], Work[T]]) -> T:
+        """Run statements as one transaction, after those of all other writers."""
+        return self._run("BEGIN IMMEDIATE", work)
+
+    async def aread(self, work: Callable[[], Work[T]]) -> T:
+        """`read` in a thread."""
+        return await in_thread(lambda: self.read(work))
+
+    async def awrite(self, work: Callable[[], Work[T]]) -> T:
+        """`write` in a thread."""
+        return await in_thread(lambda: self.write(work))
+
+    def close(self) -> None:
+        """Close all connections that no thread is using; one in memory is lost with that."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    async def aclose(self) -> None:
+        """`close`; SQLite has no connections of an event loop."""
+        self.close()
+
+    def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
+        with self._connection() as connection:
+            self._patiently(lambda: connection.execute(begin))
+            try:
+                result = _drive(connection, work())
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
+            return result
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        """A connection that nobody else is using; the one of a database in memory is waited for."""
+        with contextlib.ExitStack() as held:
+            if self._in_memory:
+                held.enter_context(self._lock)
+            connection = None
+            try:
+                connection = self._take()
+                yield connection
+            except sqlite3.Error as e:
+                if (told := self._told(e)) is None:
+                    raise
+                raise told from e
+            finally:
+                if connection is not None:
+                    self._idle.append(connection)
+
+    def _take(self) -> sqlite3.Connection:
+        with self._lock:
+            if self._pid != os.getpid():
+                _inherited.extend(self._idle)
+                self._idle, self._pid = [], os.getpid()
+            if self._idle:
+                return self._idle.pop()
+        return self._patiently(self._open)
+
+    def _open(self) -> sqlite3.Connection:
+        if not self._in_memory:
+            with contextlib.suppress(OSError):
+                # What customers say is nobody else's to read; SQLite gives its side files the same permissions.
+                os.close(os.open(self.name, os.O_CREAT | os.O_EXCL, 0o600))
+        connection = sqlite3.connect(
+            self.name,
+            timeout=self._patience,
+            isolation_level=None,
+            check_same_thread=False,
+            cached_statements=_STATEMENTS_KEPT,
+        )
+        try:
+            connection.execute("PRAGMA secure_delete = ON")
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
+            if not self._in_memory and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                connection.execute("PRAGMA journal_mode = WAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _patiently(self, attempt: Callable[[], T]) -> T:
+        """Try again while the file is locked: SQLite does not wait in each case where waiting would help."""
+        until = time.monotonic() + self._patience
+        pause = 0.001
+        while True:
+            try:
+                return attempt()
+            except sqlite3.OperationalError as e:
+                if _primary_code(e) not in _LOCKED or time.monotonic() > until:
+                    raise
+            time.sleep(pause * random.random())
+            pause = min(2 * pause, _LAST_PAUSE)
+
+    def _told(self, error: sqlite3.Error) -> AutoContextError | None:
+        """What to tell of an error; None when it is a mistake in a statement, not a trouble of the file."""
+        code = _primary_code(error)
+        if code in _LOCKED:
+            return StoreError(f"{self.name}: other processes kept it locked for {self._patience:g} s: try again")
+        if code in _CORRUPT:
+            return StoreCorruptError(f"{self.name}: {error}; restore it from a backup, nothing was overwritten")
+        if code in _WAYS_OUT:
+            return StoreError(f"{self.name}: {_WAYS_OUT[code]} ({error})")
+        return None
+
+
+def _drive(connection: sqlite3.Connection, work: Work[T]) -> T:
+    rows: list[Row] | None = None
+    while True:
+        try:
+            sql, params = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        if isinstance(params, list):
+            connection.executemany(sql, params)
+            rows = []
+        else:
+            rows = connection.execute(sql, params).fetchall()
+
+
+def _primary_code(error: sqlite3.Error) -> int:
+    """SQLite's result code without the detail in its upper bits; 0 when the error has none."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
