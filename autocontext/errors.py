@@ -9,6 +9,8 @@ AutoContextError
 ├── StoreError                           a store cannot take or give anything: locked, full, read-only, unreachable
 │   └── StoreVersionError                a newer version of this library has written to it
 ├── StoreCorruptError                    a stored record cannot be read back
+├── UncacheableError (ValueError)        an argument or result cannot be kept in the result cache
+├── InvalidNumber (ValueError)           a text is no number, or could be read as two
 ├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
 ├── ModelError                           a model gave no usable answer; never leaves a compression
 └── MissingExtraError (ImportError)      an optional dependency is not installed
@@ -56,6 +58,14 @@ class StoreVersionError(StoreError):
 
 class StoreCorruptError(AutoContextError):
     """A stored record cannot be read back; names session and sequence."""
+
+
+class UncacheableError(AutoContextError, ValueError):
+    """An argument has no canonical form, or a result is no JSON; names the parameter and the kind, never the value."""
+
+
+class InvalidNumber(AutoContextError, ValueError):
+    """A text is no number, or could be read as two different ones; the message says how to make it plain."""
 
 
 class ContextOverflowError(AutoContextError):

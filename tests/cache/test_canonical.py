@@ -1,0 +1,297 @@
+"""Keys: equal calls share one, different calls never do, and what has no canonical form is refused."""
+
+# ruff: noqa: DTZ001 (times without a zone are a kind of their own)
+
+import json
+import math
+import re
+import subprocess
+import sys
+import unicodedata
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from autocontext.canonical import canonical, canonical_key
+from autocontext.errors import ConfigError, UncacheableError
+from tests.cache.pairs import DIFFERENT, EQUAL, Budget, Colour, Level, Pair, Point
+
+atoms = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8)
+)  # fmt: skip
+values = st.recursive(
+    atoms,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def plain(value: Any) -> Any:
+    """A slow and separate definition of equality for JSON-like values."""
+    if isinstance(value, bool) or value is None:
+        return ("constant", value)
+    if isinstance(value, int | float):
+        return ("number", Fraction(repr(value)))
+    if isinstance(value, str):
+        return ("text", unicodedata.normalize("NFC", value))
+    if isinstance(value, list):
+        return ("list", tuple(plain(item) for item in value))
+    return ("dict", tuple(sorted((plain(k), repr(plain(v))) for k, v in value.items())))
+
+
+@given(values, values)
+def test_two_values_share_a_text_exactly_when_they_are_equal(a: Any, b: Any) -> None:
+    assert (canonical(a) == canonical(b)) == (plain(a) == plain(b))
+
+
+@given(values)
+def test_the_text_is_json_in_ascii_and_does_not_depend_on_the_container(value: Any) -> None:
+    text = canonical(value)
+    assert text.isascii()
+    assert "\0" not in text
+    json.loads(text)
+    assert canonical((value,)) == canonical([value])
+    assert canonical(json.loads(json.dumps(value))) == text
+
+
+@given(st.fractions() | st.decimals(allow_nan=False, allow_infinity=False, places=6) | st.integers())
+def test_numbers_of_one_value_share_a_text(number: Any) -> None:
+    text = canonical(number)
+    assert canonical(Fraction(number)) == text
+    if not text.startswith("{"):
+        assert Fraction(text) == number
+        assert canonical(Decimal(text)) == text
+
+
+@given(st.dictionaries(st.text(min_size=1, max_size=6), values, max_size=4), st.randoms())
+def test_the_order_of_parameters_does_not_matter(params: dict[str, Any], random: Any) -> None:
+    names = list(params)
+    random.shuffle(names)
+    a, b = canonical_key("t", params), canonical_key("t", {name: params[name] for name in names})
+    assert a == b
+    assert str(a) == str(b)
+    assert hash(a) == hash(b)
+
+
+def test_there_are_forty_pairs_and_more() -> None:
+    assert len(EQUAL) + len(DIFFERENT) >= 40
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_b002_d_equal(name: str) -> None:
+    a, b = EQUAL[name]
+    one, other = canonical_key("t", {"x": a}), canonical_key("t", {"x": b})
+    assert one == other
+    assert str(one) == str(other)
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_b002_d_different(name: str) -> None:
+    a, b = DIFFERENT[name]
+    one, other = canonical_key("t", {"x": a}), canonical_key("t", {"x": b})
+    assert one.args != other.args
+    assert one.digest != other.digest
+    assert str(one) != str(other)
+
+
+def test_missing_is_not_none() -> None:
+    assert canonical_key("t", {}) != canonical_key("t", {"x": None})
+
+
+def test_002_2_a_key_reads_like_the_originals() -> None:
+    key = canonical_key("analyze_budget", {"limit": 50000, "spent": 42000, "history": [5000, 7000, 8000, 6000]})
+    assert key.label == "50000:42000:5000,7000,8000,6000"
+    assert str(key) == f"analyze_budget:{key.label}:{key.digest[:16]}"
+    assert re.fullmatch("[0-9a-f]{64}", key.digest)
+    assert json.loads(key.args) == {"limit": 50000, "spent": 42000, "history": [5000, 7000, 8000, 6000]}
+
+
+@pytest.mark.parametrize("empty", [[], None, (), ""])
+def test_002_2_an_empty_list_is_labelled_and_still_told_from_none(empty: Any) -> None:
+    assert canonical_key("analyze_budget", {"limit": 1, "history": empty}).label.endswith("no_history")
+
+
+def test_a_label_holds_no_separators_and_ends_somewhere() -> None:
+    key = canonical_key("t", {"q": "a:b/c d", "long": "x" * 500})
+    assert "a_b_c_d" in canonical_key("t", {"q": "a:b/c d"}).label
+    assert len(key.label) <= 60
+    assert canonical_key("t", {}).label == "no_parameters"
+
+
+def test_a_key_is_the_same_in_every_process() -> None:
+    program = (
+        "from autocontext.canonical import canonical_key\n"
+        "print(canonical_key('t', {'s': {'b', 'a', 'c'}, 'd': {'y': 1.5, 'x': None}}, version=2).digest)"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", program], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1
+
+
+def test_the_written_form_stays_what_it_is() -> None:
+    # Golden vector: another text would lose every result that is stored.
+    key = canonical_key("t", {"s": {"b", "a"}, "d": {"y": 1.5, 1: None}, "t": "é", "when": datetime(2026, 1, 2)})
+    assert key.args == (
+        '{"d":{"$map":[["y",1.5],[1,null]]},"s":{"$set":["a","b"]},"t":"\\u00e9","when":{"$local":"2026-01-02T00:00:00"}}'
+    )
+    assert canonical_key("t", {"x": 1}).digest == "6c8f7b47ac5bc5decaba8a32a5f76942641faf234e4d8205b5c04d671a35d6b3"
+
+
+def test_versions_have_keys_of_their_own() -> None:
+    keys = {canonical_key("t", {"x": 1}, version=v) for v in (None, 1, "1", 2, "")}
+    assert len(keys) == 5
+    assert canonical_key("t", {"x": 1}, version=1) == canonical_key("t", {"x": 1}, version=1.0)
+
+
+def test_tasks_have_keys_of_their_own() -> None:
+    assert canonical_key("a", {"x": 1}).digest != canonical_key("b", {"x": 1}).digest
+
+
+def test_ignored_parameters_leave_no_trace() -> None:
+    a = canonical_key("t", {"x": 1, "api_key": "s3cret"}, ignore=("api_key",))
+    assert a == canonical_key("t", {"x": 1})
+    assert a == canonical_key("t", {"x": 1, "api_key": object()}, ignore="api_key")
+    assert "s3cret" not in repr(a)
+
+
+def test_redacted_parameters_count_and_are_not_stored() -> None:
+    a = canonical_key("t", {"x": 1, "account": "DE89 3704"}, redact=("account",))
+    b = canonical_key("t", {"x": 1, "account": "DE89 3705"}, redact=("account",))
+    assert a != b
+    assert a == canonical_key("t", {"account": "DE89 3704", "x": 1}, redact="account")
+    assert "3704" not in repr(a)
+    assert a.label == "1:redacted"
+
+
+def test_quantize_rounds_the_named_parameter_and_no_other() -> None:
+    def key(spent: Any, limit: Any = 50000) -> Any:
+        return canonical_key("t", {"spent": spent, "limit": limit}, quantize={"spent": 100})
+
+    assert key(42049) == key(42000) == key(Decimal("41950.5")) != key(42051)
+    assert key(42000, 50000) != key(42000, 50001)
+    assert key(42050) == key(42000)  # half to even
+    assert key([42049, 99]) == key((42000, 100))
+    assert key(None) != key(0)
+    tenths = [canonical_key("t", {"x": x}, quantize={"x": 0.1}) for x in (0.1 + 0.2, 0.3, Decimal("0.3"))]
+    assert len(set(tenths)) == 1
+    assert json.loads(tenths[0].args) == {"x": 0.3}
+
+
+@pytest.mark.parametrize("step", [0, -1, "100", None, math.nan, True])
+def test_a_step_that_is_no_positive_number_is_told(step: Any) -> None:
+    with pytest.raises(ConfigError, match="quantize"):
+        canonical_key("t", {"x": 1}, quantize={"x": step})
+
+
+@pytest.mark.parametrize("value", ["42000", True, object(), math.nan, Decimal("1E+999999")])
+def test_only_numbers_can_be_quantized(value: Any) -> None:
+    with pytest.raises(UncacheableError, match="'x'"):
+        canonical_key("t", {"x": value}, quantize={"x": 100})
+
+
+def test_float_digits_forgive_what_arithmetic_adds() -> None:
+    def key(x: float) -> Any:
+        return canonical_key("t", {"x": x}, float_digits=12)
+
+    assert key(0.1 + 0.2) == key(0.3) == canonical_key("t", {"x": 0.3})
+    assert key(1 / 3) != key(1 / 3 + 1e-9)
+    assert canonical_key("t", {"x": 10**15 + 1}, float_digits=12) != canonical_key("t", {"x": 10**15}, float_digits=12)
+
+
+def endless() -> Any:
+    held: list[Any] = []
+    held.append(held)
+    return held
+
+
+@dataclass
+class Holder:
+    inside: Any
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        math.nan, math.inf, -math.inf, Decimal("NaN"), Decimal("Infinity"), Decimal("sNaN"), object(), object, len,
+        lambda: 1, (n for n in range(3)), range(3), 1j, ..., re.compile("a"), SecretStr("s3cret"), endless(),
+        Holder(object()), {"a": [object()]}, {object()}, {object(): 1}, Level, Point, Budget, {}.keys(),
+        datetime.max.replace(tzinfo=timezone(-timedelta(hours=2))),
+    ],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_what_has_no_canonical_form_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(UncacheableError, match="parameter 'x'") as caught:
+        canonical_key("t", {"x": value})
+    assert "s3cret" not in str(caught.value)
+    assert " at 0x" not in str(caught.value)
+
+
+def test_bad_calls_are_told() -> None:
+    for task in ("", None, 5):
+        with pytest.raises(ConfigError, match="task"):
+            canonical_key(task, {})  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="params"):
+        canonical_key("t", {1: 2})  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match="ignore"):
+        canonical_key("t", {}, ignore=(1,))  # type: ignore[arg-type]
+    with pytest.raises(UncacheableError, match="version"):
+        canonical_key("t", {}, version=object())
+
+
+def test_keys_that_normalise_to_one_text_are_kept_apart() -> None:
+    both = {"caf\u00e9": 1, "cafe\u0301": 2}
+    assert canonical(both) == canonical(dict(reversed(both.items())))
+    assert canonical(both) not in (canonical({"caf\u00e9": 1}), canonical({"caf\u00e9": 2}))
+
+
+def test_an_hour_that_comes_twice_is_two_times() -> None:
+    hour = datetime(2026, 10, 25, 2, 30)
+    assert canonical(hour) != canonical(hour.replace(fold=1))
+
+
+def test_private_parts_and_extras_of_a_model_count() -> None:
+    class Open(Budget, extra="allow"):
+        _seen: int = 0
+
+    one, other = Open(limit=1, more=1), Open(limit=1, more=2)  # type: ignore[call-arg]
+    assert canonical(one) != canonical(other)
+    other = Open(limit=1, more=1)  # type: ignore[call-arg]
+    assert canonical(one) == canonical(other)
+    other._seen = 1
+    assert canonical(one) != canonical(other)
+
+
+def test_readable_kinds() -> None:
+    assert canonical(Colour.RED) == '{"$enum":["tests.cache.pairs.Colour","red"]}'
+    assert canonical(Pair(1, 2)) == '{"$named":["tests.cache.pairs.Pair",[1,2]]}'
+    assert canonical(datetime(2026, 1, 2, 3, tzinfo=UTC)) == '{"$time":"2026-01-02T03:00:00Z"}'
+    assert canonical(-0.5) == "-0.5"
+    assert canonical(1.5e300) == "15E299"
+
+
+class Whole:
+    """A number of another library, as numpy's are."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __int__(self) -> int:
+        return self.value
+
+
+def test_integers_of_other_libraries_count_by_value() -> None:
+    from numbers import Integral
+
+    Integral.register(Whole)
+    assert canonical(Whole(7)) == "7"
