@@ -13,7 +13,7 @@ PACKAGE = Path(autocontext.__file__).parent
 # Whatever is not named here is core: a new module must earn its place in the shell.
 SHELL = {
     "__init__", "__main__", "memory", "passes", "turns", "asking", "tools", "models", "stores", "adapters", "cli",
-    "testing",
+    "testing", "content", "sessions", "compat",
 }  # fmt: skip
 # Lowest first; a module imports only from its left. Core modules that stand beside this chain are not ordered.
 CHAIN = ["messages", "view", "edits", "log", "strategies", "engine", "memory", "adapters", "cli"]

@@ -1,0 +1,112 @@
+"""The paged file reader for agents: `get_file_content`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autocontext.asking import in_thread
+from autocontext.content.paging import PAGE_CHARS, window
+from autocontext.content.records import ContentInfo, Page
+from autocontext.content.store import ContentStore
+
+DEFAULT_LENGTH = 5_000
+MAX_LENGTH = 10_000
+_LISTED = 50
+"""File names in an error; more would cost more context than they help."""
+_FARTHEST = 10**15
+"""Characters; a model's wilder numbers mean no more than this one."""
+
+
+class FileContentTool:
+    """Reads a stored file in chunks of at most 10,000 characters. Whatever a model passes, it gets a dict to act on."""
+
+    name = "get_file_content"
+    description = (
+        "Read a chunk of a stored file: the characters from start_char on. While has_more is true, read on with "
+        "start_char set to the end_char of the last chunk."
+    )
+
+    def __init__(
+        self, store: ContentStore | None, *, namespace: str = "", fallback: Mapping[str, str] | None = None
+    ) -> None:
+        self._store, self._namespace = store, namespace
+        self._fallback = fallback or {}
+
+    def __call__(
+        self, file_name: Any = "", start_char: Any = 0, length: Any = DEFAULT_LENGTH, **_unknown: Any
+    ) -> dict[str, Any]:
+        """A chunk: file_name, chunk, start_char, end_char, total_length, has_more; `notice` when it was clamped.
+
+        For an unknown name, or one that several files have: error, available_files.
+        """
+        wanted, start, size = str(file_name), _whole(start_char, 0), _whole(length, DEFAULT_LENGTH)
+        found = self._store.find(wanted, namespace=self._namespace) if self._store is not None and wanted else []
+        if len(found) > 1:
+            names = sorted(each.key or each.ref for each in found)
+            return {"error": f"File {wanted!r} is ambiguous: give one of the full names.", "available_files": names}
+        page = self._page(found[0], start, size) if found else self._in_state(wanted, start, size)
+        if page is None:
+            return {"error": f"File {wanted!r} not found in the content store.", "available_files": self._available()}
+        asked = _whole(length, DEFAULT_LENGTH)
+        notices = [page.notice, f"length {asked} is over {MAX_LENGTH}, which was taken" if asked > MAX_LENGTH else ""]
+        notice = "; ".join(filter(None, notices))
+        return {
+            "file_name": wanted, "chunk": page.text, "start_char": page.offset, "end_char": page.end,
+            "total_length": page.total, "has_more": page.has_more,
+        } | ({"notice": notice} if notice else {})  # fmt: skip
+
+    async def acall(self, **arguments: Any) -> dict[str, Any]:
+        """The same without blocking the event loop."""
+        return await in_thread(lambda: self(**arguments))
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI function schema."""
+        properties = {
+            "file_name": {"type": "string", "description": "Name or full path of the file."},
+            "start_char": {"type": "integer", "minimum": 0, "description": "First character, default 0."},
+            "length": {
+                "type": "integer", "minimum": 1, "maximum": MAX_LENGTH,
+                "description": f"Characters to read, default {DEFAULT_LENGTH}, at most {MAX_LENGTH}.",
+            },
+        }  # fmt: skip
+        parameters = {"type": "object", "properties": properties, "required": ["file_name"]}
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+    def _page(self, info: ContentInfo, start: int, size: int) -> Page | None:
+        if self._store is None:
+            return None
+        return self._store.read(info.key or info.ref, start, min(size, MAX_LENGTH), namespace=self._namespace)
+
+    def _in_state(self, name: str, start: int, size: int) -> Page | None:
+        """A chunk of a file that the caller holds itself, when the store has none of this name."""
+        text = self._fallback.get(name)
+        if text is None:
+            return None
+        wanted = window(len(text), start, min(size, MAX_LENGTH))
+        return wanted.page("", text[wanted.first * PAGE_CHARS :])
+
+    def _available(self) -> list[str]:
+        stored = [] if self._store is None else self._store.keys(namespace=self._namespace, limit=_LISTED)
+        return sorted({*stored, *self._fallback})[:_LISTED]
+
+
+def get_file_content_tool(
+    store: ContentStore | None, *, namespace: str = "", fallback: Mapping[str, str] | None = None
+) -> FileContentTool:
+    """The tool `get_file_content` over one namespace of a store, ready to hand to an agent.
+
+    `fallback` maps file names to texts that are used when the store is absent or does not have the file.
+    """
+    return FileContentTool(store, namespace=namespace, fallback=fallback)
+
+
+def _whole(value: Any, default: int) -> int:
+    """A whole number out of what a model may pass; the default when it is none."""
+    try:
+        return max(-_FARTHEST, min(int(value), _FARTHEST))
+    except (TypeError, ValueError, OverflowError):
+        return default

@@ -1,0 +1,54 @@
+"""What stands in an outgoing message in place of a text that is in the content store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_LONGEST_NAME = 40
+_PAGE = re.compile(
+    r"\A\[(c_[0-9a-f]{12,64}|[0-9A-Za-z-]{8,64}): [^\n]{0,300}? characters; "
+    r"(?:showing (\d+)-(\d+)|\d+ passages? for )"
+)
+
+
+def call(ref: str, arguments: Mapping[str, Any] | None = None) -> str:
+    """How the agent reads it: the call of the reload tool."""
+    more = "".join(f", {name}={value!r}" for name, value in (arguments or {}).items())
+    return f'context_reload("{ref}"{more})'
+
+
+def whole(name: str, chars: int, ref: str, error: str = "") -> str:
+    """In place of a whole result; an error keeps its first line."""
+    shown = name[:_LONGEST_NAME] or "result"
+    if error:
+        return f"[Offloaded {shown}, an error: {error}; {chars:,} chars. Read: {call(ref)}]"
+    return f"[Offloaded {shown}: {chars:,} chars. Read: {call(ref)}]"
+
+
+def rest(head: str, chars: int, ref: str) -> str:
+    """The beginning of a result, and where the rest is."""
+    return f"{head}... [{chars - len(head):,} more chars: {call(ref)}]"
+
+
+def rest_of_user(head: str, chars: int, ref: str) -> str:
+    """The beginning of what the user wrote, and where the rest is."""
+    return f"{head}... [Truncated, {chars - len(head):,} more chars: {call(ref)}]"
+
+
+def page(ref: str, arguments: Mapping[str, Any]) -> str:
+    """In place of a page that was read back from the store: it is there already, under its first handle."""
+    return f"[A page of it was here. Read: {call(ref, arguments)}]"
+
+
+def page_source(text: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """The handle and arguments by which a page of the reload tool is read again; None when the text is none."""
+    found = _PAGE.match(text)
+    if found is None:
+        return None
+    if found.group(2) is None:
+        query = asked.get("query")
+        return (found.group(1), {"query": query}) if isinstance(query, str) else None
+    start, stop = int(found.group(2)), int(found.group(3))
+    return found.group(1), {"offset": start, "limit": stop - start}

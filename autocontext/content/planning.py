@@ -1,0 +1,208 @@
+"""Which texts of a history are due for pruning: a pure function of the messages and the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from autocontext.content import placeholders
+from autocontext.content.policy import PrunePolicy
+from autocontext.failures import first_line, is_failure
+from autocontext.messages import (
+    Msg,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    is_compressed,
+    is_pinned,
+    is_user_turn,
+)
+from autocontext.view import View
+
+PRUNED = "pruned"
+"""Metadata key of a block whose text was replaced: {"ref", "chars", "sha256"} of the text."""
+_ANY_REF = "c_" + 12 * "0"
+"""As long as a handle is; for sizes, before there is one."""
+
+Kind: TypeAlias = Literal["old_tool", "recent_tool", "user", "page"]
+
+
+class Place(NamedTuple):
+    """Where a text stands: message, block, and block of the output when that is a list."""
+
+    message: int
+    block: int
+    inner: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One text that is to give way to a handle."""
+
+    place: Place
+    kind: Kind
+    text: str
+    name: str
+    head: str = ""
+    """What is kept of its beginning."""
+    error: str = ""
+    """First line of a failure."""
+    ref: str = ""
+    """The handle when the text is stored already: a page of the reload tool."""
+    arguments: dict[str, Any] | None = None
+    """By which the reload tool gives that page again."""
+
+    def replacement(self, ref: str) -> str:
+        """What stands there instead."""
+        if self.kind == "page":
+            return placeholders.page(ref, self.arguments or {})
+        if self.kind == "user":
+            return placeholders.rest_of_user(self.head, len(self.text), ref)
+        if self.kind == "recent_tool" or self.head:
+            return placeholders.rest(self.head, len(self.text), ref)
+        return placeholders.whole(self.name, len(self.text), ref, self.error)
+
+    @property
+    def shrinks(self) -> bool:
+        """Whether the text gets shorter by it."""
+        return len(self.replacement(self.ref or _ANY_REF)) < len(self.text)
+
+
+def planned(messages: Sequence[Msg], policy: PrunePolicy) -> list[Change]:
+    """What is due, in order."""
+    tail = tail_start(messages, policy)
+    users = [i for i, m in enumerate(messages) if is_user_turn(m)]
+    cuttable = frozenset(users[1:-1]) if policy.prune_user else frozenset()
+    calls: dict[str, ToolUseBlock] = {}
+    due: list[Change] = []
+    recent: dict[Place, Change] = {}
+    """The milder change of each old result, for as long as its batch is not full."""
+    for i, m in enumerate(messages):
+        calls.update((use.id, use) for use in m.tool_uses)
+        if m.role == "system" or is_pinned(m) or is_compressed(m):
+            continue
+        for output in _outputs(m, i, calls):
+            recent.update((change.place, change) for change in _recent(output, policy))
+            if i < tail:
+                due.extend(_old(output, policy))
+        if i < tail and i in cuttable:
+            due.extend(_user(m, i, policy))
+    chosen = recent | {change.place: change for change in _full_batches(due, recent, policy)}
+    return [chosen[place] for place in sorted(chosen, key=lambda p: (p.message, p.block, p.inner or 0))]
+
+
+def tail_start(messages: Sequence[Msg], policy: PrunePolicy) -> int:
+    """Index from which on messages are kept; no call before it is answered after it."""
+    start = max(0, len(messages) - policy.keep_last)
+    if policy.keep_unit == "turns":
+        turns = [i for i, m in enumerate(messages) if is_user_turn(m)]
+        start = len(messages) if not policy.keep_last else (turns[-policy.keep_last :] or [0])[0]
+    view = View(map(str, range(len(messages))), messages)
+    index = len(messages) - 1
+    while index >= start:
+        start = min(start, view.exchange(index)[0])
+        index -= 1
+    return start
+
+
+def text_at(msg: Msg, place: Place) -> str | None:
+    """The text in one place; None when there is something else."""
+    block: Any = msg.content[place.block]
+    if isinstance(block, ToolResultBlock):
+        if isinstance(block.output, str):
+            return block.output if place.inner is None else None
+        block = None if place.inner is None else block.output[place.inner]
+    return block.text if isinstance(block, TextBlock) else None
+
+
+class _Output(NamedTuple):
+    """A text that a tool gave and that is not pruned yet."""
+
+    text: str
+    place: Place
+    tool: str
+    failed: bool
+    asked: dict[str, Any]
+    """The arguments of the call."""
+
+
+def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Output]:
+    for b, block in enumerate(msg.content):
+        if isinstance(block, ToolResultBlock):
+            use = calls.get(block.id)
+            tool = block.name or (use.name if use else "")
+            failed, asked = is_failure(block), use.input if use else {}
+            for place, text in _texts_of(block, Place(i, b, None)):
+                yield _Output(text, place, tool, failed, asked)
+        elif isinstance(block, TextBlock) and msg.role == "tool" and PRUNED not in block.metadata:
+            yield _Output(block.text, Place(i, b, None), "" if msg.name == "tool" else msg.name, failed=False, asked={})
+
+
+def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str]]:
+    if isinstance(block.output, str):
+        if PRUNED not in block.metadata:
+            yield at, block.output
+        return
+    for j, part in enumerate(block.output):
+        if isinstance(part, TextBlock) and PRUNED not in part.metadata:
+            yield at._replace(inner=j), part.text
+
+
+def _recent(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
+    text, place, tool, *_ = output
+    if tool not in policy.exclude_tools and policy.size(text) > policy.large_tool_chars:
+        change = Change(place, "recent_tool", text, tool, policy.head(text, policy.recent_tool_keep_chars))
+        if change.shrinks:
+            yield change
+
+
+def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
+    text, place, tool, failed, asked = output
+    if policy.size(text) <= policy.min_prune_chars:
+        return
+    if tool in policy.exclude_tools:
+        source = placeholders.page_source(text, asked)
+        if source is None:
+            return
+        change = Change(place, "page", text, tool, ref=source[0], arguments=source[1])
+    else:
+        error = first_line(text) if failed else ""
+        change = Change(place, "old_tool", text, tool, policy.head(text, policy.old_tool_keep_chars), error)
+    if change.shrinks:
+        yield change
+
+
+def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
+    """The texts of a user's message beyond what is kept of it, when it is large as a whole."""
+    texts = [(b, block) for b, block in enumerate(msg.content) if isinstance(block, TextBlock)]
+    if sum(policy.size(block.text) for _, block in texts) <= policy.large_user_chars:
+        return
+    left = policy.user_keep_chars
+    for b, block in texts:
+        if PRUNED in block.metadata:
+            return
+        size = policy.size(block.text)
+        if size > max(left, policy.min_prune_chars):
+            change = Change(Place(i, b, None), "user", block.text, "user", policy.head(block.text, left))
+            if change.shrinks:
+                yield change
+        left = max(0, left - size)
+
+
+def _full_batches(due: list[Change], recent: dict[Place, Change], policy: PrunePolicy) -> list[Change]:
+    """The changes of every batch that frees enough. Batches are cut from the front, so a full one never changes."""
+    if not policy.clear_at_least_tokens:
+        return due
+    full: list[Change] = []
+    batch: list[Change] = []
+    freed = 0
+    for change in due:
+        stands = recent.get(change.place)
+        before = stands.replacement(_ANY_REF) if stands else change.text
+        freed += policy.tokens(before) - policy.tokens(change.replacement(change.ref or _ANY_REF))
+        batch.append(change)
+        if freed >= policy.clear_at_least_tokens:
+            full += batch
+            batch, freed = [], 0
+    return full

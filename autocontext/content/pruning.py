@@ -1,0 +1,224 @@
+"""Pruning an outgoing history without a model: large old texts give way to handles, after they have been stored.
+
+Only texts shrink. No message, call, result or image goes, and the messages that are given stay as they are: prune the
+copy that is sent, keep the originals. What is pruned carries the mark `pruned` in its block's metadata and is left
+alone from then on, so that pruning a pruned history changes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from autocontext.asking import in_thread
+from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, text_at
+from autocontext.content.policy import PrunePolicy
+from autocontext.content.store import ContentStore
+from autocontext.errors import StoreCorruptError
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """What was done, by kind: results replaced, recent results cut, users' messages cut, reloaded pages replaced."""
+
+    old_tool: int = 0
+    recent_tool: int = 0
+    user: int = 0
+    page: int = 0
+    failed: tuple[str, ...] = ()
+    """Why texts were left as they are although they were due: the store did not take them."""
+
+    @property
+    def changed(self) -> int:
+        """Texts replaced in all."""
+        return self.old_tool + self.recent_tool + self.user + self.page
+
+    def __str__(self) -> str:
+        done = ", ".join(f"{getattr(self, kind)} {kind}" for kind in ("old_tool", "recent_tool", "user", "page"))
+        return f"{self.changed} texts replaced ({done})" + "".join(f"; kept: {why}" for why in self.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneResult:
+    """The pruned copy of a history, and what that came to."""
+
+    messages: list[Msg]
+    chars_before: int
+    """Characters of texts and results; arguments of calls and thinking are not counted."""
+    chars_after: int
+    refs: tuple[str, ...] = ()
+    """The handles that now stand in the messages, each once, in order."""
+    report: PruneReport = field(default_factory=PruneReport)
+
+    @property
+    def reduction(self) -> float:
+        """The share of characters that is gone, 0.0 to 1.0."""
+        return 1 - self.chars_after / self.chars_before if self.chars_before else 0.0
+
+
+class Put(tuple[str, str]):
+    """A text to store and what it is called."""
+
+    __slots__ = ()
+
+
+Pruning = Generator[Put, "str | Exception", T]
+"""Yields what to store, is sent its handle or why there is none."""
+
+
+def prune_messages(
+    msgs: Sequence[Msg], *, store: ContentStore | None, policy: PrunePolicy | None = None, namespace: str = ""
+) -> PruneResult:
+    """A copy of the history in which large old texts are replaced by handles of the content store.
+
+    Everything is stored before it is replaced; where the store fails, the text stays and the report says so. Without
+    a store nothing is replaced. What is no list of messages is given back as it is.
+    """
+    if not isinstance(msgs, list | tuple):
+        return PruneResult(cast("list[Msg]", msgs), 0, 0)
+    work = _pruned(msgs, policy or PrunePolicy())
+    answer: Any = None
+    while True:
+        try:
+            text, name = work.send(answer)
+        except StopIteration as done:
+            return cast("PruneResult", done.value)
+        try:
+            answer = _without_store() if store is None else store.put(text, name=name, namespace=namespace).ref
+        except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
+            answer = e
+
+
+async def aprune_messages(
+    msgs: Sequence[Msg], *, store: ContentStore | None, policy: PrunePolicy | None = None, namespace: str = ""
+) -> PruneResult:
+    """`prune_messages` without blocking the event loop."""
+    if not isinstance(msgs, list | tuple):
+        return PruneResult(cast("list[Msg]", msgs), 0, 0)
+    work = _pruned(msgs, policy or PrunePolicy())
+    aput = getattr(store, "aput", None)
+    answer: Any = None
+    while True:
+        try:
+            text, name = work.send(answer)
+        except StopIteration as done:
+            return cast("PruneResult", done.value)
+        try:
+            if store is None:
+                answer = _without_store()
+            elif aput is not None:
+                answer = (await aput(text, name=name, namespace=namespace)).ref
+            else:
+                put = store.put
+                answer = (await in_thread(lambda: put(text, name=name, namespace=namespace))).ref  # noqa: B023 (awaited at once)
+        except Exception as e:  # noqa: BLE001 (as above)
+            answer = e
+
+
+def restore_messages(
+    msgs: Sequence[Msg], *, store: ContentStore, reload: Callable[..., str] | None = None, namespace: str = ""
+) -> list[Msg]:
+    """The messages as they were before pruning, byte for byte.
+
+    `reload` is the reload tool, needed where pages that it gave were pruned. Raises StoreCorruptError when a text is
+    not in the store as it was.
+    """
+
+    def original(mark: dict[str, Any]) -> str:
+        ref = str(mark["ref"])
+        if "arguments" in mark:
+            text = "" if reload is None else reload(ref, **mark["arguments"])
+        else:
+            page = store.read(ref, namespace=namespace)
+            text = "" if page is None else page.text
+        if _sha256(text) != mark["sha256"]:
+            raise StoreCorruptError(f"content {ref} is not in this store as it was when the message was pruned")
+        return text
+
+    return [_restored(m, original) for m in as_messages(msgs)]
+
+
+def chars_of(msgs: Sequence[Msg]) -> int:
+    """Characters of the texts and results in messages."""
+    blocks = (b for m in msgs for b in m.content)
+    return sum(
+        len(b.text) if isinstance(b, TextBlock) else _output_chars(b) if isinstance(b, ToolResultBlock) else 0
+        for b in blocks
+    )
+
+
+def _output_chars(block: ToolResultBlock) -> int:
+    if isinstance(block.output, str):
+        return len(block.output)
+    return sum(len(b.text) for b in block.output if isinstance(b, TextBlock))
+
+
+def _without_store() -> Exception:
+    return LookupError("there is no content store")
+
+
+def _pruned(given: Sequence[Msg], policy: PrunePolicy) -> Pruning[PruneResult]:
+    messages = list(as_messages(given))
+    before = chars_of(messages)
+    done: dict[Kind, int] = {}
+    refs: dict[str, None] = {}
+    failed: dict[str, None] = {}
+    for change in planned(messages, policy):
+        ref = change.ref or (yield Put((change.text, change.name)))
+        if isinstance(ref, Exception):
+            failed[f"{type(ref).__name__}: {ref}"] = None
+            continue
+        new = change.replacement(ref)
+        if len(new) >= len(change.text):
+            continue
+        mark = {"ref": ref, "chars": len(change.text), "sha256": _sha256(change.text)}
+        if change.arguments is not None:
+            mark["arguments"] = change.arguments
+        i = change.place.message
+        messages[i] = _replaced(messages[i], change, new, mark)
+        done[change.kind] = done.get(change.kind, 0) + 1
+        refs[ref] = None
+    report = PruneReport(**done, failed=tuple(failed))
+    return PruneResult(messages, before, chars_of(messages), tuple(refs), report)
+
+
+def _replaced(msg: Msg, change: Change, text: str, mark: dict[str, Any]) -> Msg:
+    return _with(msg, change.place, text, lambda old: freeze({**old, PRUNED: mark}))
+
+
+def _restored(msg: Msg, original: Callable[[dict[str, Any]], str]) -> Msg:
+    for i, block in enumerate(msg.content):
+        inner = block.output if isinstance(block, ToolResultBlock) and not isinstance(block.output, str) else ()
+        for place, holder in ((Place(0, i, None), block), *((Place(0, i, j), b) for j, b in enumerate(inner))):
+            mark = holder.metadata.get(PRUNED)
+            if isinstance(mark, dict) and text_at(msg, place) is not None:
+                msg = _with(
+                    msg, place, original(mark), lambda old: freeze({k: v for k, v in old.items() if k != PRUNED})
+                )
+    return msg
+
+
+def _with(msg: Msg, place: Place, text: str, metadata: Callable[[dict[str, Any]], Any]) -> Msg:
+    """The message with another text in one place."""
+    block = msg.content[place.block]
+    if isinstance(block, ToolResultBlock):
+        if isinstance(block.output, str):
+            changed: Any = block.model_copy(update={"output": text, "metadata": metadata(block.metadata)})
+        else:
+            inner = block.output[place.inner or 0]
+            new = inner.model_copy(update={"text": text, "metadata": metadata(inner.metadata)})
+            output = (*block.output[: place.inner or 0], new, *block.output[(place.inner or 0) + 1 :])
+            changed = block.model_copy(update={"output": output})
+    else:
+        changed = block.model_copy(update={"text": text, "metadata": metadata(block.metadata)})
+    content = (*msg.content[: place.block], changed, *msg.content[place.block + 1 :])
+    return msg.model_copy(update={"content": content})
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

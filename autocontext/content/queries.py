@@ -1,0 +1,387 @@
+"""The content store's tables and what is asked of them: one generator per operation, without a driver.
+
+A content lies in one row and its pages; it is there once per namespace, however many keys lead to it. `holders` counts
+these keys, and one more for puts without a key. It stands in the content's row, and every change of it locks that row:
+so a put that finds a content, and a delete that takes its last holder away, cannot pass each other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from autocontext.content.paging import PAGE_CHARS, Packed, Window, window
+from autocontext.content.records import REF, ContentInfo
+from autocontext.errors import StoreCorruptError
+from autocontext.stores.database import Row, Schema, Statement, Work
+
+FOREVER = 2**62
+"""Expires at: never."""
+
+SCHEMA = Schema(
+    "contents",
+    (
+        (
+            """CREATE TABLE autocontext_content (
+                namespace TEXT NOT NULL, ref TEXT NOT NULL, sha256 TEXT NOT NULL, encoding TEXT NOT NULL,
+                chars BIGINT NOT NULL, size BIGINT NOT NULL, stored BIGINT NOT NULL,
+                holders BIGINT NOT NULL, held BIGINT NOT NULL, expires_at BIGINT NOT NULL, created_at BIGINT NOT NULL,
+                name TEXT NOT NULL, about TEXT NOT NULL, PRIMARY KEY (namespace, ref))""",
+            """CREATE TABLE autocontext_content_page (
+                namespace TEXT NOT NULL, ref TEXT NOT NULL, page BIGINT NOT NULL, body BYTEA NOT NULL,
+                PRIMARY KEY (namespace, ref, page))""",
+            """CREATE TABLE autocontext_content_key (
+                namespace TEXT NOT NULL, key TEXT NOT NULL, ref TEXT NOT NULL, basename TEXT NOT NULL,
+                expires_at BIGINT NOT NULL, created_at BIGINT NOT NULL, about TEXT NOT NULL,
+                PRIMARY KEY (namespace, key))""",
+            "CREATE INDEX autocontext_content_key_ref ON autocontext_content_key (namespace, ref)",
+            "CREATE INDEX autocontext_content_key_basename ON autocontext_content_key (namespace, basename)",
+            "CREATE INDEX autocontext_content_name ON autocontext_content (namespace, name)",
+        ),
+    ),
+)
+
+_UNSAFE = re.compile(r"[\\\x00\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\u([0-9a-f]{4})")
+
+
+def safe(text: str) -> str:
+    """The text in a form that every database takes: no NUL, no lone surrogates. Different texts stay different."""
+    return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+
+
+def unsafe(text: str) -> str:
+    """What `safe` was given."""
+    return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)
+
+
+def basename(key: str) -> str:
+    """The last part of a path, with slashes of either kind."""
+    return re.split(r"[/\\]", key.rstrip("/\\"))[-1]
+
+
+class About(NamedTuple):
+    """What the caller says about a content."""
+
+    name: str
+    path: str
+    type: str
+    summary: str
+
+    def dumped(self) -> str:
+        """As JSON in ASCII."""
+        return json.dumps(self)
+
+
+class Put(NamedTuple):
+    """One content to store."""
+
+    namespace: str
+    key: str | None
+    content: Packed
+    pages: list[bytes]
+    about: About
+    now: int
+    expires_at: int
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """What most statements of a put name."""
+        keyed = self.key is not None
+        return {
+            "ns": safe(self.namespace),
+            "sha256": self.content.sha256,
+            "until": self.expires_at,
+            "keyed": int(keyed),
+        }
+
+
+# ---------------------------------------------------------------------------------------------------------- reading
+_CONTENT = "ref, sha256, encoding, chars, expires_at, created_at, about"
+
+
+class Found(NamedTuple):
+    """A content, and the key that led to it, if one did."""
+
+    ref: str
+    sha256: str
+    encoding: str
+    chars: int
+    expires_at: int
+    created_at: int
+    about: str
+    key: str | None = None
+
+    def info(self) -> ContentInfo:
+        """As callers get it."""
+        about = About(*json.loads(self.about))
+        until = None if self.expires_at >= FOREVER else self.expires_at
+        return ContentInfo(
+            self.ref, self.key, *about, self.chars, self.sha256, self.created_at, until,
+            "base64" if self.encoding == "base64" else "utf-8",
+        )  # fmt: skip
+
+
+def find(namespace: str, ref_or_key: str, now: int) -> Work[Found | None]:
+    """The content of a handle or a key; what is a handle is no key."""
+    params = {"ns": safe(namespace), "id": safe(ref_or_key), "now": now}
+    if REF.fullmatch(ref_or_key):
+        rows = yield Statement(
+            f"SELECT {_CONTENT} FROM autocontext_content WHERE namespace = :ns AND ref = :id AND expires_at > :now",
+            params,
+        )
+        if rows:
+            return Found(*rows[0])
+    rows = yield Statement(
+        "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
+        "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
+        "WHERE k.namespace = :ns AND k.key = :id AND k.expires_at > :now",
+        params,
+    )
+    return _keyed(rows[0]) if rows else None
+
+
+def _keyed(row: Row) -> Found:
+    return Found(*row[:7])._replace(key=unsafe(row[7]))
+
+
+def named(namespace: str, name: str, now: int) -> Work[list[Found]]:
+    """Contents whose key ends in this file name, or that were stored without a key under this name; by key."""
+    params = {"ns": safe(namespace), "name": safe(basename(name)), "now": now}
+    keyed = yield Statement(
+        "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
+        "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
+        "WHERE k.namespace = :ns AND k.basename = :name AND k.expires_at > :now ORDER BY k.key",
+        params,
+    )
+    plain = yield Statement(
+        f"SELECT {_CONTENT} FROM autocontext_content "
+        "WHERE namespace = :ns AND name = :name AND held = 1 AND expires_at > :now ORDER BY ref",
+        params,
+    )
+    return [*map(_keyed, keyed), *(Found(*row) for row in plain)]
+
+
+def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
+    """The first keys in order."""
+    rows = yield Statement(
+        "SELECT key FROM autocontext_content_key WHERE namespace = :ns AND expires_at > :now ORDER BY key LIMIT :n",
+        {"ns": safe(namespace), "now": now, "n": limit},
+    )
+    return [unsafe(row[0]) for row in rows]
+
+
+def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Work[Pages | None]:
+    """The rows that hold a stretch of a content."""
+    found = yield from find(namespace, ref_or_key, now)
+    if found is None:
+        return None
+    wanted = window(found.chars, offset, limit)
+    bodies = yield from pages(namespace, found, wanted.first, wanted.last)
+    return Pages(found, wanted, bodies)
+
+
+class Pages(NamedTuple):
+    """A content, what was asked of it, and the rows that hold that."""
+
+    found: Found
+    window: Window
+    bodies: list[bytes]
+
+
+def pages(namespace: str, found: Found, first: int, last: int) -> Work[list[bytes]]:
+    """The rows first to last of a content. Raises StoreCorruptError when one is missing."""
+    if last < first:
+        return []
+    rows = yield Statement(
+        "SELECT page, body FROM autocontext_content_page "
+        "WHERE namespace = :ns AND ref = :ref AND page >= :first AND page <= :last ORDER BY page",
+        {"ns": safe(namespace), "ref": found.ref, "first": first, "last": last},
+    )
+    if [row[0] for row in rows] != list(range(first, last + 1)):
+        raise StoreCorruptError(f"content {found.ref}: a page of {first} to {last} is missing; put the content again")
+    return [bytes(row[1]) for row in rows]
+
+
+def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Found, int, bytes]]]:
+    """Every page, or those of one content, with the character it starts at."""
+    only = "" if ref is None else "AND c.ref = :ref "
+    rows = yield Statement(
+        "SELECT c.ref, c.sha256, c.encoding, c.chars, c.expires_at, c.created_at, c.about, "
+        "(SELECT MIN(k.key) FROM autocontext_content_key k WHERE k.namespace = c.namespace AND k.ref = c.ref "
+        "AND k.expires_at > :now), p.page, p.body FROM autocontext_content c "
+        "JOIN autocontext_content_page p ON p.namespace = c.namespace AND p.ref = c.ref "
+        f"WHERE c.namespace = :ns {only}AND c.expires_at > :now AND c.encoding = 'utf-8' ORDER BY c.ref, p.page",
+        {"ns": safe(namespace), "now": now} | ({} if ref is None else {"ref": ref}),
+    )
+    return [(_found(row), row[8] * PAGE_CHARS, bytes(row[9])) for row in rows]
+
+
+def _found(row: Row) -> Found:
+    return Found(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
+
+
+# ---------------------------------------------------------------------------------------------------------- writing
+def already(put: Put) -> Work[Found | None]:
+    """The content of a put without a key and without an end, if the store holds it like that: nothing to write."""
+    for ref in candidates(put.content.sha256):
+        rows = yield Statement(
+            f"SELECT {_CONTENT}, held FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
+            {"ns": safe(put.namespace), "ref": ref},
+        )
+        if not rows:
+            return None
+        if rows[0][1] == put.content.sha256:
+            return Found(*rows[0][:7]) if rows[0][7] and rows[0][4] == FOREVER else None
+    return None
+
+
+def candidates(sha256: str) -> Iterator[str]:
+    """The handles a content may have, the shortest first."""
+    return (f"c_{sha256[:digits]}" for digits in (12, 16, 24, 64))
+
+
+def put(put: Put) -> Work[str]:
+    """Store a content unless it is there, let the key lead to it; its handle."""
+    ref = yield from _hold(put)
+    if put.key is None:
+        return ref
+    key = {"ns": safe(put.namespace), "key": safe(put.key)}
+    rows = yield Statement("SELECT ref FROM autocontext_content_key WHERE namespace = :ns AND key = :key", key)
+    yield Statement(
+        "INSERT INTO autocontext_content_key (namespace, key, ref, basename, expires_at, created_at, about) "
+        "VALUES (:ns, :key, :ref, :basename, :until, :now, :about) ON CONFLICT (namespace, key) DO UPDATE "
+        "SET ref = excluded.ref, expires_at = excluded.expires_at, created_at = excluded.created_at, "
+        "about = excluded.about",
+        key
+        | {"ref": ref, "basename": safe(basename(put.key)), "until": put.expires_at, "now": put.now}
+        | {"about": put.about.dumped()},
+    )
+    if rows:
+        # The key held a content already: the same one, which counts once, or another, which it lets go of.
+        yield from _let_go(key["ns"], rows[0][0])
+    return ref
+
+
+def _hold(put: Put) -> Work[str]:
+    """Count one more holder of the content, which is written first if it is not there."""
+    for ref in candidates(put.content.sha256):
+        params = {**put.params, "ref": ref}
+        while True:
+            rows = yield Statement(_COUNT_UP, params)
+            if rows:
+                return ref
+            rows = yield Statement(
+                "SELECT sha256 FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
+                {"ns": params["ns"], "ref": ref},
+            )
+            if rows and rows[0][0] != put.content.sha256:
+                break  # another content has this handle: a longer one it is
+            if (yield from _insert(put, params)):
+                return ref
+    raise StoreCorruptError(f"two contents have the SHA-256 {put.content.sha256}; one of their rows is damaged")
+
+
+_COUNT_UP = """UPDATE autocontext_content SET
+    holders = holders + CASE WHEN :keyed = 1 THEN 1 ELSE 1 - held END,
+    held = CASE WHEN :keyed = 1 THEN held ELSE 1 END,
+    expires_at = CASE WHEN expires_at > :until THEN expires_at ELSE :until END
+    WHERE namespace = :ns AND ref = :ref AND sha256 = :sha256 RETURNING ref"""
+
+
+def _insert(put: Put, params: dict[str, Any]) -> Work[bool]:
+    content = put.content
+    rows = yield Statement(
+        "INSERT INTO autocontext_content (namespace, ref, sha256, encoding, chars, size, stored, holders, held, "
+        "expires_at, created_at, name, about) VALUES (:ns, :ref, :sha256, :encoding, :chars, :size, :stored, 1, :held, "
+        ":until, :now, :name, :about) ON CONFLICT (namespace, ref) DO NOTHING RETURNING ref",
+        {k: params[k] for k in ("ns", "ref", "sha256", "until")}
+        | {"encoding": content.encoding, "chars": len(content.text), "size": content.size, "now": put.now}
+        | {"stored": sum(map(len, put.pages)), "held": 1 - params["keyed"]}
+        | {"name": safe(put.about.name), "about": put.about.dumped()},
+    )
+    if not rows:
+        return False
+    rows_of_it = [
+        {"ns": params["ns"], "ref": params["ref"], "page": i, "body": body} for i, body in enumerate(put.pages)
+    ]
+    yield Statement(
+        "INSERT INTO autocontext_content_page (namespace, ref, page, body) VALUES (:ns, :ref, :page, :body)", rows_of_it
+    )
+    return True
+
+
+def _let_go(ns: str, ref: str) -> Work[None]:
+    """Count one holder less; the content goes with its last one."""
+    params = {"ns": ns, "ref": ref}
+    rows = yield Statement(
+        "UPDATE autocontext_content SET holders = holders - 1 WHERE namespace = :ns AND ref = :ref RETURNING holders",
+        params,
+    )
+    if rows and rows[0][0] <= 0:
+        yield from _erase(ns, [ref])
+
+
+def _erase(ns: str, refs: Sequence[str]) -> Work[None]:
+    each = [{"ns": ns, "ref": ref} for ref in refs]
+    for table in ("autocontext_content_key", "autocontext_content_page", "autocontext_content"):
+        if each:
+            yield Statement(f"DELETE FROM {table} WHERE namespace = :ns AND ref = :ref", each)
+
+
+def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
+    """A handle goes with its content and all keys; a key goes alone, its content when nothing else holds it."""
+    found = yield from find(namespace, ref_or_key, now)
+    if found is None:
+        return False
+    ns = safe(namespace)
+    if found.key is None:
+        yield from _erase(ns, [found.ref])
+        return True
+    rows = yield Statement(
+        "DELETE FROM autocontext_content_key WHERE namespace = :ns AND key = :key RETURNING ref",
+        {"ns": ns, "key": safe(found.key)},
+    )
+    for row in rows:
+        yield from _let_go(ns, row[0])
+    return bool(rows)
+
+
+def clear(namespace: str | None) -> Work[None]:
+    """Everything goes, or everything of one namespace."""
+    for table in ("autocontext_content_key", "autocontext_content_page", "autocontext_content"):
+        if namespace is None:
+            yield Statement(f"DELETE FROM {table}")
+        else:
+            yield Statement(f"DELETE FROM {table} WHERE namespace = :ns", {"ns": safe(namespace)})
+
+
+def purge(now: int) -> Work[int]:
+    """Delete keys and contents whose time is over; how many contents went."""
+    late = {"now": now}
+    gone = yield Statement(
+        "DELETE FROM autocontext_content_key WHERE expires_at <= :now RETURNING namespace, ref", late
+    )
+    before = yield Statement("SELECT COUNT(*) FROM autocontext_content")
+    for ns, ref in gone:
+        yield from _let_go(ns, ref)
+    rows = yield Statement("SELECT namespace, ref FROM autocontext_content WHERE expires_at <= :now", late)
+    for ns, ref in rows:
+        yield from _erase(ns, [ref])
+    after = yield Statement("SELECT COUNT(*) FROM autocontext_content")
+    return int(before[0][0] - after[0][0])
+
+
+def stats(namespace: str | None) -> Work[tuple[Row, Row, Row]]:
+    """Three rows: of the contents, of their pages, of the keys."""
+    only, params = ("", {}) if namespace is None else ("WHERE namespace = :ns", {"ns": safe(namespace)})
+    contents = yield Statement(
+        "SELECT COUNT(*), COALESCE(SUM(chars), 0), COALESCE(SUM(stored), 0), COALESCE(SUM(size), 0), "
+        f"COALESCE(SUM(size * holders), 0) FROM autocontext_content {only}",
+        params,
+    )
+    found = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_page {only}", params)
+    led = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_key {only}", params)
+    return contents[0], found[0], led[0]

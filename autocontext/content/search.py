@@ -1,0 +1,79 @@
+"""Search over stored contents: pages that may match, then their passages in order of relevance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from math import log
+
+from autocontext.content.paging import unpack
+from autocontext.content.queries import Found
+from autocontext.content.records import ContentHit
+from autocontext.ranking import default_ranker
+from autocontext.rendering import cut
+
+_PASSAGE = 600
+"""Characters."""
+_PAGES = 40
+"""Pages whose passages are ranked; the others hold less of the query."""
+_STEM = 5
+"""Letters of a word that a page is looked through for: enough to find its other forms."""
+_EXACT = 1.0
+"""Added to the score of a passage that holds the query as it is written."""
+
+
+class Passages:
+    """Some contents to search, as their pages: (content, character that the page starts at, row)."""
+
+    def __init__(self, pages: Iterable[tuple[Found, int, bytes]]) -> None:
+        self._pages = [(found, start, unpack(found.ref, [body])) for found, start, body in pages]
+
+    def best(self, query: str, limit: int) -> list[ContentHit]:
+        """The passages with the highest scores; [] when nothing matches."""
+        exact = query.strip().lower()
+        if not exact or limit < 1:
+            return []
+        ranker = default_ranker()
+        passages = [p for page in self._promising(exact) for p in _passages(*page)]
+        for i, (*_, text) in enumerate(passages):
+            ranker.update(str(i), text)
+        scores = ranker.scores(query)
+        hits = []
+        for i, (found, start, text) in enumerate(passages):
+            score = scores[str(i)] + (_EXACT if exact in text.lower() else 0.0)
+            if score > 0:
+                info = found.info()
+                hits.append(ContentHit(found.ref, found.key, info.name, start, text, score))
+        return sorted(hits, key=lambda h: (-h.score, h.ref, h.offset))[:limit]
+
+    def _promising(self, query: str) -> list[tuple[Found, int, str]]:
+        """The pages that hold most of the query's words, rare ones weighing more."""
+        if len(self._pages) <= _PAGES:
+            return self._pages
+        terms = set(_terms(query))
+        lowered = [text.lower() for *_, text in self._pages]
+        holders = {t: sum(t in text for text in lowered) for t in terms}
+        weight = {t: log(1 + len(lowered) / n) for t, n in holders.items() if n}
+        points = [sum(w for t, w in weight.items() if t in text) + (query in text) for text in lowered]
+        best = sorted((i for i, p in enumerate(points) if p > 0), key=lambda i: -points[i])[:_PAGES]
+        return [self._pages[i] for i in sorted(best)]
+
+
+def _terms(query: str) -> Iterator[str]:
+    """What to look for in pages: beginnings of words; pairs of characters of Chinese, Japanese and Korean."""
+    for word in re.findall(r"[a-z0-9_]+|[^\W_a-z0-9]+", query):
+        if word.isascii():
+            yield word[:_STEM]
+        else:
+            yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
+
+
+def _passages(found: Found, start: int, text: str) -> Iterator[tuple[Found, int, str]]:
+    """Stretches of whole lines, where lines are short enough, with the character they start at."""
+    at = 0
+    while at < len(text):
+        stop = min(len(text), at + _PASSAGE)
+        if stop < len(text):
+            stop = text.rfind("\n", at, stop) + 1 or at + cut(text[at : stop + 1], stop - at)
+        yield found, start + at, text[at:stop]
+        at = stop

@@ -1,0 +1,285 @@
+"""The content store: large texts in a database, found by their hash or a key, read back in pages."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from autocontext.asking import in_thread
+from autocontext.content import queries
+from autocontext.content.paging import Packed, packed, payload, unpack
+from autocontext.content.queries import FOREVER, About, Found, Put
+from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
+from autocontext.content.search import Passages
+from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.stores.database import Database, open_database
+
+
+@runtime_checkable
+class ContentStore(Protocol):
+    """Keeps texts and bytes by their hash, per namespace; nothing of one namespace is seen from another."""
+
+    def put(
+        self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
+        summary: str = "", namespace: str = "", ttl: float | None = None,
+    ) -> ContentInfo:  # fmt: skip
+        """Store a content; when this returns it is durable. The same content is stored once."""
+        ...
+
+    def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
+        """A stretch of a content; None when nothing has this handle or key."""
+        ...
+
+    def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
+        """What is known about a content; None when nothing has this handle or key."""
+        ...
+
+    def find(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
+        """The content of this handle or key, or else all whose file name it is."""
+        ...
+
+    def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
+        """The first keys in order."""
+        ...
+
+    def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
+        """The passages that match best."""
+        ...
+
+    def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
+        """Delete a content by its handle, or let go of it by a key."""
+        ...
+
+
+class DatabaseContentStore:
+    """A content store in the database at `where`; each method has an asynchronous twin with an `a` before its name.
+
+    `clock` gives milliseconds since 1970; it decides when a content with a `ttl` is over.
+    """
+
+    def __init__(self, where: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
+        self.database = open_database(where)
+        self.database.ensure(queries.SCHEMA)
+        self._clock = clock or _now
+        self._usage: Counter[str] = Counter()
+
+    # ------------------------------------------------------------------------------------------------------ storing
+    def put(
+        self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
+        summary: str = "", namespace: str = "", ttl: float | None = None,
+    ) -> ContentInfo:  # fmt: skip
+        """Store a text or bytes; when this returns it is durable, and until then the old one is there.
+
+        The same content is stored once, however often it is put. `key` (default: `path`) names it for `read`; a
+        content that it named before is let go. After `ttl` seconds the content is gone. Raises StoreError.
+        """
+        wanted = self._wanted(packed(content), key, About(name, path, type, summary), namespace, ttl)
+        if wanted.key is None and wanted.expires_at == FOREVER:
+            found = self.database.read(lambda: queries.already(wanted))
+            if found is not None:
+                return self._stored(wanted, found.ref, new=False)
+        wanted = wanted._replace(pages=wanted.content.pages())
+        return self._stored(wanted, self.database.write(lambda: queries.put(wanted)), new=True)
+
+    async def aput(
+        self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
+        summary: str = "", namespace: str = "", ttl: float | None = None,
+    ) -> ContentInfo:  # fmt: skip
+        """`put` without blocking the event loop."""
+        ready = await in_thread(lambda: packed(content))
+        wanted = self._wanted(ready, key, About(name, path, type, summary), namespace, ttl)
+        if wanted.key is None and wanted.expires_at == FOREVER:
+            found = await self.database.aread(lambda: queries.already(wanted))
+            if found is not None:
+                return self._stored(wanted, found.ref, new=False)
+        wanted = wanted._replace(pages=await in_thread(ready.pages))
+        return self._stored(wanted, await self.database.awrite(lambda: queries.put(wanted)), new=True)
+
+    def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
+        """Delete a content with all its keys (by its handle), or one key; False when there is nothing to delete.
+
+        A content goes with the last key that leads to it, unless it was also put without a key.
+        """
+        return self.database.write(lambda: queries.delete(namespace, ref_or_key, self._clock()))
+
+    async def adelete(self, ref_or_key: str, *, namespace: str = "") -> bool:
+        """`delete` without blocking the event loop."""
+        return await self.database.awrite(lambda: queries.delete(namespace, ref_or_key, self._clock()))
+
+    def clear(self, namespace: str | None = None) -> None:
+        """Delete everything of one namespace; without one, of all namespaces."""
+        self.database.write(lambda: queries.clear(namespace))
+
+    async def aclear(self, namespace: str | None = None) -> None:
+        """`clear` without blocking the event loop."""
+        await self.database.awrite(lambda: queries.clear(namespace))
+
+    def purge_expired(self) -> int:
+        """Free the space of what is past its `ttl`; the number of contents that went."""
+        return self.database.write(lambda: queries.purge(self._clock()))
+
+    async def apurge_expired(self) -> int:
+        """`purge_expired` without blocking the event loop."""
+        return await self.database.awrite(lambda: queries.purge(self._clock()))
+
+    # ------------------------------------------------------------------------------------------------------ reading
+    def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
+        """The characters [offset, offset + limit) of a content, to its end without a limit; None when it is unknown.
+
+        What lies outside is clamped and said in `notice`; a sign of several characters is never cut, so `end` may be
+        a little less than asked for, and pages that are read on from `next_offset` join to the content. Raises
+        StoreCorruptError when the stored rows cannot be read back.
+        """
+        found = self.database.read(lambda: queries.read(namespace, ref_or_key, offset, limit, self._clock()))
+        return self._page(found)
+
+    async def aread(
+        self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = ""
+    ) -> Page | None:
+        """`read` without blocking the event loop."""
+        found = await self.database.aread(lambda: queries.read(namespace, ref_or_key, offset, limit, self._clock()))
+        return self._page(found) if limit is not None else await in_thread(lambda: self._page(found))
+
+    def read_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
+        """The whole content as the bytes that were put, its hash checked; None when it is unknown."""
+        found = self.database.read(lambda: queries.read(namespace, ref_or_key, 0, None, self._clock()))
+        return None if found is None else self._payload(found)
+
+    async def aread_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
+        """`read_bytes` without blocking the event loop."""
+        found = await self.database.aread(lambda: queries.read(namespace, ref_or_key, 0, None, self._clock()))
+        return None if found is None else await in_thread(lambda: self._payload(found))
+
+    def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
+        """What is known about a content; None when it is unknown."""
+        return _info(self.database.read(lambda: queries.find(namespace, ref_or_key, self._clock())))
+
+    async def ainfo(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
+        """`info` without blocking the event loop."""
+        return _info(await self.database.aread(lambda: queries.find(namespace, ref_or_key, self._clock())))
+
+    def has(self, ref_or_key: str, *, namespace: str = "") -> bool:
+        """Whether the handle or key leads to a content."""
+        return self.info(ref_or_key, namespace=namespace) is not None
+
+    async def ahas(self, ref_or_key: str, *, namespace: str = "") -> bool:
+        """`has` without blocking the event loop."""
+        return await self.ainfo(ref_or_key, namespace=namespace) is not None
+
+    def summary(self, ref_or_key: str, *, namespace: str = "") -> str | None:
+        """The summary that came with a content; None when it is unknown."""
+        found = self.info(ref_or_key, namespace=namespace)
+        return None if found is None else found.summary
+
+    async def asummary(self, ref_or_key: str, *, namespace: str = "") -> str | None:
+        """`summary` without blocking the event loop."""
+        found = await self.ainfo(ref_or_key, namespace=namespace)
+        return None if found is None else found.summary
+
+    # ----------------------------------------------------------------------------------------------------- searching
+    def find(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
+        """The content of this handle or key, or else all whose file name (last part of the path) it is."""
+        exact = self.info(name, namespace=namespace)
+        if exact is not None:
+            return [exact]
+        found = self.database.read(lambda: queries.named(namespace, name, self._clock()))
+        return [each.info() for each in found]
+
+    async def afind(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
+        """`find` without blocking the event loop."""
+        exact = await self.ainfo(name, namespace=namespace)
+        if exact is not None:
+            return [exact]
+        found = await self.database.aread(lambda: queries.named(namespace, name, self._clock()))
+        return [each.info() for each in found]
+
+    def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
+        """The first keys in order."""
+        return self.database.read(lambda: queries.keys(namespace, self._clock(), limit))
+
+    async def akeys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
+        """`keys` without blocking the event loop."""
+        return await self.database.aread(lambda: queries.keys(namespace, self._clock(), limit))
+
+    def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
+        """The passages that match best, of all texts or of the one behind `ref` (a handle or key).
+
+        Reads every page it searches: about 20 MB of text a second.
+        """
+        found = self.database.read(lambda: queries.all_pages(namespace, ref, self._clock()))
+        return Passages(found).best(query, limit)
+
+    async def asearch(
+        self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = ""
+    ) -> list[ContentHit]:
+        """`search` without blocking the event loop."""
+        found = await self.database.aread(lambda: queries.all_pages(namespace, ref, self._clock()))
+        return await in_thread(lambda: Passages(found).best(query, limit))
+
+    def stats(self, namespace: str | None = "") -> ContentStats:
+        """How much is stored in a namespace (None: in all)."""
+        return self._counted(*self.database.read(lambda: queries.stats(namespace)))
+
+    async def astats(self, namespace: str | None = "") -> ContentStats:
+        """`stats` without blocking the event loop."""
+        return self._counted(*await self.database.aread(lambda: queries.stats(namespace)))
+
+    def close(self) -> None:
+        """Close the database's connections; the next call opens one again."""
+        self.database.close()
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+        await self.database.aclose()
+
+    # ---------------------------------------------------------------------------------------------------------------
+    def _wanted(self, content: Packed, key: str | None, about: About, namespace: str, ttl: float | None) -> Put:
+        if ttl is not None and not ttl > 0:
+            raise ConfigError(f"ttl must be more than 0 seconds, or None to keep the content (got {ttl!r})")
+        now = self._clock()
+        until = FOREVER if ttl is None else now + round(ttl * 1000)
+        return Put(namespace, (about.path or None) if key is None else key, content, [], about, now, until)
+
+    def _stored(self, put: Put, ref: str, *, new: bool) -> ContentInfo:
+        self._usage["puts"] += 1
+        self._usage["duplicates"] += not new
+        content, about = put.content, put.about.dumped()
+        stored = (ref, content.sha256, content.encoding, len(content.text), put.expires_at, put.now, about, put.key)
+        return Found(*stored).info()
+
+    def _page(self, found: queries.Pages | None) -> Page | None:
+        self._usage["misses" if found is None else "reads"] += 1
+        if found is None:
+            return None
+        return found.window.page(found.found.ref, unpack(found.found.ref, found.bodies))
+
+    def _payload(self, found: queries.Pages) -> bytes:
+        content = payload(unpack(found.found.ref, found.bodies), found.found.encoding)
+        if packed(content).sha256 != found.found.sha256:
+            raise StoreCorruptError(
+                f"content {found.found.ref} is not what was stored (its hash differs): put it again"
+            )
+        return content
+
+    def _counted(self, contents: tuple[int, ...], found: tuple[int, ...], led: tuple[int, ...]) -> ContentStats:
+        count, chars, stored, size, held = map(int, contents)
+        return ContentStats(count, int(led[0]), chars, int(found[0]), stored, size, held, dict(self._usage))
+
+
+class SqliteContentStore(DatabaseContentStore):
+    """A content store in a SQLite file (or an open database); safe to use from several threads and processes."""
+
+
+class SqlContentStore(DatabaseContentStore):
+    """A content store in PostgreSQL, by its URL (or an open database); needs the extra `sql`."""
+
+
+def _info(found: Found | None) -> ContentInfo | None:
+    return None if found is None else found.info()
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

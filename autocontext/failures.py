@@ -1,0 +1,93 @@
+"""Whether a tool's result tells of a failure, and of what kind: one detector for everything that asks.
+
+Structure decides first: the result's own `is_error`, or JSON that has an error or an exit code. A text without
+structure counts as a failure only when it begins as error messages do; a page about errors is no error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias
+
+from autocontext.messages import ToolResultBlock
+
+FailureKind: TypeAlias = Literal[
+    "validation_error", "not_found_error", "permission_error", "connection_error", "rate_limit_error",
+    "execution_error", "general_error",
+]  # fmt: skip
+IsFailure: TypeAlias = Callable[[ToolResultBlock], bool]
+"""A detector of one's own takes the place of `is_failure`."""
+
+_BEGINS = re.compile(
+    r"""\s*(?:
+        (?:[\w.]*(?:error|exception)|fatal|panic|traceback|failed|failure)\b(?=\s*(?:[:!\[(]|\#?\d|$|\n|\r))
+        | (?:error|fatal|exception)\s+(?:while|when|in\s+tool|executing|calling|running|reading|writing|opening)\b
+        | traceback\s+\(most\s+recent\s+call\s+last\)
+        | (?:command\s+)?(?:exit(?:ed)?|exit\s+code|exit\s+status|return\s*code)\s*(?:with\s+)?
+          (?:code|status)?\s*[:=]?\s*-?[1-9]\d*\b
+        | (?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s*[:：]
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_LONGEST_JSON = 200_000
+"""Characters; a larger result is data, and parsing it would cost more than it tells."""
+_OPENING = 300
+"""Characters of the beginning in which the kind is looked for."""
+_KINDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
+    ("validation_error", re.compile(r"validation|valueerror|typeerror|\binvalid\b|\bmalformed\b", re.IGNORECASE)),
+    ("not_found_error", re.compile(r"not[ _]?found|\bundefined\b|no such|does not exist|\b404\b", re.IGNORECASE)),
+    ("permission_error", re.compile(r"permission|\baccess\b|forbidden|unauthori[sz]ed|\b40[13]\b", re.IGNORECASE)),
+    ("rate_limit_error", re.compile(r"rate[ _-]?limit|too many requests|\b429\b", re.IGNORECASE)),
+    ("connection_error", re.compile(r"connection|network|unreachable|\bdns\b", re.IGNORECASE)),
+    ("execution_error", re.compile(r"time[d]?[ _-]?out|\basync", re.IGNORECASE)),
+)
+_EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
+
+
+def is_failure(result: ToolResultBlock) -> bool:
+    """Whether the result tells that its call failed; what cannot be told counts as success."""
+    return result.is_error or is_failure_text(result.text)
+
+
+def is_failure_text(text: str) -> bool:
+    """Whether a tool's output begins as an error does, or is JSON that names an error or a non-zero exit code."""
+    found = _json_object(text)
+    if found is not None:
+        return _names_failure(found)
+    return _BEGINS.match(text) is not None
+
+
+def failure_kind(text: str) -> FailureKind:
+    """The kind of a failure by its first words; the first kind that fits, as AgentScope's users know them."""
+    opening = text[:_OPENING]
+    return next((kind for kind, words in _KINDS if words.search(opening)), "general_error")
+
+
+def first_line(text: str, characters: int = 120) -> str:
+    """The first line that says something, at most `characters` of it; of a Python traceback its last line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    line = lines[-1] if lines[0].lower().startswith("traceback (") else lines[0]
+    return line if len(line) <= characters else line[: characters - 3] + "..."
+
+
+def _json_object(text: str) -> Mapping[str, Any] | None:
+    if text.lstrip()[:1] != "{" or len(text) > _LONGEST_JSON:
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _names_failure(found: Mapping[str, Any]) -> bool:
+    if found.get("error") or found.get("is_error") is True or found.get("isError") is True:
+        return True
+    if str(found.get("status", "")).lower() in ("error", "failed", "failure"):
+        return True
+    codes = [found.get(key) for key in _EXIT_KEYS]
+    return any(isinstance(code, int) and code != 0 for code in codes)
