@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-from autocontext.log import Entry
 from autocontext.stores.in_memory import InMemorySessionStore
+from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
+
+if TYPE_CHECKING:
+    from autocontext.stores.database_sessions import DatabaseSessionStore, SqliteSessionStore, SqlSessionStore
+
+__all__ = [
+    "DatabaseSessionStore",
+    "InMemorySessionStore",
+    "Revision",
+    "SessionInfo",
+    "SessionKey",
+    "SessionStore",
+    "SqlSessionStore",
+    "SqliteSessionStore",
+]
+
+_LAZY = {
+    "DatabaseSessionStore": "database_sessions",
+    "SqlSessionStore": "database_sessions",
+    "SqliteSessionStore": "database_sessions",
+}
 
 
-class SessionKey(NamedTuple):
-    """Whose session, and which."""
+def __getattr__(name: str) -> Any:
+    """What needs a database is imported at first use: a memory without a store has no need of it."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
 
-    user_id: str
-    session_id: str
-
-
-class SessionStore(Protocol):
-    """An append-only sequence of log entries per session."""
-
-    def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
-        ...
-
-    def read(self, session: SessionKey, *, after: int = 0) -> list[Entry]:
-        """The entries from number `after` on; [] for an unknown session."""
-        ...
-
-
-__all__ = ["InMemorySessionStore", "SessionKey", "SessionStore"]
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -3,28 +3,90 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from autocontext.errors import Conflict
 from autocontext.log import Entry
+from autocontext.stores.lifecycle import Lifecycle
+from autocontext.stores.protocol import Revision, SessionInfo, SessionKey
+from autocontext.stores.records import expiry, now
 
 
-class InMemorySessionStore:
-    """Keeps each session's entries in a list; safe to use from several threads."""
+class InMemorySessionStore(Lifecycle):
+    """Keeps each session's entries in a list; safe to use from several threads. `ttl` as in the other stores."""
 
-    def __init__(self) -> None:
-        self._sessions: dict[tuple[str, str], list[Entry]] = {}
+    def __init__(self, *, ttl: float | None = None) -> None:
+        self._ttl = ttl
+        self._sessions: dict[SessionKey, _Session] = {}
         self._lock = threading.Lock()
 
-    def append(self, session: tuple[str, str], entries: Sequence[Entry], *, after: int) -> None:
+    def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones; raises Conflict when the session is longer than that."""
+        if not entries:
+            return
         with self._lock:
-            kept = self._sessions.setdefault(session, [])
-            if len(kept) != after:
-                raise Conflict(f"session {session[1]!r} has {len(kept)} entries, not {after}: read it again")
-            kept.extend(entries)
+            kept = self._sessions.get(SessionKey(*session)) or _Session()
+            if len(kept.entries) != after:
+                raise Conflict(f"session {session[1]!r} has {len(kept.entries)} entries, not {after}: read it again")
+            self._sessions[SessionKey(*session)] = kept
+            kept.entries.extend(entries)
+            kept.revisions.append(Revision(len(kept.entries), now()))
+            kept.expires_at = expiry(self._ttl) or kept.expires_at
 
-    def read(self, session: tuple[str, str], *, after: int = 0) -> list[Entry]:
-        """The entries from number `after` on; [] for an unknown session."""
+    def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
+        """The entries from number `after` on, before number `until` (None: all); [] for an unknown session."""
         with self._lock:
-            return self._sessions.get(session, [])[after:]
+            kept = self._sessions.get(SessionKey(*session))
+            return kept.entries[after:until] if kept else []
+
+    def revisions(self, session: SessionKey) -> list[Revision]:
+        """The states a session has been in, oldest first."""
+        with self._lock:
+            kept = self._sessions.get(SessionKey(*session))
+            return list(kept.revisions) if kept else []
+
+    def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
+        """All sessions of a user (None: of everybody), the one written to last first."""
+        with self._lock:
+            found = [
+                SessionInfo(*key, len(s.entries), s.revisions[0].time, s.revisions[-1].time, s.expires_at)
+                for key, s in self._sessions.items()
+                if user_id in (None, key.user_id)
+            ]
+        return sorted(found, key=lambda info: (-info.updated_at, info.key))
+
+    def delete(self, session: SessionKey) -> bool:
+        """Drop a session with everything in it; False when there was none."""
+        with self._lock:
+            return self._sessions.pop(SessionKey(*session), None) is not None
+
+    def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
+        """Replace entries by their number, all or none."""
+        with self._lock:
+            kept = self._sessions[SessionKey(*session)].entries
+            for number, entry in entries.items():
+                kept[number] = entry
+
+    def expire(self, session: SessionKey, ttl: float | None) -> bool:
+        """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        with self._lock:
+            if (kept := self._sessions.get(SessionKey(*session))) is None:
+                return False
+            kept.expires_at = expiry(ttl)
+            return True
+
+    def purge_expired(self) -> int:
+        """Drop the sessions that have expired; returns how many."""
+        at = now()
+        with self._lock:
+            gone = [key for key, s in self._sessions.items() if s.expires_at is not None and s.expires_at <= at]
+            for key in gone:
+                del self._sessions[key]
+            return len(gone)
+
+
+class _Session:
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.revisions: list[Revision] = []
+        self.expires_at: int | None = None

@@ -1,0 +1,124 @@
+"""Erasing messages from a stored log: what they say goes, and what may quote it; ids, calls and results stay paired."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from autocontext.edits import Edit
+from autocontext.log import Added, Edited, Entry, Log, Noted, Offloaded, Snapshot
+from autocontext.messages import (
+    COMPRESS_META,
+    PINNED,
+    ContentBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from autocontext.rendering import with_tag
+
+ERASED = "[redacted]"
+_KEPT_METADATA = (COMPRESS_META, PINNED)
+
+
+def erased(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[int, Entry], frozenset[str]]:
+    """The entries that have to be written anew, by number, and which of the ids were found.
+
+    What a compression made loses its text when anything it stands for is erased; a ledger, which may quote any line,
+    when anything before it is.
+    """
+    eraser = _Eraser(ids)
+    changed = {}
+    for number, entry in enumerate(entries):
+        new = eraser.erase(entry)
+        if new != entry:
+            changed[number] = new
+    return changed, frozenset(eraser.found)
+
+
+class _Eraser:
+    """Follows a log from its start, to know what each message made by a compression stands for."""
+
+    def __init__(self, ids: frozenset[str]) -> None:
+        self._ids = ids
+        self._log = Log()
+        self._touched: set[str] = set()
+        """Ids within the log of erased messages and of what was made of them."""
+        self.found: set[str] = set()
+
+    def erase(self, entry: Entry) -> Entry:
+        change = self._log.record(entry)
+        update: dict[str, Any] = {}
+        match entry:
+            case Added() if entry.message.id in self._ids:
+                self._touched.update(change.come)
+                update = {"message": self._tombstone(entry.message)}
+            case Edited():
+                update = {"edits": tuple(map(self._edit, entry.edits))}
+            case Noted(message=Msg() as ledger) if self._touched:
+                update = {"message": tombstone(ledger)}
+            case Offloaded():
+                update = {"messages": self._all(entry.messages)}
+            case Snapshot():
+                update = {"messages": self._snapshot(entry.messages)}
+        return entry.model_copy(update=update) if update else entry
+
+    def _edit(self, edit: Edit) -> Edit:
+        stands_for_erased = not self._touched.isdisjoint(edit.ids)
+        if stands_for_erased:
+            self._touched.update(m.id for m in edit.messages)
+        return edit.model_copy(update={"messages": self._all(edit.messages, made=stands_for_erased)})
+
+    def _snapshot(self, messages: Mapping[str, Msg]) -> dict[str, Msg]:
+        there = any(m.id in self._ids for m in messages.values())
+        self._touched.update(key for key, m in messages.items() if m.id in self._ids or (there and m.origin))
+        return dict(zip(messages, self._all(messages.values(), made=there), strict=True))
+
+    def _all(self, messages: Iterable[Msg], *, made: bool = False) -> tuple[Msg, ...]:
+        """Messages with the wanted ones erased, and with `made` also those that a compression has made."""
+        return tuple(
+            self._tombstone(m) if m.id in self._ids else tombstone(m) if made and m.origin is not None else m
+            for m in messages
+        )
+
+    def _tombstone(self, msg: Msg) -> Msg:
+        self.found.add(msg.id)
+        return tombstone(msg)
+
+
+def tombstone(msg: Msg) -> Msg:
+    """The message without what it says; id, role, calls, results and the tag of its originals stay."""
+    content = tuple(map(_emptied, msg.content))
+    if msg.origin is not None:
+        tagged = with_tag(ERASED, msg.origin.uuid)
+        content = tuple(
+            b.model_copy(update={"text": tagged})
+            if isinstance(b, TextBlock)
+            else b.model_copy(update={"output": tagged})
+            if isinstance(b, ToolResultBlock)
+            else b
+            for b in content
+        )
+    kept = {key: msg.metadata[key] for key in _KEPT_METADATA if key in msg.metadata}
+    return Msg(
+        id=msg.id,
+        role=msg.role,
+        name=msg.name,
+        content=content,
+        metadata=kept,
+        timestamp=msg.timestamp,
+        origin=msg.origin,
+    )
+
+
+def _emptied(block: ContentBlock) -> ContentBlock:
+    match block:
+        case ToolUseBlock():
+            return ToolUseBlock(id=block.id, name=block.name)
+        case ToolResultBlock():
+            return ToolResultBlock(id=block.id, name=block.name, output=ERASED, is_error=block.is_error)
+        case ThinkingBlock():
+            return ThinkingBlock(thinking=ERASED)
+    return TextBlock(text=ERASED)
