@@ -5,8 +5,9 @@
         ... real SDK against service.base_url ...
         service.requests[0].body
 
-Script items are taken in order, one per valid request; when they are used up, `default` answers. Requests that the
-service would refuse (path, key, shape) get its refusal and take no item.
+Script items are taken in order, one per valid request; when they are used up, `default` answers: an item, or a function
+of the request's body that gives one. Requests that the service would refuse (path, key, shape) get its refusal and take
+no item.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -55,7 +56,23 @@ class Close:
     """The connection is closed without an answer."""
 
 
-Item = str | Reply | Raw | Hang | Close
+@dataclass
+class Cut:
+    """A streamed reply whose connection breaks after so many events."""
+
+    reply: Reply
+    events: int = 2
+
+
+@dataclass
+class Streamed:
+    """An answer as server-sent events; `broken`: the connection ends in the middle of it."""
+
+    events: list[bytes]
+    broken: bool = False
+
+
+Item = str | Reply | Raw | Hang | Close | Cut
 
 
 @dataclass
@@ -80,9 +97,9 @@ class FakeService:
 
     prefix = ""
     path = ""
-    default: Item = "SUMMARY"
+    default: Item | Callable[[Any], Item] = "SUMMARY"
 
-    def __init__(self, *, api_key: str = "test-key", default: Item | None = None) -> None:
+    def __init__(self, *, api_key: str = "test-key", default: Item | Callable[[Any], Item] | None = None) -> None:
         self.api_key = api_key
         if default is not None:
             self.default = default
@@ -121,11 +138,15 @@ class FakeService:
     def answer(self, reply: Reply, body: Any) -> Any:
         raise NotImplementedError
 
+    def events(self, reply: Reply, body: Any) -> list[bytes]:
+        """The answer as server-sent events, for a request that asks for a stream."""
+        raise NotImplementedError
+
     def refusal(self, refusal: Refusal) -> Any:
         raise NotImplementedError
 
     # one request -----------------------------------------------------------------------------------------------
-    def respond(self, request: Request) -> Raw | None:
+    def respond(self, request: Request) -> Raw | Streamed | None:
         """The answer to a request; None closes the connection."""
         with self._lock:
             self.requests.append(request)
@@ -135,8 +156,11 @@ class FakeService:
         except Refusal as refusal:
             return Raw(refusal.status, self.refusal(refusal))
         with self._lock:
-            item = self._items.popleft() if self._items else self.default
-        return self._carry_out(item, request.body)
+            item = self._items.popleft() if self._items else None
+        return self._carry_out(self._usual(request.body) if item is None else item, request.body)
+
+    def _usual(self, body: Any) -> Item:
+        return self.default(body) if callable(self.default) else self.default
 
     def _admit(self, request: Request) -> None:
         if request.path != self.prefix + self.path:
@@ -148,15 +172,18 @@ class FakeService:
         if not isinstance(request.body, dict):
             raise Refusal(400, "The body is not a JSON object", "invalid_request")
 
-    def _carry_out(self, item: Item, body: Any) -> Raw | None:
+    def _carry_out(self, item: Item, body: Any) -> Raw | Streamed | None:
         if isinstance(item, Hang):
             self._stopping.wait(item.seconds)
-            item = self.default
-        if isinstance(item, Close):
+            item = self._usual(body)
+        if isinstance(item, Close | Hang):
             return None
         if isinstance(item, Raw):
             return item
-        return Raw(200, self.answer(Reply(text=item) if isinstance(item, str) else item, body))
+        if isinstance(item, Cut):
+            return Streamed(self.events(item.reply, body)[: item.events], broken=True) if body.get("stream") else None
+        reply = Reply(text=item) if isinstance(item, str) else item
+        return Streamed(self.events(reply, body)) if body.get("stream") else Raw(200, self.answer(reply, body))
 
 
 class _Server(ThreadingHTTPServer):
@@ -202,6 +229,9 @@ class _Handler(BaseHTTPRequestHandler):
         if answer is None:
             self.close_connection = True
             return
+        if isinstance(answer, Streamed):
+            self._stream(answer)
+            return
         payload = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()
         self.send_response(answer.status)
         for name, value in {"Content-Type": "application/json", "x-request-id": "req-1", **answer.headers}.items():
@@ -209,6 +239,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(payload)))
         self.end_headers()
         self.wfile.write(payload)
+
+    def _stream(self, answer: Streamed) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for event in answer.events:
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
+            self.wfile.flush()
+        if answer.broken:
+            self.close_connection = True
+        else:
+            self.wfile.write(b"0\r\n\r\n")
 
     def log_message(self, *_: object) -> None:
         """Silent: tests read `requests`."""

@@ -1,0 +1,125 @@
+"""A complete ReAct agent on plain OpenAI messages: your tools, the reload tool, a session that survives the process.
+
+Offline, against a scripted model:   python examples/react_agent.py
+With a real one:                     OPENAI_API_KEY=sk-... python examples/react_agent.py
+(and OPENAI_BASE_URL, OPENAI_MODEL for any compatible service; needs the extra `openai`)
+"""
+
+import itertools
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg, ToolResultBlock
+from autocontext.adapters.openai_chat import from_openai, to_openai
+from autocontext.adapters.sendable import sendable
+from autocontext.stores import SqliteSessionStore
+from autocontext.tools import INSTRUCTIONS
+
+Message = dict[str, Any]
+Complete = Callable[[list[Message], list[Message]], Any]
+MAX_STEPS = 60
+
+
+class ReactAgent:
+    """Thinks, calls tools, reads what they say, until it answers. `complete(messages, tools)` asks the model."""
+
+    def __init__(
+        self, complete: Complete, memory: AutoContextMemory, tools: Mapping[str, tuple[Message, Any]], system: str
+    ) -> None:
+        self.complete, self.memory = complete, memory
+        self.system = {"role": "system", "content": f"{system}\n\n{INSTRUCTIONS}"}
+        reload_tool = ContextOffloadTool(memory)
+        self.functions = {name: function for name, (_, function) in tools.items()} | {reload_tool.name: reload_tool}
+        self.schemas = [schema for schema, _ in tools.values()] + [reload_tool.schema()]
+        memory.count_besides(self.system["content"], *self.schemas)  # sent with each request, so it counts
+
+    def ask(self, question: str | list[Message]) -> str:
+        """Answer one question (a text, or a list of OpenAI content parts)."""
+        self.memory.add_messages(from_openai([{"role": "user", "content": question}]))
+        for _ in range(MAX_STEPS):
+            # Compresses when it has to; a call that a crash has left without a result is answered.
+            context = to_openai(sendable(self.memory.get_messages()))
+            [reply] = from_openai([self.complete([self.system, *context], self.schemas)])
+            self.memory.add_message(reply)
+            if not reply.tool_uses:
+                return reply.text
+            for use in reply.tool_uses:
+                self._add_result(use.id, use.name, self.call(use.name, use.input))
+        return "I stopped after too many steps."
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+        """What the tool says; an error is a result as well, so that the model can act on it."""
+        try:
+            return str(self.functions[name](**arguments))
+        except Exception as e:  # noqa: BLE001 (whatever a tool raises)
+            return f"Error: {type(e).__name__}: {e}"
+
+    def _add_result(self, call_id: str, name: str, output: str) -> None:
+        self.memory.add_message(Msg(role="tool", content=[ToolResultBlock(id=call_id, name=name, output=output)]))
+
+
+# ----------------------------------------------------------------------------------------------- a tool, two models
+def read_log(day: int) -> str:
+    """The log of one day: about 20 KB, with one line that matters."""
+    lines = [f"day {day} {n // 60:02}:{n % 60:02} request handled, nothing unusual to report" for n in range(350)]
+    return "\n".join([*lines[:200], f"day {day} ALERT disk {day * 37 % 100} failed", *lines[200:]])
+
+
+SCHEMA = {"type": "object", "properties": {"day": {"type": "integer"}}, "required": ["day"]}
+TOOLS = {"read_log": ({"type": "function", "function": {"name": "read_log", "parameters": SCHEMA}}, read_log)}
+
+
+days = itertools.count(1)
+
+
+def scripted(messages: list[Message], _tools: list[Message]) -> Message:
+    """Plays the model: reads 12 days, then looks the third one up again, whose log is long out of view."""
+    question = max(i for i, m in enumerate(messages) if m["role"] == "user" and m["content"].startswith("Which"))
+    last = messages[-1]
+    if "third" not in messages[question]["content"]:
+        days = [
+            int(d) for m in messages for d in re.findall(r"ALERT disk \d+ failed|^day (\d+)", str(m["content"])) if d
+        ]
+        day = max(days, default=0) + 1
+        return _call("read_log", {"day": day}) if day <= 12 else {"role": "assistant", "content": "Disks failed daily."}
+    if last["role"] == "tool" and (found := re.search(r"day 3 ALERT disk (\d+)", last["content"])):
+        return {"role": "assistant", "content": f"On the third day disk {found[1]} failed."}
+    tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages))
+    tried = [u for u in tags if last["role"] == "tool" and u in last["content"]]
+    uuid = next(u for u in tags if u not in tried)
+    return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
+
+
+def _call(name: str, arguments: Message) -> Message:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    call = {"id": f"call_{os.urandom(8).hex()}", "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def real(messages: list[Message], tools: list[Message]) -> Any:
+    from openai import OpenAI  # noqa: PLC0415 (an extra, for this function only)
+
+    model = os.environ.get("OPENAI_MODEL", "gpt-5-mini")
+    asked: Any = {"model": model, "messages": messages, "tools": tools}
+    return OpenAI().chat.completions.create(**asked).choices[0].message
+
+
+def main() -> None:
+    complete = real if os.environ.get("OPENAI_API_KEY") else scripted
+    with tempfile.TemporaryDirectory() as directory:
+        questions = ["Which disks failed on days 1 to 12? Read the logs.", "Which disk failed on the third day?"]
+        for question in questions:  # each with a new memory, as a new process would: the file holds the session
+            store = SqliteSessionStore(Path(directory) / "agent.db")
+            memory = AutoContextMemory(AutoContextConfig.for_window(16_000), store=store, session_id="logs")
+            agent = ReactAgent(complete, memory, TOOLS, "You look after a server.")
+            print(f"{question}\n  {agent.ask(question)}\n  {memory.token_count} tokens in view of", end=" ")
+            print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
+
+
+if __name__ == "__main__":
+    main()

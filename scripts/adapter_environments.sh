@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Makes the environments in which the adapters meet their frameworks, and runs the adapters' tests and examples there.
+#
+#   scripts/adapter_environments.sh              all environments
+#   scripts/adapter_environments.sh main         one of them
+#   scripts/adapter_environments.sh --make main  makes it, runs nothing
+#
+# An environment is kept in .venv-adapters/NAME and made anew when its list of packages has changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONUNBUFFERED=1
+
+tests=(pytest hypothesis)
+declare -A packages=(
+  # One environment for all that can live together: agentscope 2 pins mcp below 2.
+  [main]="agentscope>=2,<3 openai-agents>=0.24 langchain>=1,<2 langchain-openai>=1,<2 langgraph-checkpoint-sqlite
+          pydantic-ai-slim[openai]>=2,<3 agent-framework-core>=1,<2 agent-framework-openai>=1,<2 mcp"
+  # As published, agentscope 1.0.21 no longer starts: it needs older mcp and openai, and two packages it does not name.
+  [agentscope1]="agentscope==1.0.21 mcp<2 openai<3 greenlet tqdm"
+)
+
+make_environment() {
+  local name=$1 home=.venv-adapters/$1 wanted
+  wanted="$(tr -s ' \n' ' ' <<<"${packages[$name]}") ${tests[*]}"
+  if [[ "$(cat "$home/packages.txt" 2>/dev/null)" != "$wanted" ]]; then
+    rm -rf "$home"
+    python3 -m venv "$home"
+    # Unquoted: a list of requirements.
+    # shellcheck disable=SC2086
+    (set -f; "$home/bin/python" -m pip install -q -e . $wanted)
+    printf '%s' "$wanted" >"$home/packages.txt"
+  fi
+  echo "$name: $("$home/bin/python" -m pip list --format=freeze | grep -ciE '.') packages"
+}
+
+files_of() {
+  python3 - "$1" <<'PY'
+import runpy, sys
+found = runpy.run_path("tests/adapters/frameworks/environments.py")["ENVIRONMENTS"][sys.argv[1]]
+print(*(f"tests/adapters/frameworks/{name}" for name in found), sep="\n")
+PY
+}
+
+run_tests() {
+  local name=$1 files
+  mapfile -t files < <(files_of "$name")
+  if [[ ${#files[@]} -eq 0 || -z "${files[0]}" ]]; then
+    echo "$name: no tests" >&2
+    return 1
+  fi
+  ".venv-adapters/$name/bin/python" -m pytest -q -p no:cacheprovider "${files[@]}"
+}
+
+only_make=false
+if [[ "${1:-}" == --make ]]; then only_make=true; shift; fi
+names=("$@")
+if [[ ${#names[@]} -eq 0 ]]; then names=(main agentscope1); fi
+for name in "${names[@]}"; do
+  [[ -n "${packages[$name]:-}" ]] || { echo "no such environment: $name (there are ${!packages[*]})" >&2; exit 2; }
+  make_environment "$name"
+  $only_make || run_tests "$name"
+done

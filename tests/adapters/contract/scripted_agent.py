@@ -1,0 +1,192 @@
+"""The model behind the fake server: it plays an agent's part by what it is shown, and notes what it should not see.
+
+A conversation is known by its system prompt ("You work on case NAME."), a task by the user's latest message:
+
+    [task 1: read 40]       calls read_part for one part after the other, sometimes several at once, looks a part up
+                            with context_reload on the way and at the end, then answers
+    [task 2: recall 3]      finds part 3's secret with context_reload and says it
+    [task 3: greet]         answers at once
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from tests.fakes.http_server import Item, Reply
+from tests.fakes.openai_server import Turn
+
+CASE = re.compile(r"You work on case (\w+)\.")
+TASK = re.compile(r"\A\[task (\d+): (\w+)(?: (\d+))?\]")
+TAG = re.compile(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]{8,})")
+SECRET = re.compile(r"secret of part (\d+) is (S-(\w+?)-\d+-\d+)")
+PART_CHARS = 20_000
+PARALLEL = {4: 2, 11: 3, 25: 2}
+"""Steps that call read_part more than once."""
+RELOADS = (20, 40)
+_WORDS = (
+    "the", "gate", "river", "opened", "slowly", "when", "every", "second", "traveller", "asked", "for", "bread", "and",
+    "light", "upon", "old", "roads",
+)  # fmt: skip
+
+
+def secret(case: str, part: int) -> str:
+    """What only the text of this part says."""
+    return f"S-{case}-{part}-{random.Random(f'{case}/{part}').randrange(10**6)}"
+
+
+@cache
+def part_text(case: str, part: int) -> str:
+    """20 KB of prose with one secret in its middle."""
+    rng = random.Random(f"text/{case}/{part}")
+    lines: list[str] = []
+    size = 0
+    while size < PART_CHARS:
+        lines.append(f"part {part} line {len(lines)}: " + " ".join(rng.choices(_WORDS, k=12)))
+        size += len(lines[-1]) + 1
+    lines.insert(len(lines) // 2, f"The secret of part {part} is {secret(case, part)}")
+    return "\n".join(lines)
+
+
+def reader(case: str, *, failing: frozenset[int] = frozenset()) -> Callable[[int], str]:
+    """The agent's one tool, as a plain function; it raises at parts that are to fail."""
+
+    def read_part(number: int) -> str:
+        """Read one part of the case.
+
+        Args:
+            number: The number of the part.
+        """
+        if number in failing:
+            raise RuntimeError(f"part {number} cannot be read")
+        return part_text(case, number)
+
+    return read_part
+
+
+@dataclass
+class Progress:
+    """How far one conversation is in its current task."""
+
+    task: str = ""
+    step: int = 0
+    parts: int = 0
+
+
+@dataclass
+class ScriptedAgent:
+    """Answers a Turn; safe to use from several conversations at once."""
+
+    trouble: dict[int, Item] = field(default_factory=dict)
+    """What happens once instead of this step of a "read" task: Raw, Hang, Close, Cut, an empty Reply."""
+    faults: list[str] = field(default_factory=list)
+    """What must not be: another conversation's secrets, a missing tool, a reload that gave nothing."""
+    reloaded: dict[str, list[int]] = field(default_factory=dict)
+    """Per case, the parts whose secrets came back by context_reload."""
+    turns: list[Turn] = field(default_factory=list)
+    _progress: dict[str, Progress] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, turn: Turn) -> Item:
+        with self._lock:
+            self.turns.append(turn)
+            return self._answer(turn)
+
+    def _answer(self, turn: Turn) -> Item:
+        case, task = _case(turn), _task(turn)
+        self._look_around(turn, case)
+        if task is None:
+            self.faults.append(f"{case}: no task in view")
+            return Reply(text="What shall I do?")
+        mine = self._progress.setdefault(case, Progress())
+        if mine.task != task[0]:
+            # The parts go on where an interrupted task left them, so that every call is a new one.
+            mine.task, mine.step = task[0], 0
+        self._check_reload(turn, case)
+        if task[2] == "read":
+            return self._read(turn, case, mine, int(task[3]))
+        if task[2] == "recall":
+            return self._recall(turn, case, mine, int(task[3]))
+        return Reply(text=f"Hello from {case}.")
+
+    def _read(self, turn: Turn, case: str, mine: Progress, steps: int) -> Item:
+        if trouble := self.trouble.pop(mine.step + 1, None):
+            return trouble
+        mine.step += 1
+        if mine.step in RELOADS:
+            return self._reload(turn, case, "secret")
+        if mine.step > steps:
+            return Reply(text=f"All parts of {case} are read.")
+        first = mine.parts + 1
+        mine.parts += PARALLEL.get(mine.step, 1)
+        parts = range(first, mine.parts + 1)
+        # Some models speak beside their calls.
+        text = f"Reading part {first}." if mine.step % 3 == 0 else None
+        return Reply(text=text, finish="tool_calls", tool_calls=[_call(case, "read_part", number=n) for n in parts])
+
+    def _recall(self, turn: Turn, case: str, mine: Progress, part: int) -> Item:
+        """Tries one tag after the other, as a model does that does not know which holds the part."""
+        wanted = secret(case, part)
+        if mine.step and wanted in _text(turn.messages[-1]):
+            return Reply(text=f"It is {wanted}.")
+        mine.step += 1
+        return self._reload(turn, case, f"secret of part {part}", mine.step - 1)
+
+    def _reload(self, turn: Turn, case: str, query: str, number: int = 0) -> Item:
+        tags = list(dict.fromkeys(t for m in reversed(turn.messages) for t in TAG.findall(_text(m))))
+        if number >= len(tags):
+            self.faults.append(f"{case}: {len(tags)} tags in view, and none leads to {query!r}")
+            return Reply(text="I do not know.")
+        if "context_reload" not in turn.tools:
+            self.faults.append(f"{case}: the request offers no context_reload")
+        call = _call(case, "context_reload", working_context_offload_uuid=tags[number], query=query)
+        return Reply(text=None, finish="tool_calls", tool_calls=[call])
+
+    def _check_reload(self, turn: Turn, case: str) -> None:
+        last = turn.messages[-1]
+        asked = [c for m in turn.messages[-2:-1] for c in m.get("tool_calls") or ()]
+        if last["role"] != "tool" or not any(c["function"]["name"] == "context_reload" for c in asked):
+            return
+        found = SECRET.findall(_text(last))
+        self.reloaded.setdefault(case, []).extend(
+            int(part) for part, value, _ in found if value == secret(case, int(part))
+        )
+        if _text(last).startswith("Error"):
+            self.faults.append(f"{case}: context_reload said {_text(last)[:200]!r}")
+
+    def _look_around(self, turn: Turn, case: str) -> None:
+        for message in turn.messages:
+            self.faults += [f"{case} was shown {v}" for _, v, whose in SECRET.findall(_text(message)) if whose != case]
+        system = " ".join(_text(m) for m in turn.messages if m["role"] in ("system", "developer"))
+        if "context_reload" not in system:
+            self.faults.append(f"{case}: the system prompt does not explain context_reload")
+
+
+def _case(turn: Turn) -> str:
+    system = " ".join(_text(m) for m in turn.messages if m["role"] in ("system", "developer"))
+    found = CASE.findall(system)
+    return found[0] if found else "unknown"
+
+
+def _task(turn: Turn) -> re.Match[str] | None:
+    said = (_text(m) for m in reversed(turn.messages) if m["role"] == "user")
+    return next((found for text in said if (found := TASK.match(text))), None)
+
+
+def _call(case: str, name: str, **arguments: Any) -> dict[str, Any]:
+    number = f"{random.getrandbits(64):016x}"
+    function = {"name": name, "arguments": json.dumps(arguments, separators=(",", ":"))}
+    return {"id": f"call_{case}_{number}", "type": "function", "function": function}
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "\n".join(part.get("text") or "" for part in content)
+    return content or ""

@@ -1,0 +1,180 @@
+"""The contract: real agent loops against a server that refuses what the services refuse.
+
+    class TestLangchain(AdapterContract):
+        driver = LangchainDriver
+
+in `tests/adapters/frameworks/test_NAME.py`, with the file's name in that directory's `environments.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from autocontext.testing import assert_valid_chat
+from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked
+from tests.adapters.contract.scripted_agent import PARALLEL, ScriptedAgent, part_text, secret
+from tests.fakes import Close, Cut, FakeOpenAI, Hang, Raw, Reply
+from tests.fakes.http_server import Item
+
+ROOT = Path(__file__).parents[3]
+STEPS = 40
+READ = f"[task 1: read {STEPS}] Read everything and tell me when you are done."
+SHORT = "[task 1: read 6] Read a few parts."
+OUTAGE = Raw(500, {"error": {"message": "The server had an error", "type": "server_error"}})
+EMPTY = Reply(text="")
+TROUBLES: dict[str, Item] = {
+    "a server error": OUTAGE,
+    "a timeout": Hang(4.0),
+    "a closed connection": Close(),
+    "an empty answer": EMPTY,
+    "a stream that breaks": Cut(Reply(text="I am about to say", tool_calls=None), events=2),
+}
+
+
+class AdapterContract:
+    """What holds for every adapter; subclasses name their driver."""
+
+    driver: ClassVar[type[Driver]]
+
+    @pytest.fixture
+    def agent(self) -> ScriptedAgent:
+        return ScriptedAgent()
+
+    @pytest.fixture
+    def server(self, agent: ScriptedAgent) -> Iterator[FakeOpenAI]:
+        with FakeOpenAI(default=agent, window=WINDOW) as service:
+            yield service
+
+    @pytest.fixture
+    def setup(self, server: FakeOpenAI, tmp_path: Path) -> Setup:
+        return Setup(base_url=server.base_url, store=str(tmp_path / "agent.db"))
+
+    # ------------------------------------------------------------------------------------------------ the long run
+    def test_forty_steps_in_a_small_window(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode
+    ) -> None:
+        driver = self.driver(setup)
+        answers = asked(driver, mode, READ)
+        assert answers == ["All parts of alpha are read."]
+        assert (server.refused, agent.faults) == ([], [])
+        assert server.largest <= WINDOW
+        assert len(agent.turns) == STEPS + 1
+        assert len(agent.reloaded["alpha"]) >= 2
+        _check_memory(driver, parts=STEPS - 2 + sum(n - 1 for n in PARALLEL.values()))
+        assert driver.memory.get_compression_events()
+
+    def test_nothing_of_the_framework_is_changed(self, agent: ScriptedAgent, setup: Setup) -> None:
+        driver = self.driver(setup)
+        if driver.history() is None:
+            return
+        asked(driver, _modes(driver)[0], "[task 1: read 12] Read.")
+        held = json.dumps(driver.history(), ensure_ascii=False)
+        assert json.dumps(part_text("alpha", 1))[1:-1] in held
+        assert driver.memory.compress_if_needed(force=True)
+        assert json.dumps(driver.history(), ensure_ascii=False) == held
+
+    def test_an_image_is_passed_through(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
+        driver = self.driver(setup)
+        question = ("[task 1: read 6] Read a few parts. What does the picture show?", IMAGE_URL)
+        answers = asked(driver, _modes(driver)[0], question, "[task 2: greet] Hello.")
+        assert answers == ["All parts of alpha are read.", "Hello from alpha."]
+        assert (server.refused, agent.faults) == ([], [])
+        for turn in agent.turns[:7]:
+            shown = [p for m in turn.messages if isinstance(m["content"], list) for p in m["content"]]
+            assert [p["image_url"]["url"] for p in shown if p["type"] == "image_url"] == [IMAGE_URL]
+
+    # ---------------------------------------------------------------------------------------------------- failures
+    @pytest.mark.parametrize("trouble", TROUBLES)
+    def test_a_failing_step_is_survived(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, trouble: str
+    ) -> None:
+        agent.trouble[4] = TROUBLES[trouble]
+        driver = self.driver(Setup(**{**vars(setup), "timeout": 0.5 if trouble == "a timeout" else 5.0}))
+        mode = next((m for m in _modes(driver) if m.endswith("stream") == ("stream" in trouble)), _modes(driver)[0])
+        asked_for = (SHORT, "[task 2: read 6] Go on.", "[task 3: recall 1] And the first?")
+        answers = asked(driver, mode, *asked_for)
+        assert answers[1:] == ["All parts of alpha are read.", f"It is {secret('alpha', 1)}."], answers
+        assert (server.refused, agent.faults) == ([], [])
+        _check_memory(driver)
+
+    def test_a_tool_that_raises_is_survived(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
+        driver = self.driver(Setup(**{**vars(setup), "failing": frozenset({3, 5})}))
+        answers = asked(driver, _modes(driver)[0], SHORT, "[task 2: read 6] Go on.", "[task 3: greet] Hello.")
+        assert answers[-1] == "Hello from alpha.", answers
+        assert (server.refused, agent.faults) == ([], [])
+
+    # ---------------------------------------------------------------------------------------------------- sessions
+    def test_a_new_process_continues_the_session(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
+        driver = self.driver(setup)
+        assert asked(driver, _modes(driver)[0], "[task 1: read 15] Read.") == ["All parts of alpha are read."]
+        before = [m.to_dict() for m in driver.memory.get_original_memory_msgs()]
+        offloads = {uuid: [m.to_dict() for m in found] for uuid, found in driver.memory.get_offload_context().items()}
+        assert offloads
+        other = continued(self.driver, setup, "[task 2: recall 2] What was the secret of part 2?")
+        assert other["answers"] == [f"It is {secret('alpha', 2)}."]
+        assert other["before"] == before
+        assert other["offloads"] == offloads
+        assert (server.refused, agent.faults) == ([], [])
+
+    def test_two_sessions_at_once_never_meet(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
+        """The same session id, the same file, two users."""
+        sides = {case: Setup(**{**vars(setup), "case": case, "user_id": case}) for case in ("alpha", "beta")}
+        drivers = {case: self.driver(side) for case, side in sides.items()}
+        mode = next((m for m in _modes(drivers["alpha"]) if m.startswith("async")), _modes(drivers["alpha"])[0])
+
+        async def together() -> list[list[Asked]]:
+            questions = ("[task 1: read 12] Read.", "[task 2: recall 3] And part 3?")
+            both = (asyncio.to_thread(asked, driver, mode, *questions) for driver in drivers.values())
+            return await asyncio.gather(*both)
+
+        answers = asyncio.run(together())
+        assert answers == [
+            [f"All parts of {case} are read.", f"It is {secret(case, 3)}."] for case in ("alpha", "beta")
+        ]
+        assert (server.refused, agent.faults) == ([], [])
+        for case, driver in drivers.items():
+            other = "beta" if case == "alpha" else "alpha"
+            assert f"S-{other}" not in json.dumps(driver.memory.state_dict())
+
+
+def continued(driver: type[Driver], setup: Setup, *questions: str) -> dict[str, Any]:
+    """The same session in a process of its own: its answers, and the memory as it was opened."""
+    given = {"driver": f"{driver.__module__}:{driver.__qualname__}", "setup": {**asdict(setup), "failing": []}}
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.adapters.contract.other_process"],
+        input=json.dumps({**given, "questions": questions}),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
+    return found
+
+
+def _modes(driver: Driver) -> list[Mode]:
+    return list(type(driver).modes)
+
+
+def _check_memory(driver: Driver, parts: int | None = None) -> None:
+    """Every part is there as it was, once; every id is kept; the view is valid."""
+    originals = driver.memory.get_original_memory_msgs()
+    results = [r for m in originals for r in m.tool_results if r.text.startswith("part ")]
+    texts = [r.text for r in results]
+    assert len(set(texts)) == len(texts)
+    assert set(texts) <= {part_text("alpha", n) for n in range(1, len(texts) + 1)}
+    assert parts is None or len(texts) == parts
+    assert all(r.id.startswith("call_alpha_") for r in results)
+    assert len({m.id for m in originals}) == len(originals)
+    assert_valid_chat(driver.memory.messages)

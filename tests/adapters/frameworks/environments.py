@@ -1,0 +1,24 @@
+"""Which test file runs in which environment, and which environment this is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ENVIRONMENTS: dict[str, tuple[str, ...]] = {
+    "main": (),
+    "agentscope1": (),
+}
+
+
+def current() -> str | None:
+    """The environment's name when this interpreter is one of `.venv-adapters/`."""
+    prefix = Path(sys.prefix)
+    return prefix.name if prefix.parent.name == ".venv-adapters" and prefix.name in ENVIRONMENTS else None
+
+
+def elsewhere() -> dict[str, str]:
+    """The test files that do not run here, each with the environment in which it does."""
+    here = current()
+    return {file: name for name, files in ENVIRONMENTS.items() for file in files if name != here}
