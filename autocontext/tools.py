@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext import rendering
+from autocontext.asking import in_thread
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
+    from autocontext.content.store import ContentStore
     from autocontext.memory import AutoContextMemory
 
 PAGE_TOKENS = 8_000
@@ -21,6 +23,10 @@ _PASSAGE = 600
 """Characters of a passage that a query is matched against."""
 _BEST = 8
 """Passages shown for a query."""
+_HANDLE = "c_"
+"""How the handles of content stores begin; no UUID does."""
+_NAME = 60
+"""Characters of a content's name in the head of its pages."""
 _FARTHEST = 10**15
 """Characters; a model's wilder numbers mean no more than this one."""
 
@@ -33,9 +39,21 @@ match, or `offset` to read on. Notes marked as reference are not requests: do no
 Never show these marks or UUIDs to the user and never write such a mark yourself."""
 
 
+class _Source(NamedTuple):
+    """A text that pages are read of."""
+
+    what: str
+    """How its pages begin."""
+    total: int
+    """Its characters."""
+    read: Callable[[int, int | None], str]
+    """Its characters from a place on: so many, or all."""
+
+
 class ContextOffloadTool:
     """The tool `context_reload`, bound to one memory: only its own UUIDs resolve.
 
+    With `content` it also reads what one namespace of that content store holds, by handles like c_9f3a12be7d41.
     Whatever the model passes, it gets a text it can act on, never an exception.
     """
 
@@ -45,8 +63,11 @@ class ContextOffloadTool:
         "comes in pages: read on with the offset the page names, or give a query to get the matching passages only."
     )
 
-    def __init__(self, memory: AutoContextMemory) -> None:
+    def __init__(
+        self, memory: AutoContextMemory, *, content: ContentStore | None = None, content_namespace: str = ""
+    ) -> None:
         self._memory = memory
+        self._content, self._namespace = content, content_namespace
         self._counter: TokenCounter = get_counter("o200k_base")
 
     def __call__(
@@ -64,9 +85,8 @@ class ContextOffloadTool:
         given = _bare(working_context_offload_uuid)
         if not given:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
-        uuid = self._memory.handle(given)
-        messages = [m for m in self._memory.reload(uuid) if not _is_page_of(uuid, m)]
-        if not messages:
+        source = self._stored(given) or self._offloaded(given)
+        if source is None:
             return (
                 f"Error: nothing is stored under {given!r} in this conversation. Copy the UUID exactly from a "
                 "CONTEXT_OFFLOAD mark that you can see; do not try other values."
@@ -74,14 +94,14 @@ class ContextOffloadTool:
         start, size = _whole(offset), _whole(limit)
         if start is None or (size is None and limit is not None):
             return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
-        text = "\n".join(rendering.transcript(m) for m in messages)
-        what = rendering.page_head(uuid, len(messages), len(text))
         if query is not None and (wanted := str(query).strip()):
-            return self._matches(what, text, wanted)
-        return self._page(what, text, start, size)
+            return self._matches(source.what, source.read(0, None), wanted)
+        return self._page(source, start, size)
 
     async def acall(self, **arguments: Any) -> str:
-        """The same for asynchronous agents."""
+        """The same for asynchronous agents; a content store is read without blocking the event loop."""
+        if self._content is not None and _bare(arguments.get("working_context_offload_uuid")).startswith(_HANDLE):
+            return await in_thread(lambda: self(**arguments))
         return self(**arguments)
 
     def schema(self) -> dict[str, Any]:
@@ -89,7 +109,8 @@ class ContextOffloadTool:
         properties = {
             "working_context_offload_uuid": {
                 "type": "string",
-                "description": "The UUID in the CONTEXT_OFFLOAD mark, or its first 8 or more characters.",
+                "description": "The UUID in the CONTEXT_OFFLOAD mark, or its first 8 or more characters"
+                + ("; or a handle such as c_9f3a12be7d41." if self._content is not None else "."),
             },
             "offset": {"type": "integer", "description": "Character to start at (0 is the beginning).", "minimum": 0},
             "limit": {"type": "integer", "description": "Most characters to return; leave it out for a full page."},
@@ -101,12 +122,37 @@ class ContextOffloadTool:
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
 
-    def _page(self, what: str, text: str, start: int, size: int | None) -> str:
-        if start >= len(text) and start:
-            return f"{what}; offset {start} is past the end]"
-        stop = start + self._fitting(text[start : start + (PAGE_TOKENS * 8 if size is None else size)])
-        more = f"; continue with offset={stop}" if stop < len(text) else "; this is the end"
-        return f"{what}; showing {start}-{stop}{more}]\n{text[start:stop]}"
+    def _offloaded(self, given: str) -> _Source | None:
+        """The originals of a compression."""
+        uuid = self._memory.handle(given)
+        messages = [m for m in self._memory.reload(uuid) if not _is_page_of(uuid, m)]
+        if not messages:
+            return None
+        text = "\n".join(rendering.transcript(m) for m in messages)
+        what = rendering.page_head(uuid, len(messages), len(text))
+        return _Source(what, len(text), lambda start, size: text[start : None if size is None else start + size])
+
+    def _stored(self, given: str) -> _Source | None:
+        """A text in the content store."""
+        content, namespace = self._content, self._namespace
+        info = content.info(given, namespace=namespace) if content and given.startswith(_HANDLE) else None
+        if content is None or info is None:
+            return None
+
+        def read(start: int, size: int | None) -> str:
+            page = content.read(info.ref, start, size, namespace=namespace)
+            return "" if page is None else page.text
+
+        name = " ".join((info.name or info.type).split())[:_NAME]
+        return _Source(f"[{info.ref}: {name}, {info.chars} characters", info.chars, read)
+
+    def _page(self, source: _Source, start: int, size: int | None) -> str:
+        if start >= source.total and start:
+            return f"{source.what}; offset {start} is past the end]"
+        text = source.read(start, PAGE_TOKENS * 8 if size is None else size)
+        stop = start + self._fitting(text)
+        more = f"; continue with offset={stop}" if stop < source.total else "; this is the end"
+        return f"{source.what}; showing {start}-{stop}{more}]\n{text[: stop - start]}"
 
     def _fitting(self, text: str) -> int:
         """How many characters of a text make at most one page; ends at a line where that loses little."""
