@@ -50,7 +50,7 @@ def broken_supply() -> Iterator[Msg]:
         ([user("a"), "text"], InvalidMessage, r"messages\[1\] is a str, not a Msg"),
         ([{"role": "user", "content": "a"}], InvalidMessage, r"messages\[0\] is a dict"),
         ([user("a"), None], InvalidMessage, r"messages\[1\] is a NoneType"),
-        (broken_supply(), RuntimeError, "the supply has ended"),
+        (broken_supply, RuntimeError, "the supply has ended"),
     ],
     ids=["text", "dict", "none", "iterator that fails"],
 )
@@ -58,7 +58,7 @@ def test_all_are_added_or_none(msgs: Any, error: type[Exception], problem: str) 
     memory = compressed()
     before = memory.state_dict()
     with pytest.raises(error, match=problem):
-        memory.add_messages(msgs)
+        memory.add_messages(msgs() if callable(msgs) else msgs)
     assert memory.state_dict() == before
 
 
