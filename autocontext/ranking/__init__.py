@@ -13,6 +13,21 @@ An embedding model plugs in through the same protocol: see `RelevanceRanker`.
 """
 
 from autocontext.ranking.features import Weights
-from autocontext.ranking.rankers import Bm25Ranker, HybridRanker, RelevanceRanker, TfidfRanker, default_ranker
+from autocontext.ranking.rankers import (
+    Bm25Ranker,
+    HybridRanker,
+    InConversation,
+    RelevanceRanker,
+    TfidfRanker,
+    default_ranker,
+)
 
-__all__ = ["Bm25Ranker", "HybridRanker", "RelevanceRanker", "TfidfRanker", "Weights", "default_ranker"]
+__all__ = [
+    "Bm25Ranker",
+    "HybridRanker",
+    "InConversation",
+    "RelevanceRanker",
+    "TfidfRanker",
+    "Weights",
+    "default_ranker",
+]

@@ -1,4 +1,4 @@
-"""A text as weighted features: stems, whole technical names, pairs of neighbours, character n-grams, CJK bigrams."""
+"""A text as weighted features: stems, technical names, character n-grams, kinds of things, CJK bigrams."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from autocontext.ranking.concepts import ANSWERED, ASKED, CJK_ANSWERED, CJK_ANSWERING, CJK_ASKED, CJK_ASKING
 from autocontext.ranking.stems import stem
+from autocontext.ranking.stop_words import LIGHT_WORDS, STOP_WORDS
 from autocontext.ranking.words import is_cjk, parts, weak_signs, words
 
 
@@ -16,11 +18,15 @@ class Weights:
 
     part: float = 0.5
     """Parts of a joined name ("next" and "js" of "next.js") against the whole."""
-    gram: float = 0.35
+    light: float = 0.4
+    """Words that say little ("go", "make") against others."""
+    gram: float = 0.2
     """Character n-grams of a word, which let test meet pytest."""
     gram_size: int = 4
     """Characters of an n-gram."""
-    neighbours: float = 0.0
+    concept: float = 0.4
+    """What kind of thing a word names, when the query asks for the kind."""
+    pair: float = 0.0
     """Two words that stand side by side."""
     sign: float = 0.2
     """A single CJK character against a pair of them."""
@@ -28,37 +34,38 @@ class Weights:
     """A CJK pair with a character that only holds the sentence together, against other pairs."""
 
 
-def features(text: str, weights: Weights) -> dict[str, float]:
-    """Each feature of a text with its weight times how often it occurs."""
+def features(text: str, weights: Weights, *, asking: bool = False) -> dict[str, float]:
+    """Each feature of a text with its weight times how often it occurs; of a query (`asking`) also what it asks for."""
     found: dict[str, float] = {}
-    previous = ""
+    before = ""
     for word, written in words(text):
         if is_cjk(word):
-            for feature, weight in _signs(word, weights):
-                found[feature] = found.get(feature, 0.0) + weight
-            previous = ""
-            continue
-        for feature, weight in _word(word, written, weights):
+            gained: tuple[tuple[str, float], ...] = tuple(_signs(word, weights, asking=asking))
+        else:
+            gained = _word(word, written, weights, asking)
+        for feature, weight in gained:
             found[feature] = found.get(feature, 0.0) + weight
-        if weights.neighbours:
-            base = stem(word)
-            if previous:
-                pair = f"{previous} {base}"
-                found[pair] = found.get(pair, 0.0) + weights.neighbours
-            previous = base
+        if weights.pair and gained:
+            base = gained[0][0]
+            if before:
+                found[f"{before} {base}"] = weights.pair
+            before = base
     return found
 
 
 @lru_cache(maxsize=65_536)
-def _word(word: str, written: str, weights: Weights) -> tuple[tuple[str, float], ...]:
+def _word(word: str, written: str, weights: Weights, asking: bool) -> tuple[tuple[str, float], ...]:
     base = stem(word)
-    found = [(base, 1.0)]
+    known = ASKED if asking else ANSWERED
+    kinds = [(kind, weights.concept) for kind in known.get(base, ())] if weights.concept else []
+    if word in STOP_WORDS:
+        return tuple(kinds)
+    full = weights.light if base in LIGHT_WORDS else 1.0
     pieces = [stem(part) for part in parts(word, written)]
-    found += [(piece, weights.part) for piece in pieces]
+    found = [(base, full), *((piece, weights.part) for piece in pieces), *kinds]
     if weights.gram:
-        grams = [gram for piece in pieces or [base] for gram in _grams(piece, weights.gram_size)]
-        share = weights.gram
-        found += [(gram, share) for gram in grams]
+        share = weights.gram * full
+        found += [(gram, share) for piece in pieces or [base] for gram in _grams(piece, weights.gram_size)]
     return tuple(found)
 
 
@@ -70,7 +77,11 @@ def _grams(word: str, size: int) -> Iterator[str]:
     yield from ("\x01" + marked[i : i + size] for i in range(len(marked) - size + 1))
 
 
-def _signs(run: str, weights: Weights) -> Iterator[tuple[str, float]]:
+def _signs(run: str, weights: Weights, *, asking: bool) -> Iterator[tuple[str, float]]:
+    if weights.concept:
+        known, pattern = (CJK_ASKED, CJK_ASKING) if asking else (CJK_ANSWERED, CJK_ANSWERING)
+        for word in set(pattern.findall(run)):
+            yield from ((kind, weights.concept) for kind in known[word])
     weak = weak_signs(run)
     if len(run) == 1:
         yield run, weights.weak if weak[0] else 1.0

@@ -29,20 +29,22 @@ class Postings:
 
     @property
     def slots(self) -> Mapping[str, int]:
-        """Where each id stands in `sizes`."""
+        """Where each id stands in `sizes`, in the order in which ids came."""
         return self._slots
 
     def put(self, id: str, features: Mapping[str, float], size: float) -> None:  # noqa: A002 (the protocol's name)
         """Add a text, or put another in its place."""
-        self.drop(id)
-        if self._free:
+        slot = self._slots.get(id)
+        if slot is not None:
+            self._clear(slot)
+        elif self._free:
             slot = self._free.pop()
-            self._held[slot], self.sizes[slot] = tuple(features), size
         else:
             slot = len(self._held)
-            self._held.append(tuple(features))
-            self.sizes.append(size)
+            self._held.append(())
+            self.sizes.append(0.0)
         self._slots[id] = slot
+        self._held[slot], self.sizes[slot] = tuple(features), size
         self.total += size
         for feature, weight in features.items():
             self.lists.setdefault(feature, {})[slot] = self._strength(weight)
@@ -50,8 +52,11 @@ class Postings:
     def drop(self, id: str) -> None:  # noqa: A002 (the protocol's name)
         """Forget a text; nothing happens if it is not there."""
         slot = self._slots.pop(id, None)
-        if slot is None:
-            return
+        if slot is not None:
+            self._clear(slot)
+            self._free.append(slot)
+
+    def _clear(self, slot: int) -> None:
         for feature in self._held[slot]:
             holders = self.lists[feature]
             del holders[slot]
@@ -59,7 +64,6 @@ class Postings:
                 del self.lists[feature]
         self.total -= self.sizes[slot]
         self._held[slot], self.sizes[slot] = (), 0.0
-        self._free.append(slot)
 
     def sums(self, wanted: Mapping[str, float]) -> list[float]:
         """By slot the sum over the wanted features of their weight times the text's strength."""

@@ -1,9 +1,11 @@
-"""The rankers: cosine of TF-IDF vectors, BM25, and both together by rank."""
+"""The rankers: cosine of TF-IDF vectors, BM25, both together by rank, and what conversations add."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from autocontext.errors import ConfigError
@@ -30,7 +32,7 @@ class TfidfRanker:
     do not win by being short.
     """
 
-    def __init__(self, weights: Weights | None = None, *, slope: float = 0.5) -> None:
+    def __init__(self, weights: Weights | None = None, *, slope: float = 0.2) -> None:
         if not 0 <= slope <= 1:
             raise ConfigError(f"slope must be between 0 and 1 (got {slope!r})")
         self._weights = weights or Weights()
@@ -51,7 +53,7 @@ class TfidfRanker:
         slots = index.slots
         asked = {
             f: _damped(w) * _rarity(len(index.lists.get(f, ())), len(slots))
-            for f, w in features(query, self._weights).items()
+            for f, w in features(query, self._weights, asking=True).items()
         }
         length = math.sqrt(math.fsum(w * w for w in asked.values()))
         if not length or not slots:
@@ -87,7 +89,10 @@ class Bm25Ranker:
         """Every id with its share of the highest possible score, 0 to 1."""
         index = self._postings
         slots, lists = index.slots, index.lists
-        asked = {f: w * _rarity(len(lists.get(f, ())), len(slots)) for f, w in features(query, self._weights).items()}
+        asked = {
+            f: w * _rarity(len(lists.get(f, ())), len(slots))
+            for f, w in features(query, self._weights, asking=True).items()
+        }
         most = math.fsum(asked.values())
         if not most or not slots:
             return dict.fromkeys(slots, 0.0)
@@ -136,9 +141,50 @@ class HybridRanker:
         return {key: min(1.0, score) for key, score in fused.items()}
 
 
+class InConversation:
+    """Another ranker's scores, of which what follows a question gets a share: the answer need not repeat its words.
+
+    Texts follow each other in the order in which their ids came; putting another text under an id keeps its place.
+    Texts among which nobody asks anything, such as facts, are scored as the other ranker does.
+    """
+
+    def __init__(self, ranker: RelevanceRanker | None = None, *, share: float = 0.4) -> None:
+        if not 0 <= share <= 1:
+            raise ConfigError(f"share must be between 0 and 1 (got {share!r})")
+        self._ranker = TfidfRanker() if ranker is None else ranker
+        self._share = share
+        self._asks: dict[str, bool] = {}
+        self._answered: list[tuple[str, str]] | None = None
+
+    def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
+        """Add, replace or (None) forget the text under this id."""
+        self._ranker.update(id, text)
+        self._answered = None
+        if text is None:
+            self._asks.pop(id, None)
+        else:
+            self._asks[id] = bool(_QUESTION.search(text[-_END:]))
+
+    def scores(self, query: str) -> dict[str, float]:
+        """Every id with its score, 0 to 1."""
+        found = self._ranker.scores(query)
+        if self._answered is None:
+            self._answered = [pair for pair in pairwise(self._asks) if self._asks[pair[0]]]
+        gains = [(answer, self._share * found.get(question, 0.0)) for question, answer in self._answered]
+        for answer, gain in gains:
+            if gain:
+                found[answer] = min(1.0, found.get(answer, 0.0) + gain)
+        return found
+
+
+_END = 80
+"""Characters at the end of a text in which a question counts as put to whoever speaks next."""
+_QUESTION = re.compile(r"[?？؟]")
+
+
 def default_ranker() -> RelevanceRanker:
     """The one ranker meant for everything: conversations, facts and documents, in any language."""
-    return TfidfRanker()
+    return InConversation(TfidfRanker())
 
 
 def _damped(weight: float) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from autocontext.ranking.stems import stem
+
 _ENGLISH = """
 a an the this that these those there here it its it's he she they them their theirs his her hers him we us our ours
 you your yours i me my mine myself yourself himself herself itself themselves ourselves be am is are was were been
@@ -19,6 +21,15 @@ thing things something anything everything someone anyone
 """
 STOP_WORDS = frozenset(_ENGLISH.split())
 """English stop words in lower case; question words, courtesies and "use" among them."""
+
+_LIGHT = """
+go come make take see know think want need look find give tell say talk work call try ask feel become leave put mean
+keep begin seem help show start happen let turn bring hear bit way kind type sort part good great nice new big first
+last
+next time day today people name
+"""
+LIGHT_WORDS = frozenset(map(stem, _LIGHT.split()))
+"""Stems of words that say a little: what one can do with anything, and what nearly every text holds."""
 
 _HAN = """
 什么 怎么 怎样 怎么样 如何 为什么 为何 哪里 哪儿 哪个 哪些 哪 谁 多少 几个 是否 是不是 有没有 请问 以及 或者 还是 但是

@@ -12,28 +12,32 @@ from collections.abc import Iterator
 
 from autocontext.ranking.stop_words import CJK_STOP, STOP_WORDS
 
-CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\u3005"
-"""Kana, Han and Hangul: scripts whose words are found as pairs of characters."""
-
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\u3005"
+# Kana, Han and Hangul: scripts whose words are found as pairs of characters.
+_RUN = rf"[{_CJK}\U00020000-\U0003ffff]"
+_SIGN = rf"[^\W_{_CJK}\U00020000-\U0003ffff]"
 _TOKEN = re.compile(
-    rf"[{CJK}\U00020000-\U0003ffff]+"
+    rf"{_RUN}+"
     r"|(?i:\.net)\b"  # the one name that begins with a dot
-    r"|[^\W_](?:[^\W_]|[._+#@/&-](?=[^\W_])|['’](?=[^\W\d_])|_)*(?:\+\+|[+#](?![^\W_]))?"
-    r"|_+[^\W_]\w*",
+    rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|['’](?=[^\W\d_])|_)*(?:\+\+|[+#](?!{_SIGN}))?"
+    rf"|_+{_SIGN}\w*",
 )
 _INNER = re.compile(r"[._+#@/&-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_SCRIPT = re.compile(rf"[{CJK}\U00020000-\U0003ffff]")
+_SCRIPT = re.compile(_RUN)
 
 
 def words(text: str) -> Iterator[tuple[str, str]]:
-    """The words of a text in order, each as it counts and as it was written; a CJK run is one word."""
+    """The words of a text in order, each as it counts and as it was written; a CJK run is one word.
+
+    Stop words are among them: whoever takes them out can still see what a question asks for.
+    """
     for match in _TOKEN.finditer(unicodedata.normalize("NFKC", text)):
         written = match.group().replace("’", "'")
         word = written.lower()
         if word.endswith("'s"):
             word, written = word[:-2], written[:-2]
-        if word and word not in STOP_WORDS:
+        if word:
             yield word, written
 
 

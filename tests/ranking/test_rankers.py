@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.errors import ConfigError
-from autocontext.ranking import Bm25Ranker, HybridRanker, RelevanceRanker, TfidfRanker, default_ranker
+from autocontext.ranking import Bm25Ranker, HybridRanker, InConversation, RelevanceRanker, TfidfRanker, default_ranker
 
 RANKERS: dict[str, Callable[[], RelevanceRanker]] = {
     "tfidf": TfidfRanker,
@@ -45,8 +45,9 @@ def test_updates_in_any_order_leave_what_a_fresh_ranker_would_hold(make, made, q
     for key, text in made:
         worked.update(key, text)
         worked.scores(query)
-        kept.pop(key, None)
-        if text is not None:
+        if text is None:
+            kept.pop(key, None)
+        else:
             kept[key] = text
     scores, fresh = worked.scores(query), filled(make, kept).scores(query)
     assert scores.keys() == fresh.keys() == kept.keys()
@@ -153,6 +154,7 @@ def test_bad_settings_are_named() -> None:
         (lambda: Bm25Ranker(b=-1), "b between"),
         (lambda: HybridRanker(k=0), "k must"),
         (lambda: HybridRanker([]), "rankers"),
+        (lambda: InConversation(share=2), "share"),
     ]:
         with pytest.raises(ConfigError, match=field):
             build()
@@ -175,3 +177,35 @@ def test_a_foreign_ranker_joins_the_hybrid() -> None:
     scores = ranker.scores("tea")
     assert scores["b"] > scores["c"] > 0
     assert scores["a"] > scores["c"]
+
+
+def test_what_follows_a_question_gets_a_share_of_its_score() -> None:
+    talk = {"1": "Ann: What did you bake?", "2": "Bob: A pie.", "3": "Ann: I saw a film.", "4": "Bob: Nice."}
+    ranker, plain = filled(InConversation, talk), filled(TfidfRanker, talk)
+    alone, together = plain.scores("What was baked?"), ranker.scores("What was baked?")
+    assert alone["2"] < together["2"] == pytest.approx(alone["2"] + 0.4 * alone["1"])
+    assert {k: v for k, v in together.items() if k != "2"} == {k: v for k, v in alone.items() if k != "2"}
+    ranker.update("2", None)
+    assert ranker.scores("What was baked?")["3"] > 0
+    ranker.update("1", "Ann: I bake.")  # in its old place, and no question any more
+    assert ranker.scores("What was baked?")["3"] == 0
+
+
+def test_asked_for_a_kind_of_thing_a_thing_of_that_kind_is_found() -> None:
+    facts = {
+        "a": "Speaks fluent Portuguese",
+        "b": "Makes pottery",
+        "c": "Moved in March",
+        "d": "用户在学吉他",
+        "e": "看了一部动画",
+    }
+    ranker = filled(default_ranker, facts)
+    for query, best in [
+        ("Which languages?", "a"),
+        ("any hobbies?", "b"),
+        ("When was that?", "c"),
+        ("学什么乐器", "d"),
+    ]:
+        scores = ranker.scores(query)
+        assert max(scores, key=scores.__getitem__) == best
+    assert ranker.scores("swimming")["b"] == 0
