@@ -1,0 +1,218 @@
+"""The contract of the content stores: identity by hash, keys, references, namespaces, time, async twins."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext.content import SqliteContentStore
+from autocontext.content.queries import basename, candidates, safe, unsafe
+from autocontext.content.records import REF
+from autocontext.content.store import DatabaseContentStore
+from autocontext.errors import ConfigError, StoreError, StoreVersionError
+from autocontext.stores.database import Database, Statement, Work
+from tests.content.conftest import Clock
+
+
+def read(store: DatabaseContentStore, name: str, namespace: str = "") -> str | None:
+    page = store.read(name, namespace=namespace)
+    return None if page is None else page.text
+
+
+def test_the_same_content_has_one_handle_and_lies_there_once(store: DatabaseContentStore) -> None:
+    one, two = store.put("same text"), store.put("same text", key="k")
+    assert one.ref == two.ref and REF.fullmatch(one.ref) and one.ref == f"c_{one.sha256[:12]}"
+    assert store.put(b"same text").ref == one.ref, "bytes that are UTF-8 are the text"
+    assert store.put("same text").ref == one.ref
+    assert store.stats().contents == store.stats().pages == 1
+    assert store.stats().usage["duplicates"] == 2, "the last two wrote nothing"
+
+
+def test_a_content_stays_as_long_as_anything_leads_to_it(store: DatabaseContentStore) -> None:
+    ref = store.put("shared", key="a").ref
+    store.put("shared", key="a")
+    store.put("shared", key="b")
+    assert store.delete("a") and not store.delete("a")
+    assert read(store, "b") == read(store, ref) == "shared"
+    store.put("shared")
+    assert store.delete("b") and not store.has("b")
+    assert read(store, ref) == "shared", "it was also put without a key"
+    assert store.delete(ref) and not store.has(ref)
+    assert store.stats().pages == 0
+    store.put("shared", key="c")
+    assert store.delete(ref) and not store.has("c"), "by its handle it goes with all its keys"
+
+
+def test_a_key_lets_its_old_content_go(store: DatabaseContentStore) -> None:
+    old = store.put("old", key="k").ref
+    new = store.put("new", key="k").ref
+    assert read(store, "k") == "new" and store.has(new) and not store.has(old)
+    assert store.stats().contents == 1
+
+
+def test_the_path_is_the_key_when_none_is_given(store: DatabaseContentStore) -> None:
+    assert store.put("x", path="/a/b.txt").key == "/a/b.txt"
+    assert read(store, "/a/b.txt") == "x"
+    assert store.put("x", key="own", path="/a/b.txt").key == "own"
+    assert store.put("x").key is None
+    assert store.keys() == ["/a/b.txt", "own"] and store.keys(limit=1) == ["/a/b.txt"]
+
+
+def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(store: DatabaseContentStore) -> None:
+    ref = store.put("mine").ref
+
+    def disguise() -> Work[None]:
+        yield Statement("UPDATE autocontext_content SET sha256 = 'another' WHERE ref = :ref", {"ref": ref})
+
+    store.database.write(disguise)
+    longer = store.put("mine")
+    assert longer.ref == f"c_{longer.sha256[:16]}" and longer.ref.startswith(ref)
+    assert store.put("mine", key="k").ref == longer.ref == store.put("mine").ref
+    assert read(store, longer.ref) == "mine" and store.stats().contents == 2
+    assert [len(c) for c in candidates("f" * 64)] == [14, 18, 26, 66]
+
+
+def test_bytes_come_back_as_they_were(store: DatabaseContentStore) -> None:
+    raw = bytes(range(256)) * 300
+    info = store.put(raw, key="raw", type="image/png")
+    assert info.encoding == "base64" and store.read_bytes("raw") == raw == store.read_bytes(info.ref)
+    assert info.chars == len(read(store, "raw") or "")
+    assert store.read_bytes("nothing") is None
+    surrogate = "half \ud800 pair\x00"
+    store.put(surrogate, key=surrogate, name=surrogate, summary=surrogate)
+    found = store.info(surrogate)
+    assert read(store, surrogate) == surrogate
+    assert found is not None and (found.key, found.name, found.summary) == (surrogate,) * 3
+    assert read(store, store.put("").ref) == ""
+    with pytest.raises(TypeError, match="takes str or bytes"):
+        store.put({"a": 1})  # type: ignore[arg-type]
+
+
+def test_nothing_crosses_namespaces(store: DatabaseContentStore) -> None:
+    mine = store.put("tenant one secret", key="k", namespace="one")
+    theirs = store.put("tenant one secret", key="k", namespace="two")
+    assert mine.ref == theirs.ref
+    for name in ("k", mine.ref):
+        assert read(store, name) is None and not store.has(name)
+        assert store.summary(name) is None and store.read_bytes(name) is None
+    assert store.search("secret") == [] and store.find("k") == [] and store.keys() == []
+    assert [h.key for h in store.search("secret", namespace="one")] == ["k"]
+    assert not store.delete(mine.ref)
+    assert store.delete(mine.ref, namespace="one")
+    assert read(store, "k", "two") == "tenant one secret"
+    store.put("other", namespace="one")
+    store.clear("two")
+    assert store.stats("two").contents == 0 and store.stats("one").contents == store.stats(None).contents == 1
+
+
+def test_time_ends_keys_and_contents(store: DatabaseContentStore, clock: Clock) -> None:
+    short = store.put("text", ttl=10)
+    assert short.expires_at == clock.now + 10_000
+    store.put("text", key="longer", ttl=100)
+    store.put("kept", key="kept", ttl=1)
+    store.put("kept", key="forever")
+    clock.now += 50_000
+    assert read(store, "longer") == read(store, short.ref) == "text"
+    assert not store.has("kept") and read(store, "forever") == "kept"
+    assert store.purge_expired() == 0 and store.stats().keys == 2
+    clock.now += 51_000
+    assert not store.has("longer") and not store.has(short.ref)
+    assert store.search("text") == []
+    assert store.purge_expired() == 1
+    again = store.put("text")
+    assert again.expires_at is None and read(store, again.ref) == "text"
+    for wrong in (0, -1, float("nan")):
+        with pytest.raises(ConfigError, match="ttl"):
+            store.put("x", ttl=wrong)
+
+
+def test_the_async_twins_do_the_same(store: DatabaseContentStore) -> None:
+    async def all_of_it() -> None:
+        info = await store.aput("needle in hay\n" * 3_000, key="/a/k.txt", summary="hay")
+        assert (await store.aput("free")).ref == (await store.aput("free")).ref
+        page = await store.aread("/a/k.txt", 0, 13)
+        assert page is not None and page.text == "needle in hay"
+        assert page == store.read("/a/k.txt", 0, 13)
+        assert (await store.aread(info.ref)) == store.read(info.ref)
+        assert await store.aread("nothing") is None and await store.aread_bytes("nothing") is None
+        assert await store.aread_bytes("/a/k.txt") == store.read_bytes("/a/k.txt")
+        assert await store.ainfo(info.ref) == store.info(info.ref)
+        assert await store.ahas("/a/k.txt") and await store.asummary("/a/k.txt") == "hay"
+        assert await store.asummary("nothing") is None
+        assert await store.afind("k.txt") == await store.afind("/a/k.txt") == store.find("k.txt")
+        assert await store.akeys() == ["/a/k.txt"]
+        assert await store.asearch("needle", limit=1) == store.search("needle", limit=1)
+        assert (await store.astats()).contents == 2
+        assert await store.adelete("/a/k.txt") and await store.apurge_expired() == 0
+        await store.aclear()
+        assert (await store.astats(None)).contents == 0
+        await store.aclose()
+
+    asyncio.run(all_of_it())
+
+
+def test_many_tasks_put_the_same_and_different_texts(store: DatabaseContentStore) -> None:
+    async def race() -> list[str]:
+        puts = (store.aput(f"text {i % 5} " * 400, key=f"k{i}") for i in range(20))
+        found = [info.ref for info in await asyncio.gather(*puts)]
+        assert len(set(found)) == 5
+        assert (await store.astats()).contents == 5 and (await store.astats()).keys == 20
+        await asyncio.gather(*(store.adelete(f"k{i}") for i in range(20)))
+        assert (await store.astats()).contents == 0
+        await store.aclose()
+        return found
+
+    asyncio.run(race())
+
+
+def test_search_finds_a_passage_in_a_large_corpus(store: DatabaseContentStore) -> None:
+    filler = "The quick brown fox jumps over the lazy dog while nothing happens at all. " * 1_500
+    for i in range(12):
+        store.put(f"{filler}file number {i}", key=f"f{i}")
+    store.put(filler + "\nThe retry limit of the billing service is 17.\n" + filler, key="target")
+    hits = store.search("billing retry limits", limit=3)
+    assert hits[0].key == "target" and "is 17" in hits[0].text
+    text = read(store, "target") or ""
+    assert text[hits[0].offset :].startswith(hits[0].text)
+    assert store.search("billing", limit=0) == []
+
+
+def test_one_database_holds_several_parts(tmp_path: Path) -> None:
+    first = SqliteContentStore(tmp_path / "agent.db")
+    shared = SqliteContentStore(first.database)
+    first.put("x", key="k")
+    assert shared.has("k") and shared.database is first.database
+    shared.close()
+    assert read(first, "k") == "x", "a closed database opens again"
+
+
+def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    store = SqliteContentStore(tmp_path / "agent.db")
+
+    def future() -> Work[None]:
+        yield Statement("UPDATE autocontext_schema SET version = 99 WHERE part = 'contents'")
+
+    store.database.write(future)
+    with pytest.raises(StoreVersionError, match="99"):
+        SqliteContentStore(tmp_path / "agent.db")
+    with pytest.raises(StoreError):
+        SqliteContentStore(tmp_path / "no" / "folder" / "agent.db")
+    assert isinstance(store.database, Database)
+
+
+@given(st.text(st.characters(), max_size=20), st.text(st.characters(), max_size=20))
+def test_what_goes_into_text_columns_comes_back_and_stays_different(one: str, two: str) -> None:
+    assert unsafe(safe(one)) == one
+    assert (safe(one) == safe(two)) == (one == two)
+    safe(one).encode()
+    assert "\x00" not in safe(one)
+
+
+def test_base_names() -> None:
+    assert [basename(k) for k in ("/a/b.txt", "b.txt", "C:\\x\\b.txt", "/a/dir/", "")] == [
+        "b.txt", "b.txt", "b.txt", "dir", "",
+    ]  # fmt: skip
