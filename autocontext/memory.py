@@ -1,6 +1,6 @@
 """AutoContextMemory: the conversation of one agent, kept small and complete.
 
-Everything that changes goes through `_commit`: stored first, then recorded in the log, of which all reading is done.
+Everything that changes goes through the journal: stored first, then recorded in the log, of which all reading is done.
 Compression itself is in `passes` (when and how it is driven) and `engine` (what it does).
 """
 
@@ -14,9 +14,22 @@ from typing import Any
 
 from autocontext import state
 from autocontext.config import AutoContextConfig
-from autocontext.errors import InvalidMessage
+from autocontext.errors import InvalidMessage, StateError
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
-from autocontext.log import Added, Cleared, Entry, Forgotten, Log, Noted, Offloaded, Removed, Restored, contents
+from autocontext.journal import Journal
+from autocontext.log import (
+    Added,
+    Change,
+    Cleared,
+    Entry,
+    Forgotten,
+    Log,
+    Noted,
+    Offloaded,
+    Removed,
+    Restored,
+    contents,
+)
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.passes import Passes
@@ -46,12 +59,17 @@ class AutoContextMemory:
     ) -> None:
         self.config = config or AutoContextConfig()
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
-        self._store = store
         self._lock = threading.RLock()
-        self._log = Log(store.read(self.session) if store else ())
+        self._journal = Journal(store, self.session, self._lock, self._changed)
+        self._log = self._journal.log
         self._tally = Tally(_counter(self.config, model), self._log)
         self._passes = Passes(
-            log=self._log, tally=self._tally, config=self.config, model=model, lock=self._lock, commit=self._commit
+            log=self._log,
+            tally=self._tally,
+            config=self.config,
+            model=model,
+            lock=self._lock,
+            commit=self._journal.commit,
         )
         self._passes.plan = plan
 
@@ -65,7 +83,7 @@ class AutoContextMemory:
 
         Raises InvalidMessage naming the index of what is not a Msg.
         """
-        self._commit(*(Added(message=msg) for msg in as_messages(msgs)))
+        self._journal.insist(*(Added(message=msg) for msg in as_messages(msgs)))
 
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
@@ -162,7 +180,7 @@ class AutoContextMemory:
             left = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
             # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
             entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids), *([] if left else [Noted(message=None)])]
-            self._commit(*entries)
+            self._journal.commit(*entries)
             return True
 
     # --------------------------------------------------------------------------------------------------- offloads
@@ -170,7 +188,7 @@ class AutoContextMemory:
         """Keep messages under a key of your own; `reload` and the reload tool find them."""
         if not uuid:
             raise InvalidMessage("offload: uuid is empty; give the entry a key")
-        self._commit(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
+        self._journal.insist(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
 
     def reload(self, uuid: str) -> list[Msg]:
         """The messages behind an offload UUID, as they were; [] when it is unknown.
@@ -193,7 +211,7 @@ class AutoContextMemory:
         """Forget an offload entry; the originals stay in the original memory."""
         with self._lock:
             if uuid in self._log.offloads:
-                self._commit(Forgotten(uuid=uuid))
+                self._journal.insist(Forgotten(uuid=uuid))
 
     # ---------------------------------------------------------------------------------------------------- removing
     def delete_message(self, index: int) -> list[Msg]:
@@ -207,12 +225,12 @@ class AutoContextMemory:
                 raise NoSuchMessage(f"delete_message: index {index} is out of range; the view has {size} messages")
             exchange = View(self._log.view_ids, self._log.view_messages).exchange(index)
             removed = [self._log.view_messages[i] for i in exchange]
-            self._commit(Removed(ids=tuple(self._log.view_ids[i] for i in exchange)))
+            self._journal.commit(Removed(ids=tuple(self._log.view_ids[i] for i in exchange)))
             return removed
 
     def clear(self) -> None:
         """Drop everything: view, originals, offloads and events."""
-        self._commit(Cleared())
+        self._journal.insist(Cleared())
 
     # ------------------------------------------------------------------------------------------------------- state
     def state_dict(self) -> dict[str, Any]:
@@ -225,21 +243,44 @@ class AutoContextMemory:
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Replace the whole state. Raises StateError naming the field at fault; the memory is then as it was."""
-        self._commit(state.load(saved))
+        self._journal.commit(state.load(saved))
+
+    def refresh(self) -> int:
+        """Take over what other processes have added to this session since; returns how many log entries it was."""
+        with self._lock:
+            return len(self._journal.catch_up())
+
+    def save_to(self, store: SessionStore, session_id: str | None = None) -> SessionKey:
+        """Copy the whole state to a session of another store (of the same user); returns its key.
+
+        A session that is there already gets the state as its newest entry, so its earlier states can be forked.
+        """
+        key = SessionKey(self.session.user_id, session_id or self.session.session_id)
+        there = len(store.read(key))
+        with self._lock:
+            entries: list[Entry] = [self._log.snapshot()] if there else [*self._log.entries]
+        store.append(key, entries, after=there)
+        return key
+
+    def load_from(self, store: SessionStore, session_id: str | None = None) -> None:
+        """Replace the whole state by a session of another store (of the same user).
+
+        Raises StateError when the session is not there; the memory is then as it was.
+        """
+        key = SessionKey(self.session.user_id, session_id or self.session.session_id)
+        entries = store.read(key)
+        if not entries:
+            raise StateError(f"load_from: the store has no session {key.session_id!r} of user {key.user_id!r}")
+        self._journal.commit(Log(entries).snapshot())
 
     # ------------------------------------------------------------------------------------------------------- inner
-    def _commit(self, *entries: Entry) -> None:
-        """Store entries, then let them count; if storing fails nothing has changed."""
-        with self._lock:
-            if self._store is not None and entries:
-                self._store.append(self.session, entries, after=len(self._log.entries))
-            for entry in entries:
-                change = self._log.record(entry)
-                self._tally.update(change)
-                if change.all_new or entry.type == "restored":
-                    self._passes.start_anew()
-                elif entry.type == "removed":
-                    self._passes.forget(self._log.covered(entry.ids))
+    def _changed(self, entry: Entry, change: Change) -> None:
+        """What follows from an entry that counts now."""
+        self._tally.update(change)
+        if change.all_new or entry.type == "restored":
+            self._passes.start_anew()
+        elif entry.type == "removed":
+            self._passes.forget(self._log.covered(entry.ids))
 
 
 _LEAST_PREFIX = 8

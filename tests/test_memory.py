@@ -249,16 +249,6 @@ def test_a_session_is_opened_where_it_was_left() -> None:
     assert AutoContextMemory(store=store).messages == []
 
 
-def test_a_stale_memory_meets_a_conflict_and_changes_nothing() -> None:
-    store = InMemorySessionStore()
-    one, other = (AutoContextMemory(store=store, session_id="s") for _ in range(2))
-    one.add_message(user("first"))
-    with pytest.raises(AutoContextError, match="'s' has 1 entries, not 0"):
-        other.add_message(user("second"))
-    assert other.messages == []
-    assert [m.text for m in AutoContextMemory(store=store, session_id="s").messages] == ["first"]
-
-
 # ------------------------------------------------------------------------------------------------------------- async
 def test_asynchronous_callers_get_the_same() -> None:
     memory, other = made("tiny", estimate=True), made("tiny", estimate=True)
