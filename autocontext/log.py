@@ -10,13 +10,14 @@ import functools
 import json
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from autocontext.edits import Edit, splice
-from autocontext.errors import StoreCorruptError, one_line
+from autocontext.errors import StoreCorruptError, StoreError, one_line
 from autocontext.events import CompressionEvent
 from autocontext.messages import Msg, Value, is_ledger
 
@@ -93,8 +94,19 @@ class Snapshot(Value):
     events: tuple[CompressionEvent, ...]
 
 
+class Sealed(Value):
+    """An entry that only the holder of a key can read; no log takes it, `EncryptedSessionStore` opens it."""
+
+    type: Literal["sealed"] = "sealed"
+    key_id: str
+    nonce: str
+    """Base64 of 96 random bits."""
+    data: str
+    """Base64 of the encrypted entry with its authentication tag."""
+
+
 Entry: TypeAlias = Annotated[
-    Added | Edited | Noted | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot,
+    Added | Edited | Noted | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
     Field(discriminator="type"),
 ]
 
@@ -170,6 +182,14 @@ class Log:
         self.events: list[CompressionEvent] = []
         self._folds: set[str] = set()
         """UUIDs of folds, whose entries read as originals all the way down."""
+
+    def fork(self) -> Log:
+        """A log of its own that has recorded the same."""
+        twin = copy(self)
+        for name, reading in vars(self).items():
+            if isinstance(reading, list | dict | set):
+                setattr(twin, name, reading.copy())
+        return twin
 
     def record(self, entry: Entry) -> Change:
         """Append an entry and bring the readings up to it; says how the view changed."""
@@ -268,6 +288,9 @@ class Log:
                 # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
                 self.replaced[id_] = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
         return Change(come=entry.view, all_new=True)
+
+    def _on_sealed(self, _: Sealed) -> Change:
+        raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
 
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids = list(ids)

@@ -4,27 +4,42 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autocontext.stores.in_memory import InMemorySessionStore
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
 
 if TYPE_CHECKING:
+    from autocontext.stores.agentscope_java import import_agentscope_java
+    from autocontext.stores.copying import Progress, copy_sessions
     from autocontext.stores.database_sessions import DatabaseSessionStore, SqliteSessionStore, SqlSessionStore
+    from autocontext.stores.encrypted import EncryptedSessionStore
+    from autocontext.stores.in_memory import InMemorySessionStore
+    from autocontext.stores.search import Found
 
 __all__ = [
     "DatabaseSessionStore",
+    "EncryptedSessionStore",
+    "Found",
     "InMemorySessionStore",
+    "Progress",
     "Revision",
     "SessionInfo",
     "SessionKey",
     "SessionStore",
     "SqlSessionStore",
     "SqliteSessionStore",
+    "copy_sessions",
+    "import_agentscope_java",
 ]
 
 _LAZY = {
     "DatabaseSessionStore": "database_sessions",
+    "EncryptedSessionStore": "encrypted",
+    "Found": "search",
+    "InMemorySessionStore": "in_memory",
+    "Progress": "copying",
     "SqlSessionStore": "database_sessions",
     "SqliteSessionStore": "database_sessions",
+    "copy_sessions": "copying",
+    "import_agentscope_java": "agentscope_java",
 }
 
 

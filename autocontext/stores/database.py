@@ -74,6 +74,13 @@ class Database(ABC):
     async def aclose(self) -> None:
         """`close` for asynchronous callers: also of what this event loop has opened."""
 
+    def scrub(self) -> None:  # noqa: B027 (only a file has something to do)
+        """Remove from the files what was replaced or deleted, where that is left to this library.
+
+        SQLite overwrites it at once, but its write-ahead file holds it until this is called. A server keeps old
+        versions of rows until its own VACUUM, and in its write-ahead log and backups for as long as it is told to.
+        """
+
     def ensure(self, schema: Schema) -> None:
         """Make or update the tables of one part. Raises StoreVersionError when they are newer than this library."""
         if self.read(lambda: self._version(schema)) != len(schema.versions):

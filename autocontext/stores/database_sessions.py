@@ -7,13 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from autocontext.asking import in_thread
 from autocontext.errors import StoreCorruptError
 from autocontext.log import Entry
+from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
 from autocontext.stores.database import Database, open_database
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
+from autocontext.stores.search import Found, checked, ranked, told
+from autocontext.stores.search_index import FORMAT, LONGEST, Segment, packed
+
+_SEGMENTS_AT_ONCE = 8
+"""Segments that are made in one transaction: a first search of a long history does not hold it in memory whole."""
 
 
 class DatabaseSessionStore(Lifecycle):
@@ -30,15 +37,13 @@ class DatabaseSessionStore(Lifecycle):
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
         if entries:
-            rows = self._rows(session, entries, after)
+            rows = _rows(session, entries, after)
             self.database.write(partial(statements.append, rows, expiry(self._ttl)))
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
         if entries:
-            await self.database.awrite(
-                partial(statements.append, self._rows(session, entries, after), expiry(self._ttl))
-            )
+            await self.database.awrite(partial(statements.append, _rows(session, entries, after), expiry(self._ttl)))
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -71,8 +76,8 @@ class DatabaseSessionStore(Lifecycle):
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none."""
-        rows = [self._row(session, number, entry) for number, entry in entries.items()]
-        self.database.write(partial(statements.rewrite, rows))
+        rows = [_row(session, number, entry) for number, entry in entries.items()]
+        self.database.write(partial(statements.rewrite, session, rows))
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
@@ -90,6 +95,28 @@ class DatabaseSessionStore(Lifecycle):
         rows = self.database.read(partial(statements.batches, session))
         return [Revision(int(last) + 1, batch_time(batch)) for batch, last in rows]
 
+    def search(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]:
+        """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
+
+        Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. What was added since the
+        last search is indexed now, which takes about 0.2 ms a message; saving is not slowed down. Raises InvalidMessage
+        for a limit below 1, StoreCorruptError for an entry that cannot be read.
+        """
+        query = checked(text, limit)
+        found = self._segments(user_id, session_id)
+        if any(segment.format != FORMAT for _, segment in found):
+            self.database.write(partial(search_statements.forget, user_id))
+            found = self._segments(user_id, session_id)
+        return told(text, ranked(query, found, limit), lambda session, n: self.read(session, after=n, until=n + 1))
+
+    async def asearch(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]:
+        """`search` without blocking the event loop."""
+        return await in_thread(lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit))
+
+    def scrub(self) -> None:
+        """Remove from the files what was replaced or deleted; see `Database.scrub`."""
+        self.database.scrub()
+
     def close(self) -> None:
         """Close the database; a call after that opens it again."""
         self.database.close()
@@ -98,21 +125,24 @@ class DatabaseSessionStore(Lifecycle):
         """`close` for asynchronous callers."""
         await self.database.aclose()
 
-    def _rows(self, session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:
-        batch = batch_number()
-        return [self._row(session, after + i, entry) | {"batch": batch} for i, entry in enumerate(entries)]
+    def _segments(self, user_id: str, session_id: str | None) -> list[tuple[SessionKey, Segment]]:
+        """The index, brought up to date."""
+        for session, start, entries, edition in self.database.read(
+            partial(search_statements.behind, user_id, session_id)
+        ):
+            for begin in range(start, entries, _SEGMENTS_AT_ONCE * LONGEST):
+                end = min(entries, begin + _SEGMENTS_AT_ONCE * LONGEST)
+                read = self.read(session, after=begin, until=end)
+                made = [
+                    (begin + i, begin + i + len(part), packed(begin + i, part))
+                    for i in range(0, len(read), LONGEST)
+                    for part in [read[i : i + LONGEST]]
+                ]
+                self.database.write(partial(search_statements.put, session, edition, made))
+        rows = self.database.read(partial(search_statements.segments, user_id, session_id))
+        return [(SessionKey(user_id, id_), Segment.unpacked(body)) for id_, body in rows]
 
-    def _row(self, session: SessionKey, number: int, entry: Entry) -> dict[str, Any]:
-        body, checksum = pack(entry)
-        return {
-            "user_id": session[0],
-            "session_id": session[1],
-            "sequence": number,
-            "checksum": checksum,
-            "body": body,
-        }
-
-    def _unpacked(self, session: SessionKey, after: int, found: statements.Found) -> list[Entry]:
+    def _unpacked(self, session: SessionKey, after: int, found: statements.Rows) -> list[Entry]:
         entries: list[Entry] = []
         for number in range(after, found.entries):
             where = f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
@@ -121,6 +151,22 @@ class DatabaseSessionStore(Lifecycle):
                 raise StoreCorruptError(f"{where}: it is missing")
             entries.append(unpack(body, checksum, where=where))
         return entries
+
+
+def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:
+    batch = batch_number()
+    return [{"batch": batch, **_row(session, after + i, entry)} for i, entry in enumerate(entries)]
+
+
+def _row(session: SessionKey, number: int, entry: Entry) -> dict[str, Any]:
+    body, checksum = pack(entry)
+    return {
+        "user_id": session[0],
+        "session_id": session[1],
+        "sequence": number,
+        "checksum": checksum,
+        "body": body,
+    }
 
 
 class SqliteSessionStore(DatabaseSessionStore):

@@ -14,6 +14,7 @@ from autocontext.stores.protocol import SessionKey
 
 if TYPE_CHECKING:
     from autocontext.stores.protocol import SessionStore
+    from autocontext.stores.search import Found
 
 _AT_ONCE = 500
 """Entries that go into one transaction when a session is copied."""
@@ -45,12 +46,39 @@ class Lifecycle:
         Notes and ledgers that may quote them lose their text as well. Returns how many of the ids were found; open
         memories of the session have to be opened anew.
         """
-        wanted = frozenset(ids)
-        entries = self.read(session)
-        changed, found = erased(entries, wanted)
-        if changed:
-            self.rewrite(session, changed)
+        wanted, found = frozenset(ids), frozenset[str]()
+        size = -1
+        while size < len(entries := self.read(session)):
+            # Once more while the session grows: a note made meanwhile may quote what is erased.
+            size = len(entries)
+            changed, there = erased(entries, wanted)
+            found |= there
+            if changed:
+                self.rewrite(session, changed)
+        self.scrub()
         return len(found)
+
+    def search(
+        self: SessionStore, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10
+    ) -> list[Found]:
+        """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
+
+        Reads all of them; stores in a database keep an index. Raises InvalidMessage for a limit below 1.
+        """
+        # Imported here: what ranks texts takes longer to import than all the rest of a memory.
+        from autocontext.stores.search import checked, ranked, told  # noqa: PLC0415
+        from autocontext.stores.search_index import Segment, written  # noqa: PLC0415
+
+        query = checked(text, limit)
+        keys = [info.key for info in self.sessions(user_id) if session_id in (None, info.session_id)]
+        segments = [(key, Segment(written(0, self.read(key)))) for key in keys]
+        return told(text, ranked(query, segments, limit), lambda key, n: self.read(key, after=n, until=n + 1))
+
+    def scrub(self) -> None:
+        """Nothing to do: this store keeps nothing of what was replaced."""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
     def export_jsonl(self: SessionStore, session: SessionKey, to: str | Path | TextIO) -> int:
         """Write a session's entries as JSON lines to a file (replaced whole or not at all); returns how many."""

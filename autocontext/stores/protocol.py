@@ -80,3 +80,11 @@ class SessionStore(Protocol):
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none: for `redact`, which must erase what was stored."""
         ...
+
+    def scrub(self) -> None:
+        """Remove from the store's files what was rewritten or deleted, where that does not happen by itself."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...

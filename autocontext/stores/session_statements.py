@@ -15,22 +15,30 @@ SCHEMA = Schema(
         (
             (
                 "CREATE TABLE autocontext_sessions (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
-                "entries BIGINT NOT NULL, created_at BIGINT NOT NULL, updated_at BIGINT NOT NULL, expires_at BIGINT, "
-                "PRIMARY KEY (user_id, session_id))"
+                "entries BIGINT NOT NULL, edition BIGINT NOT NULL, created_at BIGINT NOT NULL, "
+                "updated_at BIGINT NOT NULL, expires_at BIGINT, PRIMARY KEY (user_id, session_id))"
             ),
             (
                 "CREATE TABLE autocontext_entries (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
                 "sequence BIGINT NOT NULL, batch BIGINT NOT NULL, checksum BIGINT NOT NULL, body BYTEA NOT NULL, "
                 "PRIMARY KEY (user_id, session_id, sequence))"
             ),
-            "CREATE INDEX autocontext_sessions_expiry ON autocontext_sessions (expires_at)",
+            (
+                "CREATE INDEX autocontext_sessions_expiry ON autocontext_sessions (expires_at) "
+                "WHERE expires_at IS NOT NULL"
+            ),
+            (
+                "CREATE TABLE autocontext_search (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
+                "start BIGINT NOT NULL, until BIGINT NOT NULL, body BYTEA NOT NULL, "
+                "PRIMARY KEY (user_id, session_id, start))"
+            ),
         ),
     ),
 )
 _SESSION = "user_id = :user_id AND session_id = :session_id"
 
 
-class Found(NamedTuple):
+class Rows(NamedTuple):
     """How many entries there should be up to where was asked, and the rows there are: sequence, checksum, body."""
 
     entries: int
@@ -41,10 +49,14 @@ def append(rows: list[dict[str, Any]], expires_at: int | None) -> Work[None]:
     """Move the session's counter on from exactly where the rows begin, then add them."""
     first, after, then = rows[0], rows[0]["sequence"], rows[-1]["sequence"] + 1
     session = _params(SessionKey(first["user_id"], first["session_id"]))
-    moved = yield Statement(
-        _GO_ON if after else _START,
-        {**session, "at": now(), "expires_at": expires_at, "then": then, **({"after": after} if after else {})},
-    )
+    if after == 0:
+        moved = yield Statement(_START, {**session, "at": now(), "expires_at": expires_at, "then": then})
+    elif expires_at is None:
+        moved = yield Statement(_GO_ON, {**session, "at": now(), "then": then, "after": after})
+    else:
+        moved = yield Statement(
+            _GO_ON_EXPIRING, {**session, "at": now(), "expires_at": expires_at, "then": then, "after": after}
+        )
     if moved:
         yield Statement(_ADD, rows if len(rows) > 1 else first)
         return
@@ -58,7 +70,7 @@ def append(rows: list[dict[str, Any]], expires_at: int | None) -> Work[None]:
         raise Conflict(f"session {first['session_id']!r} has {size} entries, not {after}: read it again")
 
 
-def read(session: SessionKey, after: int, until: int | None) -> Work[Found]:
+def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     """The rows from `after` on, before `until`."""
     known = yield Statement(f"SELECT entries FROM autocontext_sessions WHERE {_SESSION}", _params(session))
     end = known[0][0] if known else 0
@@ -68,7 +80,7 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Found]:
         "AND sequence >= :after AND sequence < :until ORDER BY sequence",
         {**_params(session), "after": after, "until": end},
     )
-    return Found(end, rows)
+    return Rows(end, rows)
 
 
 def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
@@ -92,15 +104,21 @@ def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
     )
     if gone:
         yield Statement(f"DELETE FROM autocontext_entries WHERE {_SESSION}", _params(session))
+        yield Statement(f"DELETE FROM autocontext_search WHERE {_SESSION}", _params(session))
     return bool(gone)
 
 
-def rewrite(rows: list[dict[str, Any]]) -> Work[None]:
-    """Give rows other bodies."""
+def rewrite(session: SessionKey, rows: list[dict[str, Any]]) -> Work[None]:
+    """Give rows other bodies; what was made of the old ones, an index, is dropped with them."""
+    yield Statement(
+        f"UPDATE autocontext_sessions SET edition = edition + 1 WHERE {_SESSION}",
+        _params(session),
+    )
     yield Statement(
         f"UPDATE autocontext_entries SET checksum = :checksum, body = :body WHERE {_SESSION} AND sequence = :sequence",
         rows,
     )
+    yield Statement(f"DELETE FROM autocontext_search WHERE {_SESSION}", _params(session))
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:
@@ -133,14 +151,15 @@ def _params(session: SessionKey) -> dict[str, Any]:
 
 
 _START = (
-    "INSERT INTO autocontext_sessions (user_id, session_id, entries, created_at, updated_at, expires_at) "
-    "VALUES (:user_id, :session_id, :then, :at, :at, :expires_at) "
+    "INSERT INTO autocontext_sessions (user_id, session_id, entries, edition, created_at, updated_at, expires_at) "
+    "VALUES (:user_id, :session_id, :then, 0, :at, :at, :expires_at) "
     "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING entries"
 )
-_GO_ON = (
-    "UPDATE autocontext_sessions SET entries = :then, updated_at = :at, "
-    "expires_at = COALESCE(CAST(:expires_at AS BIGINT), expires_at) "
-    f"WHERE {_SESSION} AND entries = :after RETURNING entries"
+_AFTER = f"WHERE {_SESSION} AND entries = :after RETURNING entries"
+_GO_ON = f"UPDATE autocontext_sessions SET entries = :then, updated_at = :at {_AFTER}"
+# Apart, since a column that is set has its index written, even to the same value.
+_GO_ON_EXPIRING = (
+    f"UPDATE autocontext_sessions SET entries = :then, updated_at = :at, expires_at = :expires_at {_AFTER}"
 )
 _ADD = (
     "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, body) "

@@ -8,8 +8,7 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
@@ -51,9 +50,8 @@ class SqliteDatabase(Database):
         self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
         self._pid = os.getpid()
-        with self._connection():
-            # A file that cannot be opened is told at once, not at the first write.
-            pass
+        # A file that cannot be opened is told at once, not at the first write.
+        self._run("BEGIN", _nothing)
 
     def read(self, work: Callable[[], Work[T]]) -> T:
         """Run reading statements on one consistent state."""
@@ -71,6 +69,26 @@ class SqliteDatabase(Database):
         """`write` in a thread."""
         return await in_thread(lambda: self.write(work))
 
+    def scrub(self) -> None:
+        """Empty the write-ahead file into the database, which holds no deleted content (secure_delete).
+
+        Raises StoreError when others read it for longer than `patience`.
+        """
+        if self._in_memory:
+            return
+        connection = self._take()
+        try:
+            [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.Error as e:
+            raise self._told(e) or e from e
+        finally:
+            self._idle.append(connection)
+        if busy:
+            raise StoreError(
+                f"{self.name}: others are reading it, so its write-ahead file still holds what was erased: "
+                "call scrub() again when they are done"
+            )
+
     def close(self) -> None:
         """Close all connections that no thread is using; one in memory is lost with that."""
         with self._lock:
@@ -83,8 +101,17 @@ class SqliteDatabase(Database):
         self.close()
 
     def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
-        with self._connection() as connection:
-            self._patiently(lambda: connection.execute(begin))
+        if self._in_memory:
+            with self._lock:  # there is one connection only, so it is waited for
+                return self._with_connection(begin, work)
+        return self._with_connection(begin, work)
+
+    def _with_connection(self, begin: str, work: Callable[[], Work[T]]) -> T:
+        """Run one transaction on a connection that nobody else is using."""
+        connection = None
+        try:
+            connection = self._take()
+            self._begin(connection, begin)
             try:
                 result = _drive(connection, work())
                 connection.execute("COMMIT")
@@ -92,25 +119,22 @@ class SqliteDatabase(Database):
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-            return result
+        except sqlite3.Error as e:
+            if (told := self._told(e)) is None:
+                raise
+            raise told from e
+        finally:
+            if connection is not None:
+                self._idle.append(connection)
+        return result
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        """A connection that nobody else is using; the one of a database in memory is waited for."""
-        with contextlib.ExitStack() as held:
-            if self._in_memory:
-                held.enter_context(self._lock)
-            connection = None
-            try:
-                connection = self._take()
-                yield connection
-            except sqlite3.Error as e:
-                if (told := self._told(e)) is None:
-                    raise
-                raise told from e
-            finally:
-                if connection is not None:
-                    self._idle.append(connection)
+    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+        try:
+            connection.execute(begin)
+        except sqlite3.OperationalError as e:
+            if _primary_code(e) not in _LOCKED:
+                raise
+            self._patiently(lambda: connection.execute(begin))
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
@@ -181,6 +205,11 @@ def _drive(connection: sqlite3.Connection, work: Work[T]) -> T:
             rows = []
         else:
             rows = connection.execute(sql, params).fetchall()
+
+
+def _nothing() -> Work[None]:
+    return
+    yield
 
 
 def _primary_code(error: sqlite3.Error) -> int:

@@ -1,0 +1,171 @@
+"""Sessions that AgentScope-Java's AutoContextMemory has saved through its JsonSession, read into a memory here.
+
+The layout is that of its 1.x branch: a directory per session, in it a file per key, lists as JSON lines and single
+values as JSON. What is known under `autoContextMemory_...`: workingMessages, originalMessages, offloadContext (an
+object that wraps a map from UUID to messages) and compressionEvents.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from autocontext.errors import AutoContextError, InvalidMessage
+from autocontext.stores.java_messages import event, message
+
+if TYPE_CHECKING:
+    from autocontext.config import AutoContextConfig
+    from autocontext.memory import AutoContextMemory
+    from autocontext.models import AsyncChatModel, ChatModel
+    from autocontext.stores.protocol import SessionStore
+
+T = TypeVar("T")
+
+_PREFIX = "autoContextMemory_"
+_KEYS = ("workingMessages", "originalMessages", "offloadContext", "compressionEvents")
+
+
+class _Item(NamedTuple):
+    """A JSON value, and where it stands, for messages."""
+
+    value: Any
+    where: str
+
+
+def import_agentscope_java(
+    directory: str | Path,
+    *,
+    config: AutoContextConfig | None = None,
+    model: ChatModel | AsyncChatModel | None = None,
+    store: SessionStore | None = None,
+    session_id: str | None = None,
+    user_id: str = "",
+) -> AutoContextMemory:
+    """A memory with the state of a session that AgentScope-Java saved as JSON.
+
+    `directory` is the session's own directory, or one JSON file that holds its keys. With a `store` the session is
+    stored there, under `session_id` (default: the directory's name), and everything of it stays: messages with their
+    ids and times, offload UUIDs, events; what has no place here is kept in metadata under "agentscope_java". Raises
+    InvalidMessage naming file and line, or what is missing; nothing is stored then.
+    """
+    from autocontext.memory import AutoContextMemory  # noqa: PLC0415 (it imports this package)
+
+    path = Path(directory)
+    state = _state(path)
+    memory = AutoContextMemory(
+        config, model, store=store, session_id=session_id or path.name.removesuffix(".json"), user_id=user_id
+    )
+    memory.load_state_dict(state)
+    return memory
+
+
+def _state(path: Path) -> dict[str, Any]:
+    """The session as a memory's state."""
+    found = dict(_from_directory(path) if path.is_dir() else _from_file(path))
+    if not {"workingMessages", "originalMessages"} & found.keys():
+        raise InvalidMessage(
+            f"{path}: no session of AgentScope-Java's AutoContextMemory: there is neither {_PREFIX}workingMessages nor "
+            f"{_PREFIX}originalMessages; give the directory of one session"
+        )
+    original = _messages(found["originalMessages"] if "originalMessages" in found else found["workingMessages"])
+    working = _messages(found["workingMessages"]) if "workingMessages" in found else original
+    return {
+        "version": 1,
+        "working_memory_storage": working,
+        "original_memory_storage": original,
+        "offload_context": _offloads(found["offloadContext"]) if "offloadContext" in found else {},
+        "compression_events": (
+            [_read(item, event) for item in _elements(found["compressionEvents"])]
+            if "compressionEvents" in found
+            else []
+        ),
+    }
+
+
+# ------------------------------------------------------------------------------------------------------------- files
+def _from_directory(path: Path) -> Iterator[tuple[str, list[_Item]]]:
+    for key in _KEYS:
+        lines, whole = path / f"{_PREFIX}{key}.jsonl", path / f"{_PREFIX}{key}.json"
+        if lines.is_file():
+            yield key, [_Item(_parsed(line, at), at) for line, at in _lines(lines)]
+        elif whole.is_file():
+            yield key, [_Item(_parsed(_text(whole), str(whole)), str(whole))]
+
+
+def _from_file(path: Path) -> Iterator[tuple[str, list[_Item]]]:
+    """One JSON object, which holds the keys itself or in one of its components."""
+    if not path.is_file():
+        raise InvalidMessage(f"{path}: there is no such file or directory; give the directory of one session")
+    data = _parsed(_text(path), str(path))
+    components = [data, *(data.values() if isinstance(data, dict) else ())]
+    for component in filter(lambda c: isinstance(c, dict), components):
+        names = {key: name for key in _KEYS for name in (_PREFIX + key, key) if name in component}
+        if names:
+            for key, name in names.items():
+                yield key, [_Item(component[name], f"{path}: {name}")]
+            return
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(_text(path).split("\n"), 1):
+        if line.strip():
+            yield line, f"{path}:{number}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode()
+    except UnicodeDecodeError as e:
+        line = path.read_bytes()[: e.start].count(b"\n") + 1
+        raise InvalidMessage(f"{path}:{line}: it is not UTF-8") from None
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as e:
+        at = where if "\n" not in text.strip() else f"{where}:{e.lineno}"
+        raise InvalidMessage(f"{at}: it is not JSON ({e.msg} at column {e.colno}); was the file cut off?") from None
+    except RecursionError:
+        raise InvalidMessage(f"{where}: it is nested too deeply") from None
+
+
+# ------------------------------------------------------------------------------------------------------------ values
+def _elements(items: list[_Item]) -> list[_Item]:
+    """The elements of a list, which stands as it is, or as the only list within an object."""
+    if len(items) != 1:
+        return items
+    value, where = items[0]
+    if isinstance(value, dict):
+        lists = [inner for inner in value.values() if isinstance(inner, list)]
+        value = lists[0] if len(value) == len(lists) == 1 else value
+    if isinstance(value, list):
+        return [_Item(element, f"{where}[{i}]") for i, element in enumerate(value)]
+    return items
+
+
+def _messages(items: list[_Item]) -> list[dict[str, Any]]:
+    return [_read(item, message) for item in _elements(items)]
+
+
+def _offloads(items: list[_Item]) -> dict[str, list[dict[str, Any]]]:
+    if not items:
+        return {}
+    value, where = items[0]
+    wrapped = value.get("offloadContext") if isinstance(value, dict) and len(value) == 1 else None
+    if isinstance(wrapped, dict):
+        value = wrapped
+    if not isinstance(value, dict) or not all(isinstance(messages, list) for messages in value.values()):
+        raise InvalidMessage(f"{where}: it does not map UUIDs to lists of messages")
+    return {uuid: _messages([_Item(messages, f"{where}: {uuid}")]) for uuid, messages in value.items()}
+
+
+def _read(item: _Item, as_: Callable[[Mapping[str, Any]], T]) -> T:
+    if not isinstance(item.value, dict):
+        raise InvalidMessage(f"{item.where}: it is a {type(item.value).__name__}, not an object")
+    try:
+        return as_(item.value)
+    except AutoContextError as e:
+        raise InvalidMessage(f"{item.where}: {e}") from None

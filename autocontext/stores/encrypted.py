@@ -1,0 +1,132 @@
+"""Sessions that whoever holds the disk, the server or a backup cannot read: encryption over any other store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from autocontext.asking import in_thread
+from autocontext.errors import StoreError
+from autocontext.log import Entry, Sealed
+from autocontext.stores.lifecycle import Lifecycle
+from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
+from autocontext.stores.sealing import Keyring
+
+_AT_ONCE = 500
+"""Entries that are sealed anew in one transaction."""
+
+
+class EncryptedSessionStore(Lifecycle):
+    """Encrypts every entry with AES-256-GCM before `store` sees it; needs the extra `crypto`.
+
+    `key` is 32 random bytes, or several such keys by their ids, of which `current` seals what is written; the others
+    are there to read. User, session and sequence are authenticated: records cannot be swapped, nor moved between
+    sessions. What stays readable in `store`: user and session ids, times, how many entries and how large.
+    """
+
+    def __init__(self, store: SessionStore, key: bytes | Mapping[str, bytes], *, current: str | None = None) -> None:
+        self._keys = Keyring(key, current)
+        self.store = store
+
+    def __repr__(self) -> str:
+        return f"EncryptedSessionStore({self.store!r}, {self._keys!r})"
+
+    def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
+        """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
+        self.store.append(session, self._sealed(session, entries, after), after=after)
+
+    async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
+        """`append` without blocking the event loop."""
+        sealed = self._sealed(session, entries, after)
+        twin = getattr(self.store, "aappend", None)
+        if twin is not None:
+            await twin(session, sealed, after=after)
+        else:
+            await in_thread(lambda: self.store.append(session, sealed, after=after))
+
+    def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
+        """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
+
+        Raises StoreError when the key of one is missing, StoreCorruptError when a key does not fit or a record was
+        changed; nothing is given then.
+        """
+        return self._opened(session, self.store.read(session, after=after, until=until), after)
+
+    async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
+        """`read` without blocking the event loop."""
+        twin = getattr(self.store, "aread", None)
+        if twin is not None:
+            found = await twin(session, after=after, until=until)
+        else:
+            found = await in_thread(lambda: self.store.read(session, after=after, until=until))
+        return self._opened(session, found, after)
+
+    def rotate(self, session: SessionKey) -> int:
+        """Seal with the current key what other keys have sealed; returns how many entries. May be run again."""
+        done = after = 0
+        while entries := self.store.read(session, after=after, until=after + _AT_ONCE):
+            old = {
+                after + i: self._keys.seal(self._open(session, entry, after + i), session, after + i)
+                for i, entry in enumerate(entries)
+                if not (isinstance(entry, Sealed) and entry.key_id == self._keys.current)
+            }
+            if old:
+                self.store.rewrite(session, old)
+            done += len(old)
+            after += len(entries)
+        return done
+
+    def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
+        """Replace entries by their number, all or none."""
+        sealed = {number: self._keys.seal(entry, session, number) for number, entry in entries.items()}
+        self.store.rewrite(session, sealed)
+
+    def revisions(self, session: SessionKey) -> list[Revision]:
+        """The states a session has been in, oldest first."""
+        return self.store.revisions(session)
+
+    def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
+        """All sessions of a user (None: of everybody), the one written to last first."""
+        return self.store.sessions(user_id)
+
+    def delete(self, session: SessionKey) -> bool:
+        """Drop a session with everything in it; False when there was none."""
+        return self.store.delete(session)
+
+    def expire(self, session: SessionKey, ttl: float | None) -> bool:
+        """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        return self.store.expire(session, ttl)
+
+    def purge_expired(self) -> int:
+        """Drop the sessions that have expired; returns how many."""
+        return self.store.purge_expired()
+
+    def scrub(self) -> None:
+        """Remove from the files of `store` what was replaced or deleted."""
+        self.store.scrub()
+
+    def close(self) -> None:
+        """Close `store`."""
+        self.store.close()
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+        twin = getattr(self.store, "aclose", None)
+        if twin is not None:
+            await twin()
+        else:
+            self.store.close()
+
+    def _sealed(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
+        return [self._keys.seal(entry, session, after + i) for i, entry in enumerate(entries)]
+
+    def _opened(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
+        return [self._open(session, entry, after + i) for i, entry in enumerate(entries)]
+
+    def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
+        if not isinstance(entry, Sealed):
+            # Taking it as it is would let anybody who can write to the store put words into the agent's memory.
+            raise StoreError(
+                f"user {session[0]!r}, session {session[1]!r}, sequence {sequence}: it is not encrypted; copy the "
+                "session with copy_sessions(plain_store, encrypted_store), then delete the plain one"
+            )
+        return self._keys.open(entry, session, sequence)

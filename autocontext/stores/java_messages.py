@@ -1,0 +1,133 @@
+"""AgentScope-Java's messages and compression events, as Jackson writes them, in the shapes of this library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autocontext.errors import InvalidMessage
+from autocontext.events import CompressionEvent
+from autocontext.messages import Msg, thaw
+
+KEPT = "agentscope_java"
+"""Metadata key of what has no field here."""
+_MEDIA = ("image", "audio", "video")
+_FIELDS = {
+    "text": ("text",),
+    "thinking": ("thinking",),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("id", "name", "output", "suspended"),
+}
+_EVENT = {
+    "eventType": "event_type",
+    "timestamp": "timestamp",
+    "compressedMessageCount": "compressed_message_count",
+    "previousMessageId": "previous_message_id",
+    "nextMessageId": "next_message_id",
+    "compressedMessageId": "compressed_message_id",
+}
+_DERIVED = {"tokenBefore", "tokenAfter", "tokenReduction", "compressInputToken", "compressOutputToken", "metadata"}
+"""What Jackson writes of an event's getters; it all stands in the metadata."""
+
+
+def message(data: Mapping[str, Any]) -> dict[str, Any]:
+    """One Msg as `Msg.to_dict` gives it. Raises InvalidMessage naming the field."""
+    content = data.get("content")
+    if not isinstance(content, str | list | None):
+        raise InvalidMessage(f"Msg.content: it is a {type(content).__name__}, not a list of blocks")
+    role = data.get("role")
+    rest = _rest(data, ("id", "name", "role", "content", "metadata", "timestamp"))
+    fields: dict[str, Any] = {
+        "role": role.lower() if isinstance(role, str) else role,
+        "name": data.get("name") or "",
+        "content": content if isinstance(content, str) else [block(b) for b in content or () if b is not None],
+        "metadata": _metadata(data, rest),
+    }
+    # An id or time that is missing is filled in as for a new message.
+    fields |= {key: data[key] for key in ("id", "timestamp") if data.get(key)}
+    return Msg.model_validate(fields).to_dict()
+
+
+def block(data: Any) -> dict[str, Any]:
+    """One content block; of an unknown kind it becomes a text, and what it was is kept in its metadata."""
+    if not isinstance(data, dict) or not isinstance(data.get("type"), str):
+        raise InvalidMessage("Msg.content: a block is an object with the text `type`")
+    kind = data["type"]
+    if kind in _MEDIA and (source := _source(data.get("source"))) is not None:
+        return {"type": kind, "source": source, "metadata": _metadata(data, _rest(data, ("type", "source")))}
+    if kind not in _FIELDS:
+        said = data.get("text")
+        return {
+            "type": "text",
+            "text": said if isinstance(said, str) and said else f"[{kind} block]",
+            "metadata": {KEPT: thaw(data)},
+        }
+    metadata = _metadata(data, _rest(data, ("type", *_FIELDS[kind])))
+    if kind == "tool_use":
+        fields = {"id": data.get("id") or "", "name": data.get("name") or "", "input": data.get("input") or {}}
+    elif kind == "tool_result":
+        output = data.get("output")
+        fields = {
+            "id": data.get("id") or "",
+            "name": data.get("name") or "",
+            "output": output if isinstance(output, str) else [_output(b) for b in _listed(output)],
+            "is_error": data.get("state") == "ERROR",
+        }
+    else:
+        fields = {kind: data.get(kind) or ""}
+    return {"type": kind, **fields, "metadata": metadata}
+
+
+def event(data: Mapping[str, Any]) -> dict[str, Any]:
+    """One compression event, its names in the style of this library."""
+    metadata = data.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise InvalidMessage(f"CompressionEvent.metadata: it is a {type(metadata).__name__}, not an object")
+    rest = _rest(data, (*_EVENT, *_DERIVED))
+    before, after = metadata.get("tokenBefore"), metadata.get("tokenAfter")
+    saved = before - after if isinstance(before, int) and isinstance(after, int) else 0
+    read = CompressionEvent.model_validate(
+        {
+            **{name: data[key] for key, name in _EVENT.items() if key in data},
+            "metadata": {**metadata, **({KEPT: rest} if rest else {})},
+            "token_reduction": saved,
+        }
+    )
+    return dict(thaw(read.model_dump()))
+
+
+def _output(data: Any) -> dict[str, Any]:
+    """A block within a tool's output; a call or result there has no place here, and is kept as an unknown one."""
+    if isinstance(data, dict) and data.get("type") in ("tool_use", "tool_result"):
+        return {"type": "text", "text": f"[{data['type']} block]", "metadata": {KEPT: thaw(data)}}
+    return block(data)
+
+
+def _listed(output: Any) -> list[Any]:
+    if output is None:
+        return []
+    return output if isinstance(output, list) else [output]
+
+
+def _source(source: Any) -> dict[str, Any] | None:
+    """A media source as it stands here; None for kinds that are not known."""
+    if not isinstance(source, dict):
+        return None
+    if source.get("type") == "url" and isinstance(source.get("url"), str):
+        return dict(source)
+    media_type = source.get("media_type", source.get("mediaType"))
+    if source.get("type") == "base64" and isinstance(media_type, str) and isinstance(source.get("data"), str):
+        return {**{k: v for k, v in source.items() if k != "mediaType"}, "media_type": media_type}
+    return None
+
+
+def _rest(data: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+    """What Jackson wrote besides the known fields; nulls say nothing."""
+    return {k: thaw(v) for k, v in data.items() if k not in known and k != "metadata" and v is not None}
+
+
+def _metadata(data: Mapping[str, Any], rest: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = data.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        raise InvalidMessage(f"metadata: it is a {type(metadata).__name__}, not an object")
+    return {**metadata, **({KEPT: dict(rest)} if rest else {})}

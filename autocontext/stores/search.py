@@ -1,0 +1,112 @@
+"""Searching sessions: BM25 over the terms of their segments, and the words around what was found."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from autocontext.errors import InvalidMessage
+from autocontext.log import Entry
+from autocontext.stores.protocol import SessionKey
+from autocontext.stores.search_index import Hit, Segment, messages_of, searchable, terms
+
+_K1, _B = 1.2, 0.5
+"""As in `autocontext.ranking`: how soon repetition stops to count, how much length does."""
+_AROUND = 160
+"""Characters of a snippet."""
+_STEM = 4
+"""Characters by which a word is looked for in the text when it stands there in another form."""
+
+
+class Found(NamedTuple):
+    """A message that fits a search."""
+
+    session: SessionKey
+    message_id: str
+    sequence: int
+    """Number of the log entry it came with."""
+    snippet: str
+    """The stretch of the message where most of the query's words are; "..." where it goes on."""
+    score: float
+    """From 0 to 1, for putting results of one search in order."""
+
+
+class Ranked(NamedTuple):
+    """A hit without its text."""
+
+    score: float
+    session: SessionKey
+    sequence: int
+    message_id: str
+
+
+def checked(text: str, limit: int) -> list[str]:
+    """The terms of a query, each once. Raises InvalidMessage for a limit below 1."""
+    if limit < 1:
+        raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
+    return list(dict.fromkeys(terms(text)))
+
+
+def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]], limit: int) -> list[Ranked]:
+    """The best hits; a score is a share of what a text would get that held the query without end.
+
+    BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene.
+    """
+    documents = total = 0
+    emptied: dict[SessionKey, int] = {}
+    hits: dict[str, list[tuple[SessionKey, Hit]]] = {term: [] for term in query}
+    for session, segment in segments:
+        documents += segment.count
+        total += segment.total
+        emptied[session] = max(segment.emptied, emptied.get(session, -1))
+        for term in hits:
+            hits[term] += ((session, hit) for hit in segment.holders(term))
+    rarity = {t: math.log(1 + (documents - len(f) + 0.5) / (len(f) + 0.5)) for t, f in hits.items()}
+    most = math.fsum(rarity.values())
+    mean = total / documents if total else 1.0
+    scores: dict[tuple[SessionKey, int, str], float] = {}
+    for term, found in hits.items():
+        for session, (document, times) in found:
+            if document.sequence >= emptied[session]:  # what the user has cleared is not found any more
+                damping = _K1 * (1 - _B + _B * document.length / mean)
+                key = (session, document.sequence, document.message_id)
+                scores[key] = scores.get(key, 0.0) + rarity[term] * times / (times + damping) / most
+    best = heapq.nsmallest(limit, scores.items(), key=lambda item: (-item[1], item[0]))
+    return [Ranked(score, *key) for key, score in best]
+
+
+def told(query: str, hits: Iterable[Ranked], read: Callable[[SessionKey, int], Sequence[Entry]]) -> list[Found]:
+    """The hits with their snippets; what is gone by now is left out."""
+    found = []
+    for score, session, sequence, message_id in hits:
+        for msg in (m for entry in read(session, sequence) for m in messages_of(entry) if m.id == message_id):
+            found.append(Found(session, message_id, sequence, snippet(query, searchable(msg)), score))
+            break
+    return found
+
+
+def snippet(query: str, text: str) -> str:
+    """The stretch of a text where most of the query's words stand."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few letters become longer in lower case; places would be off
+        lowered = text
+    places = sorted((at, term) for term in dict.fromkeys(terms(query)) for at in _places(term, lowered))
+    best, start = 0, 0
+    for i, (at, _) in enumerate(places):
+        near = len({term for place, term in places[i : i + 50] if place < at + _AROUND // 2})
+        if near > best:
+            best, start = near, max(0, at - _AROUND // 4)
+    stop = min(len(text), start + _AROUND)
+    start = max(0, stop - _AROUND)
+    inner = " ".join(text[start:stop].split())
+    return ("..." if start else "") + inner + ("..." if stop < len(text) else "")
+
+
+def _places(term: str, text: str) -> Iterable[int]:
+    wanted = term if term in text else term[:_STEM]
+    at = text.find(wanted)
+    while at >= 0:
+        yield at
+        at = text.find(wanted, at + len(wanted))

@@ -1,0 +1,146 @@
+"""What a search needs of a stretch of a session: its words, and in which messages they stand.
+
+One tokeniser for every store: stems of words, technical names with their parts, and pairs of characters where a script
+writes no spaces (Chinese, Japanese, Korean), which is what full-text engines miss. A segment is kept as text, a line a
+term, so that looking a term up is one search for a substring.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from autocontext.log import Added, Cleared, Entry, Offloaded, Snapshot
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from autocontext.ranking.stems import stem
+from autocontext.ranking.stop_words import STOP_WORDS
+from autocontext.ranking.words import is_cjk, parts, words
+
+LONGEST = 256
+"""Entries of one segment at most: what is read again when a session has grown by one message."""
+FORMAT = 1
+"""Goes up when terms are made in another way; segments of another format are made anew."""
+
+
+class Document(NamedTuple):
+    """A message in a segment: where it was stored, its id, how many terms it has."""
+
+    sequence: int
+    message_id: str
+    length: int
+
+
+class Hit(NamedTuple):
+    """A document that holds a term, and how often."""
+
+    document: Document
+    times: int
+
+
+class Segment:
+    """The index of some entries that follow each other."""
+
+    def __init__(self, text: str) -> None:
+        head, self._documents, self._terms = text.split("\n", 2)
+        self.format, self.count, self.total, self.emptied = map(int, head.split(" "))
+        self._known: list[Document] | None = None
+
+    @classmethod
+    def unpacked(cls, body: bytes) -> Segment:
+        """A segment from the bytes it is stored as."""
+        return cls(zlib.decompress(body).decode("utf-8", "surrogatepass"))
+
+    def holders(self, term: str) -> list[Hit]:
+        """The documents that hold a term; a single sign of a script without spaces is found in any pair."""
+        if len(term) == 1 and is_cjk(term):
+            lines = re.findall(rf"^(?:{term}.?|.{term})\t(.*)$", self._terms, re.MULTILINE)
+        else:
+            at = self._terms.find(f"\n{term}\t")
+            if at < 0:
+                return []
+            at += len(term) + 2
+            lines = [self._terms[at : self._terms.find("\n", at)]]
+        counts: Counter[int] = Counter()
+        for line in lines:
+            for posting in line.split(" "):
+                document, _, count = posting.partition("*")
+                counts[int(document)] += int(count or 1)
+        known = self._known = self._known or [Document(*d) for d in json.loads(self._documents)]
+        return [Hit(known[i], n) for i, n in counts.items()]
+
+
+def packed(start: int, entries: Sequence[Entry]) -> bytes:
+    """The segment of the entries from number `start` on, as it is stored."""
+    return zlib.compress(written(start, entries).encode("utf-8", "surrogatepass"), 4)
+
+
+def written(start: int, entries: Sequence[Entry]) -> str:
+    """The segment as text: counts, documents, then a line for each term."""
+    documents: list[Document] = []
+    postings: dict[str, list[str]] = {}
+    emptied = -1
+    for sequence, entry in enumerate(entries, start):
+        if isinstance(entry, Cleared | Snapshot):
+            emptied = sequence
+        for msg in messages_of(entry):
+            counts = Counter(terms(searchable(msg)))
+            for term, n in counts.items():
+                postings.setdefault(term, []).append(f"{len(documents)}*{n}" if n > 1 else f"{len(documents)}")
+            documents.append(Document(sequence, msg.id, counts.total()))
+    head = f"{FORMAT} {len(documents)} {sum(d.length for d in documents)} {emptied}"
+    lines = (f"\n{term}\t{' '.join(found)}" for term, found in sorted(postings.items()))
+    return f"{head}\n{json.dumps(documents)}\n{''.join(lines)}\n"
+
+
+def messages_of(entry: Entry) -> Iterable[Msg]:
+    """The messages that came with an entry, without what compressions have made."""
+    match entry:
+        case Added():
+            return (entry.message,)
+        case Offloaded():
+            return entry.messages
+        case Snapshot():
+            return [m for m in entry.messages.values() if m.origin is None]
+    return ()
+
+
+def searchable(msg: Msg) -> str:
+    """All that a message says, its calls and results included."""
+    said = []
+    for block in msg.content:
+        match block:
+            case TextBlock():
+                said.append(block.text)
+            case ThinkingBlock():
+                said.append(block.thinking)
+            case ToolUseBlock():
+                said += [block.name, *_texts(block.input)]
+            case ToolResultBlock():
+                said.append(block.text)
+    return "\n".join(said)
+
+
+def terms(text: str) -> Iterator[str]:
+    """The terms of a text or query, in order, without words that only hold a sentence together."""
+    for word, as_written in words(text):
+        if is_cjk(word):
+            yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
+        elif word not in STOP_WORDS:
+            yield stem(word)
+            yield from map(stem, parts(word, as_written))
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The texts within a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)

@@ -1,0 +1,77 @@
+"""The statements behind the search index: which sessions are behind, and their segments."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from autocontext.stores.database import Row, Statement, Work
+from autocontext.stores.protocol import SessionKey
+from autocontext.stores.search_index import LONGEST
+
+
+class Behind(NamedTuple):
+    """A session with entries that are in no segment yet; `start` is where its next segment begins."""
+
+    session: SessionKey
+    start: int
+    entries: int
+    edition: int
+
+
+def behind(user_id: str, session_id: str | None) -> Work[list[Behind]]:
+    """The sessions of a user that have grown since they were searched."""
+    rows = yield Statement(
+        "SELECT s.session_id, s.entries, s.edition, COALESCE(MAX(x.start), 0), COALESCE(MAX(x.until), 0) "
+        "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
+        "ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id"
+        + ("" if session_id is None else " AND s.session_id = :session_id")
+        + " GROUP BY s.session_id, s.entries, s.edition",
+        _scope(user_id, session_id),
+    )
+    found = []
+    for id_, entries, edition, start, until in rows:
+        # The last segment is made anew until it is full, so that small additions do not become segments of their own.
+        begin = start if until - start < LONGEST else until
+        if until < entries:
+            found.append(Behind(SessionKey(user_id, id_), int(begin), int(entries), int(edition)))
+    return found
+
+
+def put(session: SessionKey, edition: int, segments: list[tuple[int, int, bytes]]) -> Work[None]:
+    """Store segments (start, until, body), unless the session was rewritten or dropped since they were made."""
+    key = {"user_id": session[0], "session_id": session[1]}
+    same = yield Statement(
+        # A write that changes nothing: it holds the row, so that no erasing slips in between.
+        "UPDATE autocontext_sessions SET edition = :edition "
+        "WHERE user_id = :user_id AND session_id = :session_id AND edition = :edition RETURNING edition",
+        {**key, "edition": edition},
+    )
+    if same:
+        yield Statement(
+            "INSERT INTO autocontext_search (user_id, session_id, start, until, body) "
+            "VALUES (:user_id, :session_id, :start, :until, :body) "
+            "ON CONFLICT (user_id, session_id, start) DO UPDATE SET until = excluded.until, body = excluded.body "
+            "WHERE autocontext_search.until < excluded.until",
+            [{**key, "start": start, "until": until, "body": body} for start, until, body in segments],
+        )
+
+
+def segments(user_id: str, session_id: str | None) -> Work[list[Row]]:
+    """The segments of a user, or of one session: session id, body."""
+    return (
+        yield Statement(
+            "SELECT session_id, body FROM autocontext_search WHERE user_id = :user_id"
+            + ("" if session_id is None else " AND session_id = :session_id")
+            + " ORDER BY session_id, start",
+            _scope(user_id, session_id),
+        )
+    )
+
+
+def forget(user_id: str) -> Work[None]:
+    """Drop the segments of a user."""
+    yield Statement("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
+
+
+def _scope(user_id: str, session_id: str | None) -> dict[str, str]:
+    return {"user_id": user_id} if session_id is None else {"user_id": user_id, "session_id": session_id}
