@@ -9,12 +9,16 @@ recorded conversations and measuring which values of later tool calls were still
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
+from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
-from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
-from autocontext.values import argument_values, errors_in, leaves, occurs, values_in, words
+from autocontext.messages import Msg
+from autocontext.occurrences import Lines, Sought, Texts
+from autocontext.values import argument_values, errors_in, leaves, values_in
 
 MOST_VALUES = 20_000
 """Distinct values that are kept."""
@@ -24,6 +28,7 @@ _OF_ONE_MESSAGE = 2_000
 """Values that one message may add, so that a listing does not drive out everything else."""
 
 _CALL, _USER, _ASSISTANT, _TOOL, _ERROR = range(5)
+_BY_ROLE = {"user": _USER, "assistant": _ASSISTANT}
 # Error lines are long, and the names in them count for themselves.
 _WEIGHTS = (4.0, 3.0, 2.0, 1.0, 0.5)
 _HALF_LIFE = 40
@@ -45,17 +50,22 @@ class _Seen(NamedTuple):
     snippet: str
 
 
-@dataclass
-class _Entry:
+class _Entry(Sought):
     """A value with its occurrences by message id, and what follows from them."""
 
-    value: str
-    seen: dict[str, _Seen] = field(default_factory=dict)
-    messages: list[int] = field(default_factory=lambda: [0] * len(_WEIGHTS))
-    last: int = -1
-    best: _Seen | None = None
-    weight: float | None = None
-    tokens: int | None = None
+    __slots__ = ("best", "last", "messages", "ranked", "seen", "tokens")
+
+    def __init__(self, value: str) -> None:
+        super().__init__(value)
+        self.seen: dict[str, _Seen] = {}
+        self.messages = [0] * len(_WEIGHTS)
+        """How many hold it, by kind."""
+        self.last = -1
+        self.best: _Seen | None = None
+        self.tokens: int | None = None
+        """Of the best occurrence's line."""
+        self.ranked: tuple[float, int] | None = None
+        """Weight and position under which it stands in the ranking."""
 
     def add(self, id_: str, seen: _Seen) -> None:
         self.seen[id_] = seen
@@ -63,7 +73,6 @@ class _Entry:
         self.last = max(self.last, seen.position)
         if self.best is None or _preference(seen) < _preference(self.best):
             self.best, self.tokens = seen, None
-        self.weight = None
 
     def remove(self, id_: str) -> None:
         gone = self.seen.pop(id_)
@@ -71,70 +80,85 @@ class _Entry:
         self.last = max((s.position for s in self.seen.values()), default=-1)
         if gone is self.best:
             self.best, self.tokens = min(self.seen.values(), key=_preference, default=None), None
-        self.weight = None
 
-    def _weight(self) -> float:
+    def weight(self) -> float:
         # The root: the fourth message that holds a value says less than the second.
-        weight = sum(w * math.sqrt(n) for w, n in zip(_WEIGHTS, self.messages, strict=True) if n)
+        weight = sum([w * math.sqrt(n) for w, n in zip(_WEIGHTS, self.messages, strict=True) if n])
         if len(self.value) < 5 and self.value.isdigit():
             weight *= _SHORT_NUMBER
         if " " in self.value and not self.messages[_CALL] and not self.messages[_ERROR]:
             weight *= _PHRASE
         return weight
 
-    def score(self, now: int) -> float:
-        if self.weight is None:
-            self.weight = self._weight()
-        return self.weight * (1 / (1 + max(0, now - self.last) / _HALF_LIFE) + _FLOOR)
-
 
 def _preference(seen: _Seen) -> tuple[int, int, int, str]:
     return len(seen.snippet), -seen.position, seen.order, seen.snippet
 
 
-class _Shown:
-    """Whether a value occurs in the messages in view; costs what has come and gone since it was last asked."""
+class _Ranking:
+    """Entries by what they are worth at any moment.
+
+    Entries of one weight rank by when they were last seen, whatever the moment; so each weight has its own order, which
+    a change costs next to nothing, and asking for the best merges as much of these as is asked for.
+    """
 
     def __init__(self) -> None:
-        self._messages: dict[int, tuple[Msg, list[tuple[frozenset[str], str]]]] = {}
-        """By identity, with the words of each text: messages never change."""
-        self._by_word: dict[str, dict[tuple[int, int], str]] = {}
+        self._found: dict[float, dict[int, dict[str, _Entry]]] = {}
+        """By weight and position."""
+        self._positions: dict[float, list[int]] = {}
+        """The positions of each weight, ascending."""
 
-    def look_at(self, messages: Iterable[Msg]) -> None:
-        """From now on the view is these messages."""
-        now = {id(m): m for m in messages}
-        for key in [key for key in self._messages if key not in now]:
-            for n, (bag, _) in enumerate(self._messages.pop(key)[1]):
-                for word in bag:
-                    del self._by_word[word][key, n]
-                    if not self._by_word[word]:
-                        del self._by_word[word]
-        for key, m in now.items():
-            if key not in self._messages:
-                found = [(frozenset(words(text)), text) for _, text in _texts(m)]
-                self._messages[key] = (m, found)
-                for n, (bag, text) in enumerate(found):
-                    for word in bag:
-                        self._by_word.setdefault(word, {})[key, n] = text
+    def place(self, entry: _Entry) -> None:
+        """Put an entry where it belongs, or take it out when no message holds it any more."""
+        place = (entry.weight(), entry.last) if entry.seen else None
+        if place == entry.ranked:
+            return
+        if entry.ranked is not None:
+            self._take_out(entry, *entry.ranked)
+        if place is not None:
+            self._put_in(entry, *place)
+        entry.ranked = place
 
-    def hold(self, value: str) -> bool:
-        found = [self._by_word.get(word, {}) for word in words(value)]
-        return bool(found) and any(occurs(value, text) for text in min(found, key=len).values())
+    def _take_out(self, entry: _Entry, weight: float, last: int) -> None:
+        group = self._found[weight]
+        del group[last][entry.value]
+        if not group[last]:
+            del group[last]
+            positions = self._positions[weight]
+            del positions[bisect_left(positions, last)]
+            if not positions:
+                del self._found[weight], self._positions[weight]
+
+    def _put_in(self, entry: _Entry, weight: float, last: int) -> None:
+        group = self._found.setdefault(weight, {})
+        if last not in group:
+            group[last] = {}
+            insort(self._positions.setdefault(weight, []), last)
+        group[last][entry.value] = entry
+
+    def best_first(self, now: int) -> Iterator[_Entry]:
+        """All entries, those worth the same by value; `now` is the number of messages so far."""
+        heap = [(-_worth(w, at[-1], now), w, len(at) - 1) for w, at in self._positions.items()]
+        heapify(heap)
+        while heap:
+            worth = heap[0][0]
+            equal: list[_Entry] = []
+            while heap and heap[0][0] == worth:
+                _, weight, k = heap[0]
+                positions = self._positions[weight]
+                equal += self._found[weight][positions[k]].values()
+                if k:
+                    heapreplace(heap, (-_worth(weight, positions[k - 1], now), weight, k - 1))
+                else:
+                    heappop(heap)
+            yield from sorted(equal, key=_value) if len(equal) > 1 else equal
 
 
-class _Texts:
-    """Whether a value occurs in any of some texts; asked often, so that words are looked up before texts."""
+_value = attrgetter("value")
 
-    def __init__(self) -> None:
-        self._by_word: dict[str, list[str]] = {}
 
-    def add(self, text: str) -> None:
-        for word in set(words(text)):
-            self._by_word.setdefault(word, []).append(text)
-
-    def hold(self, value: str) -> bool:
-        found = [self._by_word.get(word, ()) for word in words(value)]
-        return bool(found) and any(occurs(value, text) for text in min(found, key=len))
+def _worth(weight: float, last: int, now: int) -> float:
+    return weight * (1 / (1 + max(0, now - last) / _HALF_LIFE) + _FLOOR)
 
 
 class Evidence:
@@ -143,8 +167,13 @@ class Evidence:
     def __init__(self) -> None:
         self.ids: dict[str, Sequence[str]] = {}
         """Values of each learned message, by its id."""
-        self._view = _Shown()
+        self._shown: dict[int, Msg] = {}
+        """The messages in view, by identity: they never change."""
+        self._view, self._lines = Texts(), Lines()
         self._entries: dict[str, _Entry] = {}
+        self._ranking = _Ranking()
+        self._changed: dict[str, _Entry] = {}
+        """Entries that have to be ranked anew."""
         self._count: Callable[[str], int] | None = None
 
     def learn(self, id_: str, msg: Msg, position: int) -> None:
@@ -158,6 +187,7 @@ class Evidence:
             if entry is None:
                 entry = self._entries[value] = _Entry(value)
             entry.add(id_, seen)
+            self._changed[value] = entry
         if len(self._entries) > MOST_VALUES:
             self._drop_the_worst()
 
@@ -167,8 +197,10 @@ class Evidence:
             for value in self.ids.pop(id_, ()):
                 entry = self._entries[value]
                 entry.remove(id_)
+                self._changed[value] = entry
                 if not entry.seen:
                     del self._entries[value]
+        self._rank()
 
     def lines(self, shown: Iterable[Msg], now: int, budget: int, count: Callable[[str], int]) -> list[str]:
         """The best lines whose text, joined by newlines, has at most `budget` tokens by `count`, oldest first.
@@ -179,11 +211,12 @@ class Evidence:
             self._count = count
             for entry in self._entries.values():
                 entry.tokens = None
-        self._view.look_at(shown)
+        self._look_at(shown)
         chosen: list[_Seen] = []
-        quoted, left = _Texts(), budget
+        left = budget
+        self._lines.begin()
         for entry in self._ranked(now):
-            if entry.best is None or self._view.hold(entry.value) or quoted.hold(entry.value):
+            if entry.best is None or self._view.hold(entry) or self._lines.quote(entry):
                 continue
             if entry.tokens is None:
                 entry.tokens = count(entry.best.snippet) + 1
@@ -191,15 +224,40 @@ class Evidence:
             if left < 0:
                 break
             chosen.append(entry.best)
-            quoted.add(entry.best.snippet)
-        return _joined_within(_distinct(chosen), budget, count)
+            self._lines.choose(entry.best.snippet)
+        parts = self._lines.end()
+        chosen = [s for s in {s.snippet: s for s in chosen}.values() if s.snippet not in parts]
+        return _joined_within(chosen, budget, count)
 
-    def _ranked(self, now: int) -> list[_Entry]:
-        return sorted(self._entries.values(), key=lambda entry: (-entry.score(now), entry.value))
+    def _look_at(self, shown: Iterable[Msg]) -> None:
+        """From now on the view is these messages."""
+        before, self._shown = self._shown, {id(m): m for m in shown}
+        # What comes is added first: a fold that takes in the one before repeats most of its texts.
+        for key, m in self._shown.items():
+            if key not in before:
+                for _, text in _texts(m):
+                    self._view.add(text)
+        for key, m in before.items():
+            if key not in self._shown:
+                for _, text in _texts(m):
+                    self._view.remove(text)
+
+    def _rank(self) -> None:
+        for entry in self._changed.values():
+            self._ranking.place(entry)
+        self._changed.clear()
+
+    def _ranked(self, now: int) -> Iterator[_Entry]:
+        self._rank()
+        return self._ranking.best_first(now)
 
     def _drop_the_worst(self) -> None:
         now = max(entry.last for entry in self._entries.values())
-        self._entries = {entry.value: entry for entry in self._ranked(now)[:_AFTER_DROPPING]}
+        kept = list(islice(self._ranked(now), _AFTER_DROPPING))
+        self._entries, self._ranking = {entry.value: entry for entry in kept}, _Ranking()
+        for entry in kept:
+            entry.ranked = None
+            self._ranking.place(entry)
         self.ids = {id_: tuple(v for v in values if v in self._entries) for id_, values in self.ids.items()}
 
 
@@ -214,28 +272,15 @@ def _joined_within(chosen: list[_Seen], budget: int, count: Callable[[str], int]
     return []
 
 
-def _distinct(chosen: list[_Seen]) -> list[_Seen]:
-    """Without lines that are part of another line."""
-    chosen = list({s.snippet: s for s in chosen}.values())
-    everything = "\n".join(s.snippet for s in chosen)
-    kept, at = [], 0
-    for seen in chosen:
-        after = at + len(seen.snippet)
-        if everything.find(seen.snippet, 0, at) < 0 and everything.find(seen.snippet, after) < 0:
-            kept.append(seen)
-        at = after + 1
-    return kept
-
-
 def _texts(msg: Msg) -> Iterator[tuple[int, str]]:
     """Each text of a message with who wrote it; reasoning is left out, it is no evidence."""
     for block in msg.content:
-        if isinstance(block, TextBlock):
-            yield {"user": _USER, "assistant": _ASSISTANT}.get(msg.role, _TOOL), block.text
-        elif isinstance(block, ToolUseBlock):
+        if block.type == "text":
+            yield _BY_ROLE.get(msg.role, _TOOL), block.text
+        elif block.type == "tool_use":
             for text in leaves(block.input):
                 yield _CALL, text
-        elif isinstance(block, ToolResultBlock):
+        elif block.type == "tool_result":
             yield _TOOL, block.text
 
 

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, Value
+from autocontext.messages import ContentBlock, Msg, Value
 
 PLAN_TOOLS = frozenset(
     {
@@ -79,14 +79,16 @@ def plan_hint(plan: PlanLike | None) -> str:
     return f"<plan_aware_hint>\nKeep above all what serves this plan.\n{body}\n</plan_aware_hint>"
 
 
-def is_plan_block(block: object) -> bool:
+def is_plan_block(block: ContentBlock) -> bool:
     """Whether a block is a call or a result of a plan tool."""
-    return isinstance(block, ToolUseBlock | ToolResultBlock) and block.name in PLAN_TOOLS
+    # Two comparisons, not `in`: only so does mypy know that the block has a name.
+    return (block.type == "tool_use" or block.type == "tool_result") and block.name in PLAN_TOOLS  # noqa: PLR1714
 
 
 def plan_line(messages: Iterable[Msg]) -> str:
     """The fixed line of a note that says which plan tools were called, and how often if more than once; or ""."""
-    calls = Counter(use.name for m in messages for use in m.tool_uses if use.name in PLAN_TOOLS)
-    if not calls:
+    names = [b.name for m in messages for b in m.content if b.type == "tool_use" and b.name in PLAN_TOOLS]
+    if not names:
         return ""
+    calls = Counter(names)
     return "[plan: " + ", ".join(name if n == 1 else f"{name} x{n}" for name, n in sorted(calls.items())) + "]"

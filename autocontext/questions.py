@@ -67,6 +67,8 @@ class Wording:
             plan=self.plan,
             target_tokens=question.target_tokens,
         )
+        if self.config.redact is None:
+            return request
         return request.model_copy(update={"prompt": self.redacted(request.prompt)})
 
     def redacted(self, text: str | None) -> str | None:

@@ -11,10 +11,12 @@ import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, Literal
 
 from autocontext.language import language_of
 from autocontext.messages import (
+    ContentBlock,
     Msg,
     OutputBlock,
     TextBlock,
@@ -29,7 +31,8 @@ from autocontext.requests import ModelRequest
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 _FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n(.*)\n</transcript id="\1">$', re.DOTALL | re.MULTILINE)
-_RUN = re.compile(r"[A-Za-z0-9+/]{512,}={0,2}")
+_LEAST_RUN = 512
+_RUN = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN},}}={{0,2}}")
 """Base64 of that length says nothing to a reader."""
 _NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
 _NOTE_END = "[End of reference note]"
@@ -172,26 +175,27 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------- transcripts
+_json = json.JSONEncoder(ensure_ascii=False).encode
+"""One encoder for all: `json.dumps` makes a new one for every call that names an option."""
+
+
 def arguments(use: ToolUseBlock) -> str:
     """A call's arguments as one line of JSON."""
-    return json.dumps(use.input, ensure_ascii=False)
+    return _json(use.input)
 
 
-def _block_lines(msg: Msg, *, plan_tools: bool) -> Iterable[str]:
-    for block in msg.content:
-        if not plan_tools and is_plan_block(block):
-            continue
-        if isinstance(block, TextBlock):
-            yield f"[{msg.role}] {block.text}"
-        elif isinstance(block, ThinkingBlock):
-            yield f"[{msg.role} thinking] {block.thinking}"
-        elif isinstance(block, ToolUseBlock):
-            yield f"[call {block.name} id={block.id}] {arguments(block)}"
-        elif isinstance(block, ToolResultBlock):
-            error = " error" if block.is_error else ""
-            yield f"[result{error} {block.name} id={block.id}] {_output(block)}"
-        else:
-            yield f"[{msg.role}] [{block.type}]"
+def _line(msg: Msg, block: ContentBlock) -> str:
+    """A block with its line head; told apart by type, as a pass renders thousands and pydantic's isinstance is slow."""
+    if block.type == "text":
+        return f"[{msg.role}] {block.text}"
+    if block.type == "thinking":
+        return f"[{msg.role} thinking] {block.thinking}"
+    if block.type == "tool_use":
+        return f"[call {block.name} id={block.id}] {arguments(block)}"
+    if block.type == "tool_result":
+        error = " error" if block.is_error else ""
+        return f"[result{error} {block.name} id={block.id}] {_output(block)}"
+    return f"[{msg.role}] [{block.type}]"
 
 
 def _output(block: ToolResultBlock) -> str:
@@ -208,7 +212,8 @@ def _output_text(block: OutputBlock) -> str:
 
 def transcript(msg: Msg, *, plan_tools: bool = True) -> str:
     """One message as text: a line head per block, its text as it is; "" when nothing is left of it."""
-    return "\n".join(_block_lines(msg, plan_tools=plan_tools))
+    blocks = msg.content if plan_tools else [b for b in msg.content if not is_plan_block(b)]
+    return "\n".join([_line(msg, block) for block in blocks])
 
 
 def section(msg: Msg) -> str:
@@ -218,7 +223,7 @@ def section(msg: Msg) -> str:
 
 def without_blobs(text: str) -> str:
     """The text with long runs of base64 named instead of shown."""
-    return _RUN.sub(_named_blob, text)
+    return _RUN.sub(_named_blob, text) if len(text) >= _LEAST_RUN else text
 
 
 def _named_blob(found: re.Match[str]) -> str:
@@ -267,5 +272,5 @@ def request(
 def conversation_language(messages: Iterable[Msg]) -> str:
     """The language the user writes in; where the user said nothing, that of the other texts."""
     messages = list(messages)
-    own = [m.text for m in reversed(messages) if is_user_turn(m) and m.text][:20]
-    return language_of(own or [m.text for m in messages[-20:] if m.text])
+    own = (m.text for m in reversed(messages) if is_user_turn(m) and m.text)
+    return language_of(list(islice(own, 20)) or [m.text for m in messages[-20:] if m.text])

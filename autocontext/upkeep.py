@@ -83,5 +83,7 @@ class Upkeep:
         role = self._config.note_role
         count = self._tally.counter
         frame = count.count(ledger((), role, handle)) + _MARGIN
-        lines = self._evidence.lines(view.messages, len(self._log.original), budget - frame, count.count_text)
+        # Most lines stay from pass to pass: a counter that remembers counts them once.
+        tokens = getattr(count, "count_lines", count.count_text)
+        lines = self._evidence.lines(view.messages, len(self._log.original), budget - frame, tokens)
         return ledger(lines, role, handle) if lines else None

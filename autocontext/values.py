@@ -8,7 +8,9 @@ always a literal piece of one line.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 AROUND = 20
@@ -21,14 +23,14 @@ _SLICES = 16
 
 _BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・"
 _CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_RUN = re.compile(rf"[^{_BREAKS}]{{3,}}")
+# Without plain words, which name nothing: most of a text. It begins where a run does, lest it finds the rest of a word.
+_RUN = re.compile(rf"(?<![^{_BREAKS}])(?![A-Za-z][a-z]++(?:[{_BREAKS}]|\Z))[^{_BREAKS}]{{3,}}")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_PARTS = re.compile(rf"(?<![0-9A-Za-z_.])\d[\d.,:/-]*[%％℃]?[{_CJK}]{{1,2}}|[^{_CJK}]{{3,}}")
 _QUOTED = re.compile(r"[「『【《“]([^「」『』【】《》“”\n]{2,60})[」』】》”]|\"([^\"\n]{3,60})\"")
-# Words first, then the line around them: the second pattern is too slow for whole texts.
-_ERROR_WORD = re.compile(
-    r"error|exception|fatal|panic|failed|exit|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패", re.IGNORECASE
-)
+# Words first, then the line around them: the pattern is too slow for whole texts.
+_ERROR_WORDS = ("error", "exception", "fatal", "panic", "failed", "exit")
+_CJK_ERROR_WORDS = ("错误", "失败", "异常", "錯誤", "失敗", "エラー", "例外", "오류", "실패")
 _ERROR = re.compile(
     r"(?:Error|Exception)(?:\[\w+\])?: \S"
     r"|\b(?:error|fatal|panic|failed)(?:\[\w+\]| [A-Z]+\d+)?: \S"
@@ -37,7 +39,9 @@ _ERROR = re.compile(
     re.IGNORECASE,
 )
 _SHAPE = re.compile(r"[0-9_/.@]|(?<=.)[A-Z]")
-_UNBROKEN = re.compile(r"[A-Za-z0-9+]{41,}")
+_ENCODED = 41
+"""Characters in a row from which on they may be encoded data."""
+_UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_ENCODED},}}")
 _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,128}")
 # Scripts without spaces have no word ends: there any place is one, and every character is a word.
@@ -82,9 +86,25 @@ def words(text: str) -> list[str]:
 def values_in(text: str) -> Iterator[tuple[str, str]]:
     """Values of a text with their surroundings; of a very long text its ends and slices between are searched."""
     for piece in _pieces(text):
-        for line in piece.split("\n"):
-            for at, value in _of_line(line):
-                yield value, line[max(0, at - AROUND) : at + len(value) + AROUND]
+        # Line by line: what stands in quotes comes after what else its line names.
+        quoted = _quoted(piece)
+        end, at, quote = next(quoted, _NO_QUOTE)
+        for start, value in _runs(piece):
+            while end <= start:
+                yield quote, _around(piece, at, quote)
+                end, at, quote = next(quoted, _NO_QUOTE)
+            yield value, _around(piece, start, value)
+        while quote:
+            yield quote, _around(piece, at, quote)
+            end, at, quote = next(quoted, _NO_QUOTE)
+
+
+def _around(text: str, start: int, value: str) -> str:
+    """The value with a piece of its line on either side."""
+    stop = start + len(value)
+    first = max(0, start - AROUND)
+    last = text.find("\n", stop, stop + AROUND)
+    return text[max(first, text.rfind("\n", first, start) + 1) : last if last >= 0 else stop + AROUND]
 
 
 def argument_values(text: str) -> Iterator[tuple[str, str]]:
@@ -99,16 +119,30 @@ def errors_in(text: str) -> Iterator[str]:
     """Lines that report an error, without what stands far before it, at most LONGEST characters."""
     for piece in _pieces(text):
         done = 0
-        for word in _ERROR_WORD.finditer(piece):
-            if word.start() < done:
+        for word in _error_words(piece):
+            if word < done:
                 continue
-            start = max(piece.rfind("\n", done, word.start()) + 1, word.start() - 2 * LONGEST, done)
+            start = max(piece.rfind("\n", done, word) + 1, word - 2 * LONGEST, done)
             stop = piece.find("\n", start)
             done = min(stop if stop >= 0 else len(piece), start + 3 * LONGEST)
             line = piece[start:done]
             if found := _ERROR.search(line):
                 start = max(0, found.start() - 2 * AROUND) if found.start() > LONGEST // 2 else 0
                 yield line[start : start + LONGEST].strip()
+
+
+def _error_words(text: str) -> list[int]:
+    """Places of words that may report an error, in order."""
+    small = text.lower()
+    if len(small) != len(text):  # "İ" becomes two characters
+        small = "".join(ch.lower()[0] for ch in text)
+    found: list[int] = []
+    for word in _ERROR_WORDS if text.isascii() else _ERROR_WORDS + _CJK_ERROR_WORDS:
+        at = small.find(word)
+        while at >= 0:
+            found.append(at)
+            at = small.find(word, at + len(word))
+    return sorted(found)
 
 
 def _says_something(argument: str) -> bool:
@@ -135,31 +169,49 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[-end:]
 
 
-def _of_line(line: str) -> Iterator[tuple[int, str]]:
-    for run in _RUN.finditer(line):
-        text, at = run.group(), run.start()
-        # Most runs are plain words: they are told apart before anything is looked at closely.
-        if len(text) > LONGEST or (text.isascii() and text.isalpha() and text[1:].islower()):
-            continue
-        if text.isascii() or not _CJK_CHARACTER.search(text):
-            yield from _token(text, at)
-        else:
-            # Without spaces between words, what is not CJK and numbers with their units stand out.
-            for part in _CJK_PARTS.finditer(text):
-                yield from _token(part.group(), at + part.start())
-    for found in _QUOTED.finditer(line):
+def _runs(text: str) -> Iterator[tuple[int, str]]:
+    """Values that are set off by blanks and the like, with their places."""
+    at = 0
+    for run in _RUN.findall(text):
+        named = _named(run) if len(run) <= LONGEST else ()
+        if named or len(run) >= _ENCODED or not run.isascii():
+            # Its place is searched from behind the last run that may hold the same characters.
+            at = text.index(run, at)
+            for shift, value in named:
+                yield at + shift, value
+            at += len(run)
+
+
+@lru_cache(maxsize=8192)
+def _named(run: str) -> tuple[tuple[int, str], ...]:
+    """What a run of characters without a break names, with its place in it."""
+    if run.isascii() or not _CJK_CHARACTER.search(run):
+        return _token(run, 0)
+    # Without spaces between words, what is not CJK and numbers with their units stand out.
+    parts = _CJK_PARTS.finditer(run)
+    return tuple(named for part in parts for named in _token(part.group(), part.start()))
+
+
+_NO_QUOTE = (sys.maxsize, 0, "")
+
+
+def _quoted(text: str) -> Iterator[tuple[int, int, str]]:
+    """Phrases and names in quotes, with where their line ends and where they stand."""
+    if '"' not in text and text.isascii():
+        return
+    for found in _QUOTED.finditer(text):
         group = found.lastindex or 1
         name = found.group(group)
         if (" " in name or not name.isascii()) and words(name):
-            yield found.start(group), name
+            end = text.find("\n", found.end())
+            yield end if end >= 0 else len(text), found.start(group), name
 
 
-def _token(text: str, at: int) -> Iterator[tuple[int, str]]:
+def _token(text: str, at: int) -> tuple[tuple[int, str], ...]:
     """The run without punctuation at its ends, when it names something."""
     ended = text.rstrip(".:,-/")
-    token = ended.lstrip(":,-" if ended.startswith(("./", "../", ".")) else ".:,-")
-    if _names_something(token):
-        yield at + len(ended) - len(token), token
+    token = ended.lstrip(":,-" if ended[:1] == "." else ".:,-")
+    return ((at + len(ended) - len(token), token),) if _names_something(token) else ()
 
 
 def _names_something(token: str) -> bool:
@@ -169,7 +221,7 @@ def _names_something(token: str) -> bool:
         return with_unit or (len(token) == 3 and token.isdigit())
     if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
         return False
-    if len(token) < 41:
+    if len(token) < _ENCODED:
         return True
     unbroken = _UNBROKEN.search(token)
     return not _BASE64.fullmatch(token) and (unbroken is None or _HEX.fullmatch(unbroken.group()) is not None)

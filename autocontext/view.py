@@ -59,6 +59,7 @@ class _Pairs:
         for i, m in enumerate(messages):
             if not is_tool_message(m):
                 continue
+            # Results first: a message answers calls before it, never its own.
             for result in m.tool_results:
                 calls = waiting.get(result.id)
                 self._answer(calls.pop() if calls else -1, i)
@@ -135,6 +136,8 @@ class View:
         """Tokens of the messages [start, stop); 0 when the view was made without a counter."""
         if self.tokens_of is None:
             return 0
+        if stop - start == 1:
+            return self.tokens_of(self.ids[start], self.messages[start])
         return sum(map(self.tokens_of, self.ids[start:stop], self.messages[start:stop]))
 
     @cached_property
@@ -148,8 +151,9 @@ class View:
 
     def closed(self, start: int, stop: int) -> bool:
         """Whether no call or result in [start, stop) has its partner outside, or has none at all."""
-        first, last = self._pairs.first, self._pairs.last
-        return all(first[i] >= start and last[i] < stop for i in range(start, stop))
+        if start >= stop:
+            return True
+        return min(self._pairs.first[start:stop]) >= start and max(self._pairs.last[start:stop]) < stop
 
     def parts(self, index: int) -> bool:
         """Whether no call before `index` is answered at or after it: a message may be put there."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from autocontext.tokens.chunks import chunks
+from autocontext.tokens.chunks import chunks, lines
 from autocontext.tokens.sent import sent
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 
@@ -51,7 +51,7 @@ class VocabularyCounter:
 
     def count_text(self, text: str) -> int:
         """Tokens of a text, about 5 to 10 MB/s; the vocabulary is loaded at the first call."""
-        return _of_short_text(self, text) if len(text) <= _SHORT else self._count(text)
+        return _remembered(self)(text) if len(text) <= _SHORT else self._count(text)
 
     def _count(self, text: str) -> int:
         if not text:
@@ -62,7 +62,11 @@ class VocabularyCounter:
     def count(self, msg: Msg) -> int:
         """Tokens of a message as it is sent."""
         fixed, texts = sent(msg)
-        return fixed + sum(map(self.count_text, texts))
+        return fixed + sum(map(self.count_text if msg.origin is None else self.count_lines, texts))
+
+    def count_lines(self, text: str) -> int:
+        """Tokens of a text most lines of which were counted before, as those of a note; as `count_text` counts them."""
+        return self.count_text(text) if len(text) <= _SHORT else sum(map(self.count_text, lines(text)))
 
     def bound(self, msg: Msg) -> int:
         """The UTF-8 bytes of the texts in place of their tokens: a token has one byte at least."""
@@ -84,9 +88,10 @@ _SHORT = 256
 """Characters; counts of texts up to this length are remembered: notes repeat their lines from pass to pass."""
 
 
-@lru_cache(maxsize=4096)
-def _of_short_text(counter: VocabularyCounter, text: str) -> int:
-    return counter._count(text)  # noqa: SLF001 (the cache belongs to the class; a method's would hold its instance)
+@cache
+def _remembered(counter: VocabularyCounter) -> Callable[[str], int]:
+    """Its count of short texts; apart from the counter, which is a value and may be pickled."""
+    return lru_cache(maxsize=8192)(counter._count)  # noqa: SLF001 (the cache belongs to the class)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{128,}={0,2}")

@@ -7,18 +7,9 @@ harmony format, which puts a call's name and arguments, not its id, between five
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
-from autocontext.messages import (
-    WIRE_HINTS,
-    AudioBlock,
-    ImageBlock,
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    VideoBlock,
-)
+from autocontext.messages import WIRE_HINTS, Msg, OutputBlock, ToolUseBlock
 from autocontext.tokens.media import media_tokens
 
 TOKENS_PER_MESSAGE = 4
@@ -37,49 +28,59 @@ def sent(msg: Msg) -> tuple[int, list[str]]:
     Every tool result is a message of its own on the wire, so each has the overhead of one. Ids and metadata are not
     counted: no prompt shows them. Thinking is counted, as the providers that take it back do.
     """
-    results = msg.tool_results
-    # Blocks beside results, or no block at all: the message itself goes out, too.
-    envelopes = len(results) + (len(results) < len(msg.content) or not results)
-    fixed = TOKENS_PER_MESSAGE * envelopes
+    fixed = results = spoken = 0
     texts: list[str] = []
     if msg.name != msg.role:
         fixed += TOKENS_PER_NAME
         texts.append(msg.name)
-    further = False
+    # By type, not by class: this is done once for every message added, and pydantic's isinstance is slow.
     for block in msg.content:
-        if isinstance(block, ToolResultBlock):
-            extra, result_texts = _result(block)
-            fixed += extra
-            texts += result_texts
-        elif isinstance(block, ToolUseBlock):
+        if block.type == "text":
+            spoken += 1
+            texts.append(block.text)
+        elif block.type == "tool_use":
             fixed += TOKENS_PER_TOOL_CALL
-            texts += [block.name, arguments_json(block)]
-        elif isinstance(block, ImageBlock | AudioBlock | VideoBlock):
-            fixed += media_tokens(block)
+            texts += (block.name, arguments_json(block))
+        elif block.type == "tool_result":
+            results += 1
+            if isinstance(block.output, str):
+                texts.append(block.output)
+            else:
+                extra, result_texts = _output(block.output)
+                fixed += extra
+                texts += result_texts
+        elif block.type == "thinking":
+            spoken += 1
+            texts.append(block.thinking)
         else:
-            fixed += TOKENS_PER_FURTHER_TEXT if further else 0
-            further = True
-            texts.append(block.text if isinstance(block, TextBlock) else block.thinking)
-    return fixed, texts
+            fixed += media_tokens(block)
+    # Blocks beside results, or no block at all: the message itself goes out, too.
+    envelopes = results + (results < len(msg.content) or not results)
+    return fixed + TOKENS_PER_MESSAGE * envelopes + TOKENS_PER_FURTHER_TEXT * max(0, spoken - 1), texts
 
 
-def _result(block: ToolResultBlock) -> tuple[int, list[str]]:
-    if isinstance(block.output, str):
-        return 0, [block.output]
-    texts = [
-        b.text if isinstance(b, TextBlock) else b.thinking
-        for b in block.output
-        if isinstance(b, TextBlock | ThinkingBlock)
-    ]
-    media = sum(media_tokens(b) for b in block.output if isinstance(b, ImageBlock | AudioBlock | VideoBlock))
+def _output(blocks: Iterable[OutputBlock]) -> tuple[int, list[str]]:
+    texts: list[str] = []
+    media = 0
+    for b in blocks:
+        if b.type == "text":
+            texts.append(b.text)
+        elif b.type == "thinking":
+            texts.append(b.thinking)
+        else:
+            media += media_tokens(b)
     return media + TOKENS_PER_FURTHER_TEXT * max(0, len(texts) - 1), texts
+
+
+_json = json.JSONEncoder(ensure_ascii=False).encode
+"""One encoder for all: `json.dumps` makes a new one for every call that names an option."""
 
 
 def arguments_json(block: ToolUseBlock) -> str:
     """A call's arguments as the JSON text that is sent: as an adapter found them written, if it says so."""
     written = block.metadata.get(WIRE_HINTS)
     if not isinstance(written, dict):
-        return json.dumps(block.input, ensure_ascii=False)
+        return _json(block.input)
     if isinstance(written.get("raw"), str):
         return str(written["raw"])
     style = str(written.get("style"))

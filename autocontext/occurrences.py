@@ -1,0 +1,182 @@
+"""Whether values occur in texts that come and go, at the cost of what has come and gone since it was last asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autocontext.values import occurs, words
+
+
+class Sought:
+    """A value that is looked for again and again, with what was found out about it."""
+
+    __slots__ = ("held_in", "not_before", "quoted_by", "rare", "value", "words")
+
+    def __init__(self, value: str) -> None:
+        self.value = value
+        self.words = tuple(dict.fromkeys(words(value)))
+        self.held_in = -1
+        """Number of a text that holds it."""
+        self.not_before = -1
+        """No text with a smaller number holds it."""
+        self.rare = ""
+        """The word of it that stood in the fewest texts when none was found to hold it."""
+        self.quoted_by: Line | None = None
+
+
+class Texts:
+    """Texts, each with a number that grows, and where their words stand."""
+
+    def __init__(self) -> None:
+        self._texts: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._times: dict[str, int] = {}
+        self._by_word: dict[str, dict[int, str]] = {}
+        self._next = 0
+
+    def add(self, text: str) -> None:
+        """Take in a text; one that is there already counts once more."""
+        times = self._times[text] = self._times.get(text, 0) + 1
+        if times > 1:
+            return
+        number = self._numbers[text] = self._next
+        self._next += 1
+        self._texts[number] = text
+        for word in set(words(text)):
+            found = self._by_word.get(word)
+            if found is None:
+                self._by_word[word] = {number: text}
+            else:
+                found[number] = text
+
+    def remove(self, text: str) -> None:
+        """Take out a text that was added, once."""
+        self._times[text] -= 1
+        if self._times[text]:
+            return
+        del self._times[text]
+        number = self._numbers.pop(text)
+        del self._texts[number]
+        for word in set(words(text)):
+            found = self._by_word[word]
+            del found[number]
+            if not found:
+                del self._by_word[word]
+
+    def hold(self, sought: Sought) -> bool:
+        """Whether the value occurs in any of the texts."""
+        if sought.held_in in self._texts:
+            return True
+        since = sought.not_before
+        if since == self._next:
+            return False
+        if since < 0:
+            sought.rare = _rarest(self._by_word, sought.words)
+        found = self._by_word.get(sought.rare, _NOWHERE)
+        # A dict keeps its order, and numbers grow: the newest texts stand last.
+        for number in reversed(found):
+            if number < since:
+                break
+            if occurs(sought.value, found[number]):
+                sought.held_in, sought.not_before = number, -1
+                return True
+        sought.not_before = self._next
+        return False
+
+
+_NOWHERE: dict[int, str] = {}
+
+
+def _rarest(by_word: dict[str, dict[int, str]], sought: Sequence[str]) -> str:
+    """The word that stands in the fewest texts."""
+    return min(sought, key=lambda word: len(by_word.get(word, _NOWHERE)), default="")
+
+
+class Line:
+    """A line that was chosen."""
+
+    __slots__ = ("checked", "inner", "text", "turn", "within", "words")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        found = words(text)
+        self.words = tuple(set(found))
+        self.inner = tuple(found[1:-1])
+        """Those that are whole wherever the line is a part of another one: at its ends it may begin inside a word."""
+        self.turn = -1
+        self.checked = False
+        """Whether it was compared with the lines of the turn before."""
+        self.within: Line | None = None
+        """One of those that it is a part of."""
+
+
+class Lines:
+    """The lines chosen in one turn, one after the other; mostly those of the turn before."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, Line] = {}
+        self._by_word: dict[str, dict[str, Line]] = {}
+        self._turn = 0
+
+    def begin(self) -> None:
+        """Nothing is chosen yet."""
+        self._turn += 1
+
+    def choose(self, text: str) -> None:
+        """Choose a line."""
+        line = self._lines.get(text)
+        if line is None:
+            line = self._lines[text] = Line(text)
+            for word in line.words:
+                self._by_word.setdefault(word, {})[text] = line
+        line.turn = self._turn
+
+    def quote(self, sought: Sought) -> bool:
+        """Whether the value occurs in a line that was chosen in this turn."""
+        turn = self._turn
+        if sought.quoted_by is not None and sought.quoted_by.turn == turn:
+            return True
+        fewest: dict[str, Line] = {}
+        for word in sought.words:
+            found = self._by_word.get(word)
+            if found is None:
+                return False
+            if not fewest or len(found) < len(fewest):
+                fewest = found
+        for line in fewest.values():
+            if line.turn == turn and occurs(sought.value, line.text):
+                sought.quoted_by = line
+                return True
+        return False
+
+    def end(self) -> set[str]:
+        """The chosen lines that are part of another chosen one. What was not chosen in this turn is forgotten."""
+        self._forget_others()
+        everything = "\n".join(self._lines)
+        new = "\n".join(line.text for line in self._lines.values() if not line.checked)
+        for line in self._lines.values():
+            if line.within is not None and line.within.turn == self._turn:
+                continue
+            # Lines of the turn before were compared with each other then.
+            if not line.checked or line.within is not None or line.text in new:
+                line.within = self._container(line, everything)
+        for line in self._lines.values():
+            line.checked = True
+        return {line.text for line in self._lines.values() if line.within is not None}
+
+    def _forget_others(self) -> None:
+        for text in [text for text, line in self._lines.items() if line.turn != self._turn]:
+            for word in self._lines.pop(text).words:
+                found = self._by_word[word]
+                del found[text]
+                if not found:
+                    del self._by_word[word]
+
+    def _container(self, line: Line, everything: str) -> Line | None:
+        """A line that this one is a part of."""
+        among: Iterable[Line] = self._lines.values()
+        if line.inner:
+            among = min((self._by_word[word] for word in line.inner), key=len).values()
+        elif everything.find(line.text, everything.index(line.text) + 1) < 0:
+            return None
+        return next((other for other in among if other is not line and line.text in other.text), None)
