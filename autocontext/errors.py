@@ -11,6 +11,7 @@ AutoContextError
 ├── StoreCorruptError                    a stored record cannot be read back
 ├── UncacheableError (ValueError)        an argument or result cannot be kept in the result cache
 ├── InvalidNumber (ValueError)           a text is no number, or could be read as two
+├── InvalidMemory (ValueError)           a memory, or what is asked of memories, has a field that cannot be
 ├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
 ├── ModelError                           a model gave no usable answer; never leaves a compression
 └── MissingExtraError (ImportError)      an optional dependency is not installed
@@ -66,6 +67,10 @@ class UncacheableError(AutoContextError, ValueError):
 
 class InvalidNumber(AutoContextError, ValueError):
     """A text is no number, or could be read as two different ones; the message says how to make it plain."""
+
+
+class InvalidMemory(AutoContextError, ValueError):
+    """A field of a memory or of a search is not what it must be; the message names it."""
 
 
 class ContextOverflowError(AutoContextError):

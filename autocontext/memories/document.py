@@ -1,0 +1,91 @@
+"""The memory.json document: what it may hold, read tolerantly, and how it is worded for a model."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autocontext.memories.relevance import coerced_confidence
+
+CATEGORIES = ("preference", "knowledge", "context", "behavior", "goal", "correction")
+"""The original's categories; others are allowed."""
+SECTIONS = {
+    "user": ("User Context", {"workContext": "Work", "personalContext": "Personal", "topOfMind": "Current Focus"}),
+    "history": ("History", {"recentMonths": "Recent", "earlierContext": "Earlier", "longTermBackground": "Background"}),
+}
+"""By key of the document: heading, and by key of the section its label."""
+
+_BREAKS = re.compile(r"\s*[\r\n\v\f\x85\u2028\u2029]+\s*")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One fact of a document, as far as it matters for a prompt."""
+
+    id: str
+    content: str
+    category: str
+    confidence: float
+    source_error: str
+
+    @property
+    def line(self) -> str:
+        """The fact as it stands in the block."""
+        return self.worded(self.content)
+
+    def worded(self, content: str) -> str:
+        """The fact's line with another content."""
+        avoid = f" (avoid: {_plain(self.source_error)})" if self.source_error and self.category == "correction" else ""
+        return f"- [{_plain(self.category)} | {self.confidence:.2f}] {_plain(content)}{avoid}"
+
+
+def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
+    """The facts of a document that can be read; entries without a text are passed over."""
+    entries = document.get("facts")
+    for place, entry in enumerate(entries if isinstance(entries, list | tuple) else ()):
+        if not isinstance(entry, Mapping):
+            continue
+        content = entry.get("content")
+        if not isinstance(content, str) or not content.strip():
+            continue
+        category, error = entry.get("category"), entry.get("sourceError")
+        yield Fact(
+            id=str(entry.get("id") or f"#{place}"),
+            content=content.strip(),
+            category=category.strip() if isinstance(category, str) and category.strip() else "context",
+            confidence=coerced_confidence(entry.get("confidence")),
+            source_error=error.strip() if isinstance(error, str) else "",
+        )
+
+
+def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
+    """By heading the text of each section that says something."""
+    found: dict[str, str] = {}
+    for key, (heading, labels) in SECTIONS.items():
+        section = document.get(key)
+        if not isinstance(section, Mapping):
+            continue
+        lines = [
+            f"- {label}: {_plain(text)}" for name, label in labels.items() if (text := _summary(section.get(name)))
+        ]
+        if lines:
+            found[heading] = "\n".join([f"{heading}:", *lines])
+    return found
+
+
+def is_guaranteed(fact: Fact, categories: Collection[str]) -> bool:
+    """Whether a fact's category is one that always gets a place."""
+    return fact.category in categories
+
+
+def _summary(value: Any) -> str:
+    text = value.get("summary") if isinstance(value, Mapping) else value
+    return text.strip() if isinstance(text, str) else ""
+
+
+def _plain(text: str) -> str:
+    """On one line and without tags: what was stored can neither close the block nor forge a line of it."""
+    return html.escape(_BREAKS.sub(" ", text), quote=False)

@@ -1,0 +1,224 @@
+"""memory.json in and out: the document of the original, read as one transaction and written in one piece."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
+from autocontext.memories import statements
+from autocontext.memories.changes import Limits, checked, confirmed
+from autocontext.memories.document import SECTIONS
+from autocontext.memories.records import DAY, Memory, iso, millis
+from autocontext.memories.relevance import coerced_confidence
+from autocontext.stores.database import Work
+
+VERSION = "1.0"
+_KNOWN = {
+    "id", "content", "category", "confidence", "createdAt", "source", "sourceError", "lastConfirmedAt",
+    "confirmationCount", "tags", "importance", "expiresAt", "context",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ImportReport:
+    """What an import did."""
+
+    added: int
+    confirmed: int
+    """Facts that were known by their id or content."""
+    skipped: tuple[tuple[int, str], ...]
+    """Entries of `facts` that were left out, with the reason: the index counts from 0."""
+    sections: int
+
+
+def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
+    """A memory.json document out of a file or a dict. Raises StoreCorruptError for what is none, or OSError."""
+    if isinstance(source, Mapping):
+        document: Any = source
+        name = "the document"
+    else:
+        name = str(source)
+        try:
+            document = json.loads(Path(source).read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, ValueError, RecursionError) as e:
+            raise StoreCorruptError(f"{name}: is no JSON ({e}); nothing was imported") from None
+    if not isinstance(document, Mapping) or not isinstance(document.get("facts", []), list):
+        raise StoreCorruptError(f"{name}: is no memory.json, an object with a list `facts`; nothing was imported")
+    version = str(document.get("version", VERSION))
+    if version.split(".", maxsplit=1)[0] != VERSION.split(".", maxsplit=1)[0]:
+        raise StateError(f"{name}: has version {version}, this library reads {VERSION}; nothing was imported")
+    return document
+
+
+def facts_in(document: Mapping[str, Any], user_id: str, now: int) -> Iterator[tuple[int, Memory | str]]:
+    """Each entry of `facts` as a memory, or why it is none."""
+    for place, entry in enumerate(document.get("facts", [])):
+        try:
+            yield place, _memory_of(entry, user_id, now)
+        except InvalidMemory as e:
+            yield place, str(e)
+
+
+def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
+    """By name ("user.workContext") the summaries that say something."""
+    found: dict[str, tuple[str, int]] = {}
+    for key, (_, labels) in SECTIONS.items():
+        section = document.get(key)
+        for name in labels if isinstance(section, Mapping) else ():
+            entry = section.get(name) if isinstance(section, Mapping) else None
+            summary = entry.get("summary") if isinstance(entry, Mapping) else entry
+            if isinstance(summary, str) and summary.strip():
+                at = entry.get("updatedAt") if isinstance(entry, Mapping) else None
+                found[f"{key}.{name}"] = (summary.strip().replace("\x00", ""), _moment(at, now))
+    return found
+
+
+def take_in(
+    document: Mapping[str, Any], user_id: str, now: int, limits: Limits, expected: int | None
+) -> Work[ImportReport]:
+    """Import a document: what the store has changed since the document was written stays as it is."""
+    revision = yield from statements.expect_revision(user_id, expected)
+    written = _moment(document.get("lastUpdated"), now)
+    added, again, skipped = 0, 0, []
+    for place, memory in facts_in(document, user_id, now):
+        if isinstance(memory, str):
+            skipped.append((place, memory))
+            continue
+        known = (
+            yield from statements.find(user_id, memory.id)
+            if memory.id
+            else statements.find_same(user_id, memory.content)
+        )
+        known = known or (yield from statements.find_same(user_id, memory.content))
+        if known is None:
+            made = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
+            yield from statements.put(made)
+            added += 1
+        elif known.updated_at > written and known.content != memory.content:
+            skipped.append((place, f"memory {known.id} was changed after this document was written"))
+        else:
+            other = yield from statements.find_same(user_id, memory.content)
+            same_text = other is not None and other.id != known.id
+            merged = (
+                confirmed(known, memory) if known.content == memory.content or same_text else _renewed(known, memory)
+            )
+            yield from statements.put(replace(merged, revision=revision), known.tags)
+            again += 1
+    sections = sections_in(document, now)
+    yield from statements.put_sections(user_id, sections)
+    if limits.most is not None:
+        yield from statements.archive_least(user_id, limits.most, now, revision, limits.protected)
+    return ImportReport(added, again, tuple(skipped), len(sections))
+
+
+def document_of(
+    memories: list[Memory], sections: Mapping[str, tuple[str, int]], revision: int, now: int
+) -> dict[str, Any]:
+    """A user's memories as a memory.json document, oldest first."""
+    document: dict[str, Any] = {"version": VERSION, "lastUpdated": iso(now), "revision": revision}
+    for key, (_, labels) in SECTIONS.items():
+        document[key] = {}
+        for name in labels:
+            summary, at = sections.get(f"{key}.{name}", ("", 0))
+            document[key][name] = {"summary": summary, "updatedAt": iso(at) if at else ""}
+    document["facts"] = [_fact_of(memory) for memory in memories]
+    return document
+
+
+def write_whole(path: str | Path, document: Mapping[str, Any]) -> None:
+    """Write a file so that a crash leaves the old one or the new one, never a part."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(document, file, ensure_ascii=False, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(target)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise
+
+
+def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
+    if not isinstance(entry, Mapping):
+        raise InvalidMemory(f"no object (got {type(entry).__name__})")
+    created = _moment(entry.get("createdAt"), now)
+    confirmed_at = entry.get("lastConfirmedAt")
+    count = entry.get("confirmationCount")
+    known_id = entry.get("id")
+    return checked(
+        Memory(
+            id=known_id.replace("\x00", "") if isinstance(known_id, str) else "",
+            user_id=user_id,
+            content=entry.get("content"),  # type: ignore[arg-type]  # checked right away
+            category=str(entry["category"]) if isinstance(entry.get("category"), str) else "context",
+            tags=tuple(entry.get("tags") or ()),
+            importance=entry.get("importance", 5),
+            confidence=coerced_confidence(entry.get("confidence", 1.0)),
+            context=entry.get("context"),
+            source=entry.get("source") if isinstance(entry.get("source"), str) else None,
+            source_error=entry.get("sourceError") if isinstance(entry.get("sourceError"), str) else None,
+            created_at=created,
+            updated_at=now,
+            last_accessed=created,
+            last_confirmed_at=_moment(confirmed_at, now) if confirmed_at else None,
+            confirmation_count=count if isinstance(count, int) and count > 0 else 0,
+            expires_at=_expiry(entry, created),
+            metadata={key: value for key, value in entry.items() if key not in _KNOWN},
+        )
+    )
+
+
+def _fact_of(memory: Memory) -> dict[str, Any]:
+    optional = {
+        "sourceError": memory.source_error,
+        "lastConfirmedAt": iso(memory.last_confirmed_at) if memory.last_confirmed_at is not None else None,
+        "confirmationCount": memory.confirmation_count or None,
+        "expiresAt": iso(memory.expires_at) if memory.expires_at is not None else None,
+        "context": memory.context,
+        "tags": list(memory.tags) or None,
+    }
+    return {
+        **memory.metadata,
+        "id": memory.id,
+        "content": memory.content,
+        "category": memory.category,
+        "confidence": memory.confidence,
+        "importance": memory.importance,
+        "createdAt": iso(memory.created_at),
+        "source": memory.source or "unknown",
+        **{key: value for key, value in optional.items() if value is not None},
+    }
+
+
+def _renewed(known: Memory, new: Memory) -> Memory:
+    """A known id with another content: the document's words, the store's history."""
+    return replace(confirmed(known, new), content=new.content, category=new.category)
+
+
+def _expiry(entry: Mapping[str, Any], created: int) -> int | None:
+    days = entry.get("expected_valid_days")
+    if entry.get("expiresAt"):
+        return millis("expiresAt", entry["expiresAt"])
+    if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000:
+        return None
+    return created + round(days * DAY)
+
+
+def _moment(value: Any, otherwise: int) -> int:
+    """A time of a document; what cannot be read is not worth losing a fact for."""
+    if not isinstance(value, str) or not value.strip():
+        return otherwise
+    try:
+        return millis("time", value) or otherwise
+    except InvalidMemory:
+        return otherwise

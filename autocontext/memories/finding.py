@@ -1,0 +1,170 @@
+"""Searching one user's memories: filtered first, then ranked, and only then limited."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from autocontext.errors import InvalidMemory
+from autocontext.memories.records import (
+    DAY,
+    Memory,
+    ScoredMemory,
+    dynamic_importance,
+    millis,
+    normalised_tags,
+    recency,
+)
+from autocontext.ranking import RelevanceRanker
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is looked for; the fields are those of `MemoryStore.search`."""
+
+    text: str
+    limit: int = 5
+    min_importance: float = 1
+    min_score: float = 0.0
+    tags: tuple[str, ...] = ()
+    all_tags: bool = False
+    categories: Collection[str] = ()
+    since: int | None = None
+    until: int | None = None
+    explain: bool = False
+
+    def admits(self, memory: Memory, now: int) -> bool:
+        """Whether a memory passes the filters."""
+        if not in_use(memory, now) or memory.importance < self.min_importance:
+            return False
+        if self.categories and memory.category not in self.categories:
+            return False
+        if self.tags and not (all if self.all_tags else any)(tag in memory.tags for tag in self.tags):
+            return False
+        return (self.since is None or memory.created_at >= self.since) and (
+            self.until is None or memory.created_at <= self.until
+        )
+
+
+def make_query(
+    text: str,
+    *,
+    limit: int,
+    min_importance: float,
+    min_score: float,
+    tags: Iterable[str],
+    tag_match: str,
+    categories: Iterable[str],
+    since: datetime | str | int | None,
+    until: datetime | str | int | None,
+    explain: bool,
+) -> Query:
+    """A query out of the arguments of a search. Raises InvalidMemory naming the one that is wrong."""
+    if not isinstance(text, str):
+        raise InvalidMemory(f"query must be a text (got {text!r})")
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
+        raise InvalidMemory(f"limit must be a whole number of at least 0 (got {limit!r})")
+    for name, value in (("min_importance", min_importance), ("min_score", min_score)):
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise InvalidMemory(f"{name} must be a number (got {value!r})")
+    if tag_match not in ("any", "all"):
+        raise InvalidMemory(f"tag_match must be 'any' or 'all' (got {tag_match!r})")
+    return Query(
+        text,
+        limit,
+        min_importance,
+        min_score,
+        normalised_tags(tags),
+        tag_match == "all",
+        frozenset(c.strip().lower() for c in categories),
+        millis("since", since),
+        millis("until", until),
+        explain,
+    )
+
+
+def in_use(memory: Memory, now: int) -> bool:
+    """Whether a memory is neither archived nor expired."""
+    return memory.archived is None and (memory.expires_at is None or memory.expires_at > now)
+
+
+class UserIndex:
+    """The memories of one user as of some revision, with a ranker that is told only what has changed."""
+
+    def __init__(self, ranker: Callable[[], RelevanceRanker]) -> None:
+        self.lock = threading.Lock()
+        self._make, self._ranker = ranker, ranker()
+        self.revision = 0
+        self.memories: dict[str, Memory] = {}
+
+    def apply(self, revision: int, changed: Iterable[Memory], *, everything: bool) -> None:
+        """Bring the index to a revision; an older one than it has is passed over."""
+        with self.lock:
+            if revision <= self.revision:
+                return
+            if everything:
+                fresh = {m.id: m for m in changed}
+                for gone in self.memories.keys() - fresh.keys():
+                    self._ranker.update(gone, None)
+                    del self.memories[gone]
+                changed = fresh.values()
+            for memory in changed:
+                before = self.memories.get(memory.id)
+                if before is None or _indexed(before) != _indexed(memory):
+                    self._ranker.update(memory.id, _indexed(memory))
+                self.memories[memory.id] = memory
+            self.revision = revision
+
+    def state(self) -> tuple[int, frozenset[str]]:
+        """The revision and the ids of what is held."""
+        with self.lock:
+            return self.revision, frozenset(self.memories)
+
+    def listed(self) -> list[Memory]:
+        """All memories, oldest first."""
+        with self.lock:
+            return sorted(self.memories.values(), key=lambda m: (m.created_at, m.id))
+
+    def search(self, query: Query, now: int) -> list[ScoredMemory]:
+        """The best memories for a query, without one the most important."""
+        with self.lock:
+            wanted = query.text.strip()
+            similar = self._ranker.scores(wanted) if wanted else None
+            found = [
+                scored
+                for memory in self.memories.values()
+                if query.admits(memory, now) and (scored := _scored(memory, similar, now, explain=query.explain))
+            ]
+        found = [s for s in found if s.score >= query.min_score]
+        found.sort(key=lambda s: (-s.score, -s.memory.importance, -s.memory.created_at, s.memory.id))
+        return found[: query.limit]
+
+    def touched(self, memory_ids: Iterable[str], now: int) -> None:
+        """Note what the database was told, too: these memories were found."""
+        with self.lock:
+            for memory_id in memory_ids:
+                if (known := self.memories.get(memory_id)) is not None:
+                    self.memories[memory_id] = replace(known, last_accessed=now, access_count=known.access_count + 1)
+
+
+def _indexed(memory: Memory) -> str:
+    return " ".join([memory.content, *(tag.replace("_", " ") for tag in memory.tags)])
+
+
+def _scored(memory: Memory, similar: dict[str, float] | None, now: int, *, explain: bool) -> ScoredMemory | None:
+    """Similarity * (0.7 + 0.2 * importance + 0.1 * recency), so that importance decides between equals only."""
+    similarity = 1.0 if similar is None else similar.get(memory.id, 0.0)
+    if similarity <= 0:
+        return None
+    important, fresh = dynamic_importance(memory, now) / 10, recency(memory, now)
+    score = similarity * (0.7 + 0.2 * important + 0.1 * fresh)
+    parts = {
+        "similarity": similarity,
+        "importance": important,
+        "recency": fresh,
+        "age_days": max(0, now - memory.created_at) / DAY,
+    }
+    return ScoredMemory(memory, score, parts if explain else {})

@@ -1,0 +1,176 @@
+"""Memories as the text that goes into a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autocontext.errors import ConfigError
+from autocontext.memories.budget import Block, Ranked, add_facts, add_guaranteed, add_sections, refill
+from autocontext.memories.counting import DEFAULT_COUNTER
+from autocontext.memories.document import Fact, facts_of, is_guaranteed, sections_of
+from autocontext.memories.relevance import FactIndex, Repeats, Scale, checked_weights, final_scores, index_for
+from autocontext.memories.reports import InjectionReport
+from autocontext.ranking import RelevanceRanker
+from autocontext.tokens import TokenCounter
+
+BEFORE_RANKING = 15
+"""`max_facts` of the original before it ranked by topic."""
+
+
+@dataclass(frozen=True)
+class InjectionSettings:
+    """How memories are chosen; raises ConfigError naming the field that is out of its range."""
+
+    max_tokens: int = 2000
+    """Tokens of the whole text, wrapper included; the original allows 100 to 8000."""
+    similarity_weight: float = 0.6
+    confidence_weight: float = 0.4
+    """Divided by their sum; both 0 ranks by confidence alone."""
+    guaranteed_categories: Collection[str] = ("correction",)
+    guaranteed_token_budget: int = 500
+    """Facts of these categories come first, up to this many tokens of `max_tokens`, and are never cut."""
+    strict_order: bool = False
+    """End at the first fact that does not fit, as the original does, instead of passing it over."""
+    similarity_scale: Scale = "raw"
+    """"max" divides similarities by the largest one, so that they weigh as much as confidences do."""
+    min_similarity: float = 0.0
+    min_score: float = 0.0
+    """What is under one of these is left out when there is something to compare with."""
+    max_facts: int | None = None
+    """Most facts; 15 (`BEFORE_RANKING`) is the original's old rule."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        checked_weights(self.similarity_weight, self.confidence_weight)
+        for name, least in (("max_tokens", 1), ("guaranteed_token_budget", 0), ("max_facts", 0)):
+            value = getattr(self, name)
+            if value is None and name == "max_facts":
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise ConfigError(f"{name} must be a whole number of at least {least} (got {value!r})")
+        if self.similarity_scale not in ("raw", "max"):
+            raise ConfigError(f"similarity_scale must be 'raw' or 'max' (got {self.similarity_scale!r})")
+
+
+def format_memory_for_injection(
+    memory_data: Mapping[str, Any],
+    max_tokens: int = 2000,
+    current_context: str | None = None,
+    *,
+    similarity_weight: float = 0.6,
+    confidence_weight: float = 0.4,
+    guaranteed_categories: Collection[str] = ("correction",),
+    guaranteed_token_budget: int = 500,
+    counter: TokenCounter | None = None,
+    ranker: RelevanceRanker | None = None,
+    strict_order: bool = False,
+) -> str:
+    """A memory.json document as text for a prompt, at most `max_tokens` long; "" when there is nothing to say.
+
+    Facts are ranked by 0.6 * similarity to `current_context` + 0.4 * confidence, by confidence alone without a
+    context. Tokens are counted with cl100k_base unless another `counter` is given. `ranker` is told of the facts and
+    may be used again: only what has changed is told to it. `InjectionSettings` with `compose` has more to choose.
+    Raises ConfigError naming the argument that is out of its range.
+    """
+    settings = InjectionSettings(
+        max_tokens=max_tokens,
+        similarity_weight=similarity_weight,
+        confidence_weight=confidence_weight,
+        guaranteed_categories=guaranteed_categories,
+        guaranteed_token_budget=guaranteed_token_budget,
+        strict_order=strict_order,
+    )
+    return compose(memory_data, current_context, settings, counter=counter, ranker=ranker)[0]
+
+
+def compose(
+    memory_data: Mapping[str, Any] | None,
+    current_context: str | None,
+    settings: InjectionSettings,
+    *,
+    counter: TokenCounter | None = None,
+    ranker: RelevanceRanker | None = None,
+    index: FactIndex | None = None,
+    opening: str = "",
+    closing: str = "",
+) -> tuple[str, InjectionReport]:
+    """The text and what is in it; `opening` and `closing` stand around it and count."""
+    counter = counter or DEFAULT_COUNTER
+    document = memory_data if isinstance(memory_data, Mapping) else {}
+    ranked, similarities = _ranked(list(facts_of(document)), current_context or "", settings, ranker, index)
+    block = Block(counter, settings.max_tokens, opening, closing)
+    if block.left > 0:
+        _fill(block, sections_of(document), _worthy(block, ranked, similarities, settings), settings)
+    tokens = block.tokens
+    if tokens > settings.max_tokens:
+        raise AssertionError("a block was trimmed and is still too long")
+    return block.text, _report(block, settings, tokens)
+
+
+def _ranked(
+    facts: list[Fact],
+    context: str,
+    settings: InjectionSettings,
+    ranker: RelevanceRanker | None,
+    index: FactIndex | None,
+) -> tuple[list[Ranked], dict[str, float] | None]:
+    texts = [fact.content for fact in facts]
+    similarities = None
+    if context.strip() and facts:
+        similarities = (index or index_for(ranker, texts)).similarities(texts, context)
+    weights = checked_weights(settings.similarity_weight, settings.confidence_weight)
+    scores = final_scores(texts, [f.confidence for f in facts], similarities, weights, settings.similarity_scale)
+    ranked = [Ranked(fact, score) for fact, score in zip(facts, scores, strict=True)]
+    return sorted(ranked, key=lambda r: -r.score), similarities
+
+
+def _worthy(
+    block: Block, ranked: list[Ranked], similarities: dict[str, float] | None, settings: InjectionSettings
+) -> list[Ranked]:
+    """The facts that may come in, best first: no repeats, nothing under a minimum, not more than wanted."""
+    kept: list[Ranked] = []
+    repeats = Repeats()
+    for one in ranked:
+        sure = is_guaranteed(one.fact, settings.guaranteed_categories)
+        if repeats.is_one(one.fact.content):
+            block.drop(one, "repeat")
+        elif similarities is not None and not sure and _too_little(one, similarities, settings):
+            block.drop(one, "below minimum")
+        elif settings.max_facts is not None and len(kept) >= settings.max_facts and not sure:
+            block.drop(one, "over max_facts")
+        else:
+            repeats.keep(one.fact.content)
+            kept.append(one)
+    return kept
+
+
+def _too_little(one: Ranked, similarities: dict[str, float], settings: InjectionSettings) -> bool:
+    return similarities[one.fact.content] < settings.min_similarity or one.score < settings.min_score
+
+
+def _fill(block: Block, sections: dict[str, str], facts: list[Ranked], settings: InjectionSettings) -> None:
+    sure = [r for r in facts if is_guaranteed(r.fact, settings.guaranteed_categories)]
+    back = {id(r) for r in add_guaranteed(block, sure, settings.guaranteed_token_budget)}
+    certain = {id(r) for r in sure} - back
+    others = [r for r in facts if id(r) not in certain]
+    add_sections(block, sections, others)
+    add_facts(block, others, strict_order=settings.strict_order)
+    if not settings.strict_order:
+        refill(block, others)
+
+
+def _report(block: Block, settings: InjectionSettings, tokens: int) -> InjectionReport:
+    sections = {heading: block.counter.count_text(text) for heading, text in block.sections.items()}
+    if block.taken:
+        sections["Facts"] = sum(chosen.tokens for chosen, _ in block.taken)
+    return InjectionReport(
+        selected=tuple(chosen for chosen, _ in block.taken),
+        dropped=tuple(block.dropped),
+        tokens=tokens,
+        max_tokens=settings.max_tokens,
+        counter=block.counter.name,
+        exact=block.counter.exact,
+        sections=sections,
+    )

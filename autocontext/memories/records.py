@@ -1,0 +1,210 @@
+"""What is remembered: one record for facts about a user and for long-term memories."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from autocontext.errors import InvalidMemory
+
+DAY = 86_400_000
+"""Milliseconds."""
+MOST_CONTENT = 100_000
+"""Characters of one memory; more belongs into the content store, with a memory that says where."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One thing known about a user. Times are milliseconds since 1970, UTC."""
+
+    id: str
+    user_id: str
+    content: str
+    category: str = "context"
+    tags: tuple[str, ...] = ()
+    importance: int = 5
+    """1 to 10."""
+    confidence: float = 1.0
+    """0 to 1."""
+    context: Any = None
+    """Any JSON value: where it came up."""
+    source: str | None = None
+    """The conversation it comes from."""
+    source_error: str | None = None
+    """For a correction: what was wrong."""
+    created_at: int = 0
+    updated_at: int = 0
+    last_accessed: int = 0
+    access_count: int = 0
+    last_confirmed_at: int | None = None
+    """When the same was said again."""
+    confirmation_count: int = 0
+    expires_at: int | None = None
+    archived: str | None = None
+    """Why it is out of use; None while it is in use."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Further keys, such as those of a memory.json fact that have no field here."""
+    revision: int = 0
+    """Counts the changes to the user's memories; that of this one's latest change."""
+
+
+@dataclass(frozen=True)
+class ScoredMemory:
+    """A memory that was found."""
+
+    memory: Memory
+    score: float
+    """0 to 1."""
+    explanation: Mapping[str, float] = field(default_factory=dict)
+    """With `explain=True` what the score is made of."""
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """What a user's memories amount to."""
+
+    total_memories: int
+    average_importance: float
+    """Two decimals; 0.0 without memories."""
+    top_tags: tuple[tuple[str, int], ...]
+    """The five most used tags and how many memories have them."""
+
+
+_NOT_IN_TAGS = re.compile(r"[^\w-]+")
+
+
+def normalised_tags(
+    tags: Iterable[str], *, allowed: Collection[str] = (), synonyms: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """Tags in lower case with `_` for spaces and without other signs, each once, in their order.
+
+    With a closed vocabulary (`allowed`) other tags are taken through `synonyms` or left out. Raises InvalidMemory
+    for what is no text.
+    """
+    if isinstance(tags, str):
+        raise InvalidMemory(f"tags must be a list of texts, not one text (got {tags!r}): pass [{tags!r}]")
+    found: dict[str, None] = {}
+    for tag in tags:
+        if not isinstance(tag, str):
+            raise InvalidMemory(f"tags must be texts (got {tag!r})")
+        plain = _NOT_IN_TAGS.sub("", re.sub(r"\s+", "_", unicodedata.normalize("NFKC", tag).strip().lower()))
+        if allowed and plain not in allowed:
+            plain = (synonyms or {}).get(plain, "")
+        if plain:
+            found[plain] = None
+    return tuple(found)
+
+
+def digest_of(content: str) -> str:
+    """The same for contents that differ only in case, width or white space."""
+    plain = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
+    return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def checked_content(content: Any) -> str:
+    """A content that can be stored. Raises InvalidMemory saying what is wrong with it."""
+    if not isinstance(content, str):
+        raise InvalidMemory(f"content must be a text (got {type(content).__name__})")
+    # A lone surrogate is no text that a database takes; a NUL is none that PostgreSQL takes.
+    text = content.encode("utf-8", "replace").decode().replace("\x00", "").strip()
+    if not text:
+        raise InvalidMemory("content is empty: a memory needs a text")
+    if len(text) > MOST_CONTENT:
+        raise InvalidMemory(
+            f"content has {len(text):,} characters, a memory at most {MOST_CONTENT:,}: put the text into the content "
+            "store and remember its reference"
+        )
+    return text
+
+
+def checked_importance(importance: Any) -> int:
+    """A whole number from 1 to 10. Raises InvalidMemory."""
+    whole = isinstance(importance, int | float) and not isinstance(importance, bool) and importance == importance // 1
+    if not whole or not 1 <= importance <= 10:
+        raise InvalidMemory(f"importance must be a whole number from 1 to 10 (got {importance!r})")
+    return int(importance)
+
+
+def checked_confidence(confidence: Any) -> float:
+    """A number from 0 to 1. Raises InvalidMemory."""
+    number = isinstance(confidence, int | float) and not isinstance(confidence, bool)
+    if not number or not math.isfinite(confidence) or not 0 <= confidence <= 1:
+        raise InvalidMemory(f"confidence must be a number from 0 to 1 (got {confidence!r})")
+    return float(confidence)
+
+
+def checked_user(user_id: Any) -> str:
+    """The owner of memories. Raises InvalidMemory: without one nothing is stored or found."""
+    if not isinstance(user_id, str) or not user_id or "\x00" in user_id:
+        raise InvalidMemory(f"user_id must be a text that is not empty (got {user_id!r})")
+    return user_id
+
+
+def checked_json(name: str, value: Any) -> Any:
+    """A JSON value as it will read back. Raises InvalidMemory naming the field."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as e:
+        raise InvalidMemory(f"{name} is no JSON value: {e}") from None
+
+
+def millis(name: str, moment: datetime | float | str | None) -> int | None:
+    """A moment as milliseconds: an aware datetime, an ISO text, or the milliseconds themselves."""
+    if moment is None or (isinstance(moment, int) and not isinstance(moment, bool)):
+        return moment
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment.strip())
+        except ValueError:
+            raise InvalidMemory(f"{name} is no ISO 8601 time (got {moment!r})") from None
+        # Files of the original have no zone; they mean UTC.
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if isinstance(moment, datetime):
+        if moment.tzinfo is None:
+            raise InvalidMemory(f"{name} has no time zone (got {moment!r}): use datetime.now(UTC)")
+        return round(moment.timestamp() * 1000)
+    if isinstance(moment, float) and math.isfinite(moment):
+        return round(moment)
+    raise InvalidMemory(f"{name} must be a datetime, an ISO text or milliseconds (got {moment!r})")
+
+
+def iso(moment: int) -> str:
+    """Milliseconds as memory.json writes times."""
+    return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def dynamic_importance(memory: Memory, now: int) -> float:
+    """Importance with what use, age and confidence add: the original's formula, 1 to 10.
+
+    base + max(0, (30 - days) / 30) * 0.2 + min(0.3, 0.05 * accesses) + (confidence - 0.5) * 0.2
+    """
+    days = max(0, now - memory.created_at) / DAY
+    fresh = max(0.0, (30 - days) / 30) * 0.2
+    used = min(0.3, 0.05 * memory.access_count)
+    return min(10.0, max(1.0, memory.importance + fresh + used + (memory.confidence - 0.5) * 0.2))
+
+
+def recency(memory: Memory, now: int) -> float:
+    """1 for 30 days after the last confirmation, then e^(-0.01 per day)."""
+    days = max(0, now - (memory.last_confirmed_at or memory.created_at)) / DAY
+    return 1.0 if days <= 30 else math.exp(-0.01 * (days - 30))
+
+
+def retention(memory: Memory, now: int) -> float:
+    """How much a memory deserves to stay when there are too many, 0 to 1.
+
+    0.65 * confidence + 0.25 * freshness of its confirmation (half-life 90 days; its creation counts half)
+    + 0.10 * whether it was used (fading over 30 days).
+    """
+    confirmed = memory.last_confirmed_at
+    since = max(0, now - (confirmed if confirmed is not None else memory.created_at)) / DAY
+    fresh = math.pow(0.5, since / 90) * (1.0 if confirmed is not None else 0.5)
+    heat = math.exp(-max(0, now - memory.last_accessed) / DAY / 30) if memory.access_count else 0.0
+    return 0.65 * memory.confidence + 0.25 * fresh + 0.10 * heat

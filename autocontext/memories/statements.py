@@ -1,0 +1,204 @@
+"""The SQL of the memory store: transactions as generators, the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from autocontext.errors import Conflict, InvalidMemory
+from autocontext.memories.records import Memory, MemoryStats, digest_of, retention
+from autocontext.stores.database import Row, Statement, Work
+
+_COLUMNS = (
+    "user_id, id, content, category, tags, importance, confidence, context, source, source_error, created_at, "
+    "updated_at, last_accessed, access_count, last_confirmed_at, confirmation_count, expires_at, archived, metadata, "
+    "revision"
+)
+_NAMES = _COLUMNS.split(", ")
+_SELECT = f"SELECT {_COLUMNS} FROM autocontext_memories WHERE user_id = :user_id"
+_PUT = (
+    f"INSERT INTO autocontext_memories ({_COLUMNS}, digest) VALUES ({', '.join(':' + n for n in _NAMES)}, :digest) "
+    "ON CONFLICT (user_id, id) DO UPDATE SET digest = excluded.digest, "
+    + ", ".join(f"{n} = excluded.{n}" for n in _NAMES[2:])
+)
+_IN_USE = "user_id = :user_id AND archived IS NULL AND (expires_at IS NULL OR expires_at > :now)"
+
+
+def next_revision(user_id: str) -> Work[int]:
+    """Count one more change; whoever changes this user's memories at the same time waits here."""
+    rows = yield Statement(
+        "INSERT INTO autocontext_memory_users (user_id, revision) VALUES (:user_id, 1) ON CONFLICT (user_id) "
+        "DO UPDATE SET revision = autocontext_memory_users.revision + 1 RETURNING revision",
+        {"user_id": user_id},
+    )
+    return int(rows[0][0])
+
+
+def expect_revision(user_id: str, expected: int | None) -> Work[int]:
+    """`next_revision`, unless others have changed something since. Raises Conflict."""
+    revision = yield from next_revision(user_id)
+    if expected is not None and revision != expected + 1:
+        raise Conflict(
+            f"the memories of user {user_id!r} are at revision {revision - 1}, not {expected}: read them again, then "
+            "repeat the change"
+        )
+    return revision
+
+
+def find(user_id: str, memory_id: str) -> Work[Memory | None]:
+    """One memory, whatever its state."""
+    rows = yield Statement(f"{_SELECT} AND id = :id", {"user_id": user_id, "id": memory_id})
+    return _memory(rows[0]) if rows else None
+
+
+def find_same(user_id: str, content: str) -> Work[Memory | None]:
+    """The memory with the same content."""
+    rows = yield Statement(f"{_SELECT} AND digest = :digest", {"user_id": user_id, "digest": digest_of(content)})
+    return _memory(rows[0]) if rows else None
+
+
+def changes(user_id: str, known: int, held: Collection[str]) -> Work[tuple[int, list[Memory], bool]]:
+    """The latest revision, what has changed since `known`, and whether that is everything there is."""
+    rows = yield Statement("SELECT revision FROM autocontext_memory_users WHERE user_id = :u", {"u": user_id})
+    revision = int(rows[0][0]) if rows else 0
+    if revision == known:
+        return revision, [], False
+    rows = yield Statement(
+        f"{_SELECT} AND revision > :known ORDER BY created_at, id", {"user_id": user_id, "known": known}
+    )
+    changed = [_memory(row) for row in rows]
+    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
+    if count == len({*held, *(m.id for m in changed)}) and known:
+        return revision, changed, False
+    rows = yield Statement(f"{_SELECT} ORDER BY created_at, id", {"user_id": user_id})
+    return revision, [_memory(row) for row in rows], True
+
+
+def put(memory: Memory, tags_before: Iterable[str] = ()) -> Work[Memory]:
+    """Write one memory and its tags."""
+    row = {
+        **{name: getattr(memory, name) for name in _NAMES},
+        "tags": json.dumps(memory.tags),
+        "context": None if memory.context is None else json.dumps(memory.context),
+        "metadata": json.dumps(dict(memory.metadata)),
+        "digest": digest_of(memory.content),
+    }
+    yield Statement(_PUT, row)
+    before, after = set(tags_before), set(memory.tags)
+    key = {"user_id": memory.user_id, "id": memory.id}
+    yield Statement(
+        "DELETE FROM autocontext_memory_tags WHERE user_id = :user_id AND tag = :tag AND id = :id",
+        [{**key, "tag": tag} for tag in sorted(before - after)],
+    )
+    yield Statement(
+        "INSERT INTO autocontext_memory_tags (user_id, tag, id) VALUES (:user_id, :tag, :id) ON CONFLICT DO NOTHING",
+        [{**key, "tag": tag} for tag in sorted(after - before)],
+    )
+    return memory
+
+
+def free_id(user_id: str) -> Work[str]:
+    """An id in the form of memory.json that this user has not used yet."""
+    while True:
+        made = f"fact_{uuid.uuid4().hex[:8]}"
+        if (yield from find(user_id, made)) is None:
+            return made
+
+
+def remove(user_id: str, memory_id: str) -> Work[bool]:
+    """Delete one memory for good; whether it was there."""
+    if (yield from find(user_id, memory_id)) is None:
+        return False
+    yield from next_revision(user_id)
+    params = {"user_id": user_id, "id": memory_id}
+    yield Statement("DELETE FROM autocontext_memory_tags WHERE user_id = :user_id AND id = :id", params)
+    yield Statement("DELETE FROM autocontext_memories WHERE user_id = :user_id AND id = :id", params)
+    return True
+
+
+def remove_all(user_id: str) -> Work[int]:
+    """Delete everything of one user; how many memories there were. The revision goes on counting."""
+    yield from next_revision(user_id)
+    [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
+    yield Statement("DELETE FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
+    yield Statement("DELETE FROM autocontext_memory_tags WHERE user_id = :u", {"u": user_id})
+    yield Statement("DELETE FROM autocontext_memory_sections WHERE user_id = :u", {"u": user_id})
+    return int(count)
+
+
+def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
+    """Note that memories were found; that is no change of their content, so the revision stays."""
+    yield Statement(
+        "UPDATE autocontext_memories SET last_accessed = :now, access_count = access_count + 1 "
+        "WHERE user_id = :user_id AND id = :id",
+        [{"user_id": user_id, "id": memory_id, "now": now} for memory_id in memory_ids],
+    )
+
+
+def archive_least(user_id: str, most: int, now: int, revision: int, protected: str) -> Work[list[str]]:
+    """Put out of use what exceeds `most`, worst `retention` first; a tenth of the places is kept for one category."""
+    rows = yield Statement(
+        f"{_SELECT} AND {_IN_USE.replace('user_id = :user_id AND ', '')}", {"user_id": user_id, "now": now}
+    )
+    kept = [_memory(row) for row in rows]
+    if len(kept) <= most:
+        return []
+    worth: Callable[[Memory], tuple[float, int, str]] = lambda m: (retention(m, now), m.created_at, m.id)  # noqa: E731
+    best = sorted(kept, key=worth, reverse=True)
+    safe = {m.id for m in [m for m in best if m.category == protected][: most // 10]}
+    over = [m for m in reversed(best) if m.id not in safe][: len(kept) - most]
+    for memory in over:
+        yield from put(replace(memory, archived="over max_memories", revision=revision), memory.tags)
+    return [m.id for m in over]
+
+
+def stats(user_id: str, now: int) -> Work[MemoryStats]:
+    """Count, mean importance and the most used tags, all in SQL."""
+    params = {"user_id": user_id, "now": now}
+    [(count, mean)] = yield Statement(
+        f"SELECT COUNT(*), AVG(CAST(importance AS DOUBLE PRECISION)) FROM autocontext_memories WHERE {_IN_USE}",
+        params,
+    )
+    tags = yield Statement(
+        "SELECT t.tag, COUNT(*) FROM autocontext_memory_tags t JOIN autocontext_memories m "
+        "ON m.user_id = t.user_id AND m.id = t.id WHERE t.user_id = :user_id AND m.archived IS NULL "
+        "AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY t.tag ORDER BY COUNT(*) DESC, t.tag LIMIT 5",
+        params,
+    )
+    return MemoryStats(int(count), round(float(mean or 0.0), 2), tuple((str(tag), int(n)) for tag, n in tags))
+
+
+def sections(user_id: str) -> Work[dict[str, tuple[str, int]]]:
+    """By name ("user.workContext") the summary and when it was written."""
+    rows = yield Statement(
+        "SELECT name, summary, updated_at FROM autocontext_memory_sections WHERE user_id = :u ORDER BY name",
+        {"u": user_id},
+    )
+    return {str(name): (str(summary), int(at)) for name, summary, at in rows}
+
+
+def put_sections(user_id: str, found: Mapping[str, tuple[str, int]]) -> Work[None]:
+    """Write summaries in place of earlier ones."""
+    yield Statement(
+        "INSERT INTO autocontext_memory_sections (user_id, name, summary, updated_at) VALUES (:u, :name, :text, :at) "
+        "ON CONFLICT (user_id, name) DO UPDATE SET summary = excluded.summary, updated_at = excluded.updated_at",
+        [{"u": user_id, "name": name, "text": text, "at": at} for name, (text, at) in found.items()],
+    )
+
+
+def require_unique(memory: Memory) -> Work[None]:
+    """Raises InvalidMemory when another memory of the user has the same content."""
+    same = yield from find_same(memory.user_id, memory.content)
+    if same is not None and same.id != memory.id:
+        raise InvalidMemory(f"content is that of memory {same.id}: change that one, or delete one of the two")
+
+
+def _memory(row: Row) -> Memory:
+    fields: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
+    fields["tags"] = tuple(json.loads(fields["tags"]))
+    fields["context"] = None if fields["context"] is None else json.loads(fields["context"])
+    fields["metadata"] = json.loads(fields["metadata"])
+    return Memory(**fields)

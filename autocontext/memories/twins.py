@@ -1,0 +1,81 @@
+"""One description of an operation, and the two methods that carry it out: in sync and in async code."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from autocontext.stores.database import Database, Work
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Read(NamedTuple):
+    """A reading transaction to run."""
+
+    work: Callable[[], Work[Any]]
+
+
+class Write(NamedTuple):
+    """A writing transaction to run."""
+
+    work: Callable[[], Work[Any]]
+
+
+Steps: TypeAlias = Generator[Read | Write, Any, T]
+"""An operation: yields transactions, is sent what they return, returns its own result."""
+
+
+def read(work: Callable[[], Work[T]]) -> Steps[T]:
+    """Run a reading transaction and give its result."""
+    found: T = yield Read(work)
+    return found
+
+
+def write(work: Callable[[], Work[T]]) -> Steps[T]:
+    """Run a writing transaction and give its result."""
+    found: T = yield Write(work)
+    return found
+
+
+class HasDatabase(Protocol):
+    """What the twins are methods of."""
+
+    @property
+    def database(self) -> Database:
+        """Where the transactions run."""
+
+
+S = TypeVar("S", bound=HasDatabase)
+
+
+def twins(
+    steps: Callable[Concatenate[S, P], Steps[T]],
+) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Awaitable[T]]]:
+    """The blocking method and the awaitable one, both with the signature and the words of `steps`."""
+
+    @wraps(steps)
+    def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        going, database = steps(self, *args, **kwargs), self.database
+        sent: Any = None
+        while True:
+            try:
+                step = going.send(sent)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # the generator's own type says T
+            sent = database.read(step.work) if isinstance(step, Read) else database.write(step.work)
+
+    @wraps(steps)
+    async def arun(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        going, database = steps(self, *args, **kwargs), self.database
+        sent: Any = None
+        while True:
+            try:
+                step = going.send(sent)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # the generator's own type says T
+            sent = await (database.aread(step.work) if isinstance(step, Read) else database.awrite(step.work))
+
+    return run, arun
