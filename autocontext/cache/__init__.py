@@ -1,0 +1,19 @@
+"""Results of tools, found again by their parameters."""
+
+from autocontext.cache.numerals import normalize_number
+from autocontext.cache.result_cache import ResultCache
+from autocontext.cache.shelf import CacheStats
+from autocontext.cache.values import MISS
+from autocontext.canonical import CacheKey, canonical_key
+from autocontext.errors import InvalidNumber, UncacheableError
+
+__all__ = [
+    "MISS",
+    "CacheKey",
+    "CacheStats",
+    "InvalidNumber",
+    "ResultCache",
+    "UncacheableError",
+    "canonical_key",
+    "normalize_number",
+]

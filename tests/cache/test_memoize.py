@@ -1,0 +1,236 @@
+"""The decorator: every spelling of one call shares a result, and no two different calls do."""
+
+import asyncio
+import functools
+import inspect
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from autocontext.cache import MISS, ResultCache
+from autocontext.cache.functions import version_of
+from autocontext.errors import ConfigError
+
+calls: list[Any] = []
+
+
+@pytest.fixture
+def cache() -> ResultCache:
+    calls.clear()
+    return ResultCache(namespace="agent")
+
+
+def total(x: int, /, y: int = 2, *rest: int, z: int = 3, **others: int) -> list[Any]:
+    calls.append(x)
+    return [x, y, list(rest), z, others]
+
+
+def test_defaults_are_filled_in_from_the_signature(cache: ResultCache) -> None:
+    @cache.memoize()
+    def f(x: int, y: int | None = None) -> int:
+        calls.append(x)
+        return x
+
+    assert [f(1), f(x=1), f(1, None), f(1, y=None), f(y=None, x=1), f(1.0)] == [1] * 6  # type: ignore[arg-type]
+    assert len(calls) == 1
+    f(1, 0)
+    f(2)
+    assert len(calls) == 3
+
+
+def test_every_kind_of_parameter_counts(cache: ResultCache) -> None:
+    f = cache.memoize(total)
+    assert f(1) == f(1, 2) == f(1, 2, z=3) == [1, 2, [], 3, {}]
+    assert len(calls) == 1
+    different: list[tuple[tuple[int, ...], dict[str, int]]] = [
+        ((2,), {}), ((1, 3), {}), ((1, 2, 4), {}), ((1, 2, 5), {}), ((1,), {"z": 4}), ((1,), {"w": 1}),
+        ((1,), {"v": 1}), ((1,), {"x": 1}), ((1,), {"rest": 1}),
+    ]  # fmt: skip
+    for args, kwargs in different:
+        calls.clear()
+        expected = total(*args, **kwargs)
+        assert [f(*args, **kwargs), f(*args, **kwargs)] == [expected, expected]
+        assert len(calls) == 2  # one of them was the line before the last
+
+
+def test_a_wrong_call_fails_as_without_the_decorator(cache: ResultCache) -> None:
+    @cache.memoize
+    def f(x: int) -> int:
+        return x
+
+    with pytest.raises(TypeError, match="missing"):
+        f()  # type: ignore[call-arg]
+
+
+def test_it_looks_like_the_function(cache: ResultCache) -> None:
+    @cache.memoize(ttl=5)
+    def f(x: int) -> int:
+        """Doubles."""
+        return 2 * x
+
+    assert f.__name__ == "f"
+    assert f.__doc__ == "Doubles."
+    assert str(inspect.signature(f)) == "(x: int) -> int"
+    assert f.__wrapped__(3) == 6  # type: ignore[attr-defined]
+    assert cache.stats().entries == 0
+
+
+def test_the_key_of_a_call_can_be_had(cache: ResultCache) -> None:
+    @cache.memoize(name="double")
+    def f(x: int) -> int:
+        return 2 * x
+
+    key = f.cache_key(x=3)  # type: ignore[attr-defined]
+    assert cache.get(key) is MISS
+    assert f(3) == cache.get(key) == 6
+    assert str(key).startswith("double:3:")
+    assert cache.invalidate(task="double") == 1
+
+
+def test_asynchronous_functions_stay_asynchronous(cache: ResultCache) -> None:
+    @cache.memoize(ignore="client")
+    async def f(x: int, client: object) -> int:
+        calls.append(x)
+        await asyncio.sleep(0)
+        return 2 * x
+
+    assert inspect.iscoroutinefunction(f)
+
+    async def main() -> list[int]:
+        return list(await asyncio.gather(*(f(3, object()) for _ in range(10))))
+
+    assert asyncio.run(main()) == [6] * 10
+    assert asyncio.run(main()) == [6] * 10
+    assert calls == [3]
+
+
+def test_methods_depend_on_their_object(cache: ResultCache) -> None:
+    @dataclass
+    class Shop:
+        name: str
+
+        @cache.memoize()
+        def price(self, item: str) -> str:
+            calls.append(item)
+            return f"{self.name}: {item}"
+
+    assert [Shop("a").price("tea"), Shop("a").price("tea"), Shop("b").price("tea")] == ["a: tea", "a: tea", "b: tea"]
+    assert len(calls) == 2
+    bound = [cache.memoize()(Shop(name).price.__wrapped__.__get__(Shop(name))) for name in "ab"]  # type: ignore[attr-defined]
+    assert [f("milk") for f in bound] == ["a: milk", "b: milk"]
+
+
+def test_an_object_without_a_value_is_computed_each_time(cache: ResultCache) -> None:
+    class Shop:
+        @cache.memoize()
+        def price(self) -> int:
+            calls.append(1)
+            return 1
+
+    shop = Shop()
+    assert [shop.price(), shop.price()] == [1, 1]
+    assert len(calls) == 2
+    assert cache.stats().uncacheable == 2
+
+
+def test_functions_made_by_one_factory_are_told_apart(cache: ResultCache) -> None:
+    def times(n: int) -> Callable[[int], int]:
+        @cache.memoize()
+        def f(x: int) -> int:
+            return n * x
+
+        return f
+
+    assert [times(2)(3), times(5)(3), times(2)(3)] == [6, 15, 6]
+    assert cache.stats().hits == 1
+
+
+def test_state_that_a_function_keeps_is_no_part_of_it(cache: ResultCache) -> None:
+    count = 0
+
+    def f(x: int) -> int:
+        nonlocal count
+        count += 1
+        return x
+
+    assert [cache.memoize()(f)(1), cache.memoize()(f)(1)] == [1, 1]
+    assert count == 1
+
+
+def test_partials_need_a_name_and_keep_what_they_hold(cache: ResultCache) -> None:
+    def add(x: int, y: int) -> int:
+        return x + y
+
+    with pytest.raises(ConfigError, match="name="):
+        cache.memoize()(functools.partial(add, 1))
+    one, two = (cache.memoize("add")(functools.partial(add, n)) for n in (1, 2))
+    assert [one(5), two(5), one(y=5)] == [6, 7, 6]
+    assert cache.stats().hits == 1
+
+
+def test_another_source_is_another_version(cache: ResultCache) -> None:
+    spaces: list[dict[str, Any]] = [{}, {}, {}]
+    for space, body in zip(spaces, ("x + 1", "x + 2", "x + 1"), strict=True):
+        exec(f"def f(x):\n    return {body}", space)  # noqa: S102 (a function whose source is not in a file)
+    results = [cache.memoize("f")(space["f"])(1) for space in spaces]
+    assert results == [2, 3, 2]
+    assert cache.stats().hits == 1
+    assert version_of(len) == ""
+
+
+def test_an_own_version_takes_the_place_of_the_source(cache: ResultCache) -> None:
+    assert cache.memoize("f", version=1)(lambda x: x + 1)(1) == 2  # type: ignore[misc]
+    assert cache.memoize("f", version=1)(lambda x: x + 2)(1) == 2  # type: ignore[misc]
+    assert cache.memoize("f", version=2)(lambda x: x + 2)(1) == 3  # type: ignore[misc]
+
+
+def test_quantize_redact_and_exceptions_reach_the_call(cache: ResultCache) -> None:
+    @cache.memoize(quantize={"spent": 100}, redact=("iban",), cache_exceptions=(LookupError,))
+    def f(spent: int, iban: str = "") -> int:
+        calls.append(spent)
+        if spent < 0:
+            raise LookupError(spent)
+        return spent
+
+    assert [f(1000), f(1001), f(1000, "DE1"), f(1001, "DE1")] == [1000] * 4
+    assert calls == [1000, 1000]
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            f(-500)
+    assert len(calls) == 3
+
+
+def test_per_call_fields_are_only_special_when_asked(cache: ResultCache) -> None:
+    @cache.memoize()
+    def f(_x: int) -> dict[str, int]:
+        return {"_id": _x}
+
+    assert [f(1), f(2), f(1)] == [{"_id": 1}, {"_id": 2}, {"_id": 1}]
+
+
+@pytest.mark.parametrize("option", ["ignore", "redact", "quantize"])
+def test_a_mistyped_parameter_name_is_told_at_once(cache: ResultCache, option: str) -> None:
+    value: Any = {"api_kye": 1} if option == "quantize" else ("api_kye",)
+    with pytest.raises(ConfigError, match=f"{option}.*api_kye.*api_key"):
+
+        @cache.memoize(**{option: value})
+        def f(api_key: str) -> str:
+            return api_key
+
+
+def test_what_cannot_be_kept_is_refused(cache: ResultCache) -> None:
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    async def later() -> AsyncIterator[int]:
+        yield 1
+
+    for fn in (numbers, later):
+        with pytest.raises(ConfigError, match="generator"):
+            cache.memoize()(fn)
+    with pytest.raises(ConfigError, match="functions"):
+        cache.memoize()(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="tttl"):
+        cache.memoize(tttl=5)  # type: ignore[call-overload]
