@@ -104,7 +104,7 @@ class Account:
             model_calls=self._calls,
             fallbacks=self._fallbacks,
             usage=self._usage,
-            cost=self._cost(),
+            cost=price(self._usage, self._config),
             refused=tuple(self._refused),
             first_changed=changed,
             prefix_tokens_invalidated=0 if changed is None else self._before.tokens(changed, len(self._before)),
@@ -114,13 +114,6 @@ class Account:
         after = self._log.view_ids
         pairs = enumerate(self._before.ids)
         return next((i for i, id_ in pairs if i >= len(after) or after[i] != id_), None)
-
-    def _cost(self) -> float | None:
-        prices = self._config.prices
-        if prices is None:
-            return None
-        used = self._usage
-        return (used.input_tokens * prices.get("input", 0.0) + used.output_tokens * prices.get("output", 0.0)) / 1e6
 
     def too_large(self) -> str:
         """Which part of a view over the window cannot be made smaller."""
@@ -133,6 +126,27 @@ class Account:
         if m is None or self._tally.fixed > size:
             return what + f"the system text and tool schemas with {self._tally.fixed} tokens"
         return what + f"the {m.role} message {m.id} with {size} tokens"
+
+
+def untouched(log: Log, tally: Tally, outcome: Outcome, reason: str) -> CompressionReport:
+    """The report of a pass that did nothing to the view."""
+    size, tokens = len(log.view_ids), tally.at_most
+    return CompressionReport(
+        outcome=outcome,
+        reason=reason,
+        tokens_before=tokens,
+        tokens_after=tokens,
+        messages_before=size,
+        messages_after=size,
+    )
+
+
+def price(used: Usage, config: AutoContextConfig) -> float | None:
+    """What such model calls cost, by the configured prices; None without prices."""
+    if config.prices is None:
+        return None
+    per_token = config.prices.get("input", 0.0), config.prices.get("output", 0.0)
+    return (used.input_tokens * per_token[0] + used.output_tokens * per_token[1]) / 1e6
 
 
 def event(view: View, edit: Edit, usage: Usage, tokens_after: int) -> CompressionEvent:

@@ -5,7 +5,8 @@ The protocol, for whoever drives it:
 - `Ask(requests, ...)`: put the questions to the model, all at once; send back one Answer per request, in order. A
   failure is an Answer with a `problem`, never an exception.
 - `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
-  nothing has changed.
+  nothing has changed. Whoever lets the pass plan on a copy of the log may find that the view has lost messages since:
+  then bring the copy up to date and send back False, and the entry is made anew.
 
 Between two steps messages may be added: edits name ids and are checked against the view as it is when they are made.
 The generator returns the CompressionReport.
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from autocontext import rendering
-from autocontext.account import Account, Tried, event
+from autocontext.account import Account, Tried, event, untouched
 from autocontext.edits import Applied, Edit, Proposal, Question, apply, build
 from autocontext.events import CompressionReport, Outcome
 from autocontext.limits import Gauge, Settings, due
@@ -45,22 +46,14 @@ class Commit:
 
 
 Step: TypeAlias = Ask | Commit
-Sent: TypeAlias = "list[Answer] | None"
+Sent: TypeAlias = "list[Answer] | bool | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
 
 
 def compress(log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
     if reason := due(log, tally, settings):
-        size, tokens = len(log.view_ids), tally.at_most
-        return CompressionReport(
-            outcome="not_needed",
-            reason=reason,
-            tokens_before=tokens,
-            tokens_after=tokens,
-            messages_before=size,
-            messages_after=size,
-        )
+        return untouched(log, tally, "not_needed", reason)
     return (yield from _Run(log, tally, evidence, settings).run())
 
 
@@ -110,8 +103,9 @@ class _Run:
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
-        if renewed := self.upkeep.renewed(self.view(), self.gauge.room(), self.account.saved):
-            yield Commit(renewed)
+        while renewed := self.upkeep.renewed(self.view(), self.gauge.room(), self.account.saved):
+            if (yield Commit(renewed)) is not False:
+                break
         return self.account.report(*self._outcome())
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
@@ -143,6 +137,8 @@ class _Run:
             return "impossible", self.account.too_large() + (f"; {_BREAKER}" if self.breaker_open else "")
         if self.account.unanswered and not changed:
             return "failed", "the model gave no usable answer"
+        if self.gauge.met() and not changed:
+            return "not_needed", "nothing was worth compressing, and the view is under the target"
         if self.gauge.met() or (changed and self.config.escalation == "single"):
             return "applied", ""
         if self.breaker_open:
@@ -166,15 +162,25 @@ class _Run:
         worth_asking = self._promising(strategy.name, view, proposals)
         made = yield from self._edits(strategy.name, worth_asking, tried)
         tried.unanswered = len(worth_asking) - len(made)
-        view = self.view()
-        tried.applied = self._apply(strategy.name, view, [m.edit for m in made])
-        if tried.changed:
-            usage = {m.edit.ids: m.usage for m in made}
-            edits = tried.applied.edits
-            events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages))) for e in edits)
-            yield Commit(Edited(edits=edits, events=events))
-            self.upkeep.learn(id_ for edit in edits for id_ in edit.ids)
+        yield from self._make(strategy.name, view, made, tried)
         return tried
+
+    def _make(
+        self, strategy: str, proposed_on: View, made: Sequence[_Made], tried: Tried
+    ) -> Generator[Step, Sent, None]:
+        """Commit what the gate lets through; where the view has lost messages since, it is checked again."""
+        usage = {m.edit.ids: m.usage for m in made}
+        edits = tuple(m.edit for m in made)
+        while True:
+            view = self.view()
+            tried.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on)
+            edits = tried.applied.edits
+            if not edits:
+                return
+            events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages))) for e in edits)
+            if (yield Commit(Edited(edits=edits, events=events))) is not False:
+                break
+        self.upkeep.learn(id_ for edit in edits for id_ in edit.ids)
 
     def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
@@ -186,8 +192,9 @@ class _Run:
         passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
         return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
 
-    def _apply(self, strategy: str, view: View, edits: list[Edit]) -> Applied:
-        done = apply(view, edits, self._count, strict=self.settings.strict)
+    def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
+        # Where the view has become another one since, a refused edit is nobody's mistake.
+        done = apply(view, edits, self._count, strict=self.settings.strict and not stale)
         self.account.refused(strategy, done)
         return done
 

@@ -162,8 +162,7 @@ class AutoContextMemory:
 
     def on_compression(self, listener: Callable[[CompressionReport], Any]) -> Callable[[], None]:
         """Call `listener` with the report of each pass; returns a function that stops it. Its failures are logged."""
-        self._passes.listeners.append(listener)
-        return lambda: self._passes.listeners.remove(listener)
+        return self._passes.listen(listener)
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
         """Name the plan that summaries should serve; it is read anew at each pass. None takes it away."""

@@ -8,11 +8,12 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from autocontext.account import untouched
 from autocontext.asking import Asker, in_thread
+from autocontext.attempts import Attempt, Ground, TurnLost, no_evidence
 from autocontext.config import AutoContextConfig
-from autocontext.engine import Pass, compress
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
 from autocontext.limits import Limits, Settings, due
@@ -20,12 +21,8 @@ from autocontext.log import Entry, Log
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.questions import Ask
-from autocontext.requests import Answer
 from autocontext.tally import Tally
-from autocontext.turns import Running, Turn
-
-if TYPE_CHECKING:
-    from autocontext.ledger import Evidence
+from autocontext.turns import Running
 
 _log = logging.getLogger(__name__)
 _COUNTED_ASIDE = 64 * 1024
@@ -37,10 +34,7 @@ Listener = Callable[[CompressionReport], Any]
 
 
 class Passes:
-    """What a memory needs to keep its view small.
-
-    `lock` is held while the log is read or changed and while the store takes an entry, never while a model is asked.
-    """
+    """What a memory needs to keep its view small."""
 
     def __init__(
         self,
@@ -54,16 +48,15 @@ class Passes:
     ) -> None:
         self.plan: PlanLike | None = None
         self.usage = UsageTotals()
-        self.listeners: list[Listener] = []
-        self._log, self._tally, self._config, self._lock, self._commit = log, tally, config, lock, commit
+        self._listeners: dict[object, Listener] = {}
+        self._log, self._tally, self._config, self._lock = log, tally, config, lock
+        self._ground = Ground(log, tally, lock, commit)
+        self._turn = self._ground.turn
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
-        self._evidence = _no_evidence()
         self._pacing = Pacing()
-        self._turn = Turn()
-        """Of one pass at a time."""
         self._thread: threading.Thread | None = None
         """The pass beside the conversation that synchronous code has started last."""
         self._tasks: set[asyncio.Task[CompressionReport]] = set()
@@ -72,12 +65,23 @@ class Passes:
     def start_anew(self) -> None:
         """Forget what earlier passes came to, the running one included: the view is another one now."""
         self._pacing = Pacing()
-        self._evidence = _no_evidence()
+        self._ground.evidence = no_evidence()
+        self._ground.deleted.clear()
         self._turn.revoke()
 
     def forget(self, ids: Iterable[str]) -> None:
         """Quote no more lines of these originals: their note was deleted."""
-        self._evidence.forget(ids)
+        self._ground.deleted += ids
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with the report of each pass; returns the function that stops it, however often called."""
+        key = object()
+        self._listeners[key] = listener
+
+        def stop() -> None:
+            self._listeners.pop(key, None)
+
+        return stop
 
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
@@ -156,62 +160,57 @@ class Passes:
         """Run a pass if one is due, or anyway with `force`; waits for one that is running."""
         running = self._turn.take()
         if running is None:
-            return self._busy(_OWN_PASS)
+            return self._busy()
+        attempt = self._attempt(running, force=force, early=early)
         try:
-            steps = self._begin(force=force, early=early)
-            step = self._advance(running, steps)
+            step = attempt.advance()
             while isinstance(step, Ask):
                 with self._turn.inside():
                     answers = self._asker.ask(step)
-                step = self._advance(running, steps, answers)
-        except Conflict as e:
-            return self._busy(str(e))
+                step = attempt.advance(answers)
+        except (Conflict, TurnLost) as e:
+            step = attempt.busy(str(e))
         finally:
-            self._turn.give_back(running)
+            self._end(attempt)
         return self._tell(step, early=early)
 
     async def arun(self, *, force: bool = False, early: bool = False) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         running = await self._turn.atake()
         if running is None:
-            return self._busy(_OWN_PASS)
+            return self._busy()
+        attempt = self._attempt(running, force=force, early=early)
         try:
             await self._count_aside(anyway=force)
-            steps = self._begin(force=force, early=early)
-            step = await in_thread(partial(self._advance, running, steps))
+            step = await in_thread(attempt.advance)
             while isinstance(step, Ask):
                 with self._turn.inside():
                     answers = await self._asker.aask(step)
-                step = await in_thread(partial(self._advance, running, steps, answers))
-        except Conflict as e:
-            return self._busy(str(e))
+                step = await in_thread(partial(attempt.advance, answers))
+        except (Conflict, TurnLost) as e:
+            step = attempt.busy(str(e))
         finally:
-            self._turn.give_back(running)
+            self._end(attempt)
         return self._tell(step, early=early)
 
     def _settings(self, *, force: bool = False, early: bool = False) -> Settings:
         return Settings(self._config, self.plan, self._pacing, force=force, early=early, strict=self._strict)
 
-    def _begin(self, *, force: bool, early: bool) -> Pass:
-        return compress(self._log, self._tally, self._evidence, self._settings(force=force, early=early))
+    def _attempt(self, running: Running, *, force: bool, early: bool) -> Attempt:
+        return Attempt(self._ground, self._settings(force=force, early=early), running)
 
-    def _advance(self, running: Running, steps: Pass, answers: list[Answer] | None = None) -> Ask | CompressionReport:
-        """Go on with a pass until it asks again or ends.
+    def _busy(self) -> CompressionReport:
+        with self._lock:
+            return untouched(self._log, self._tally, "busy", _OWN_PASS)
 
-        An edit is checked and committed without letting go of the lock: in between the view could become another one.
-        """
-        with self._lock, self._turn.inside():
-            while self._turn.has(running):
-                try:
-                    step = steps.send(answers)
-                except StopIteration as done:
-                    return self._account(done.value)
-                if isinstance(step, Ask):
-                    return step
-                self._commit(step.entry)
-                answers = None
-        steps.close()
-        return self._busy("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
+    def _end(self, attempt: Attempt) -> None:
+        """What a pass came to counts before the next one may begin; also what was paid for in vain."""
+        report = attempt.busy("") if attempt.report is None else attempt.report
+        with self._lock:
+            self._pacing = self._pacing.after(report)
+            if report.model_calls or report.outcome not in ("not_needed", "busy"):
+                self.usage += report
+        self._turn.give_back(attempt.running)
 
     async def _count_aside(self, *, anyway: bool = False) -> None:
         """Have new texts tokenized in a thread, if they have to be at all and are long together."""
@@ -226,30 +225,11 @@ class Passes:
                     self._tally.learn(id_, msg, tokens)
 
     # ------------------------------------------------------------------------------------------------------- after
-    def _busy(self, reason: str) -> CompressionReport:
-        with self._lock:
-            size, tokens = len(self._log.view_ids), self._tally.at_most
-        return CompressionReport(
-            outcome="busy",
-            reason=reason,
-            tokens_before=tokens,
-            tokens_after=tokens,
-            messages_before=size,
-            messages_after=size,
-        )
-
-    def _account(self, report: CompressionReport) -> CompressionReport:
-        """What a pass came to counts before the next one may begin."""
-        if report.outcome != "not_needed":
-            self._pacing = self._pacing.after(report)
-            self.usage += report
-        return report
-
     def _tell(self, report: CompressionReport, *, early: bool) -> CompressionReport:
         """Tell the listeners. Raises ContextOverflowError with `strict_fit`."""
         if report.outcome in ("not_needed", "busy"):
             return report
-        for listener in tuple(self.listeners):
+        for listener in tuple(self._listeners.values()):
             try:
                 listener(report)
             except Exception:  # noqa: BLE001 (a listener must not cost a turn)
@@ -257,9 +237,3 @@ class Passes:
         if report.outcome == "impossible" and self._config.strict_fit and not early:
             raise ContextOverflowError(report.reason)
         return report
-
-
-def _no_evidence() -> Evidence:
-    from autocontext.ledger import Evidence  # noqa: PLC0415 (its patterns: 15 ms that `import autocontext` spares)
-
-    return Evidence()

@@ -5,6 +5,8 @@ UTF-8 bytes bound tokens from above, so as long as the sum of bounds stays under
 
 from __future__ import annotations
 
+from copy import copy
+
 from autocontext.log import Change, Log
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter
@@ -83,6 +85,18 @@ class Tally:
             self._bounded -= self._bounds.pop(id_)
             self._counts[id_] = tokens
             self._counted += tokens
+
+    def fork(self, log: Log) -> Tally:
+        """A copy that counts for a fork of the log."""
+        twin = copy(self)
+        twin._log, twin._counts, twin._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
+        return twin
+
+    def learn_from(self, fork: Tally) -> None:
+        """Take over what a fork has counted."""
+        known = fork._counts
+        for id_ in [id_ for id_ in self._bounds if id_ in known]:
+            self.learn(id_, fork._log.messages[id_], known[id_])
 
     def anchor(self, tokens: int) -> None:
         """Let the sum be what a provider has counted; holds until something leaves the view."""

@@ -48,6 +48,9 @@ class ScriptedModel:
     `latency` is the time every call takes, in seconds. With `strict_script` a request beyond the list raises
     AssertionError. Texts get a usage of a token per 4 bytes. Safe to use from several threads and tasks at once.
 
+    A memory with this model is `strict`: a strategy's proposal that breaks a rule raises InvalidEdit, so that the test
+    fails, instead of being skipped and named in the report, as it is in production; strict=False tests the latter.
+
         ScriptedModel("a summary")
         ScriptedModel([TimeoutError("slow"), EMPTY, "at last"])
         ScriptedModel(longer_than_source)
@@ -55,7 +58,12 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, replies: Reply | Sequence[Reply] = "SUMMARY", *, latency: float = 0.0, strict_script: bool = False
+        self,
+        replies: Reply | Sequence[Reply] = "SUMMARY",
+        *,
+        latency: float = 0.0,
+        strict_script: bool = False,
+        strict: bool = True,
     ) -> None:
         several = isinstance(replies, Sequence) and not isinstance(replies, str)
         self._script: list[Reply] = list(replies) if several else [replies]  # type: ignore[arg-type,list-item]  # told apart above
@@ -64,7 +72,9 @@ class ScriptedModel:
                 "replies is empty: give at least one reply, or strict_script=True for a model nobody may ask"
             )
         self._several = several
-        self._strict = strict_script
+        self.strict = strict
+        """Whether a memory raises InvalidEdit for a proposal that breaks a rule."""
+        self._ends = strict_script
         self._latency = latency
         self._lock = threading.Lock()
         self._running = 0
@@ -97,7 +107,7 @@ class ScriptedModel:
         with self._lock:
             self.requests.append(request)
             asked = len(self.requests)
-            if self._strict and (not self._script or (self._several and asked > len(self._script))):
+            if self._ends and (not self._script or (self._several and asked > len(self._script))):
                 raise AssertionError(
                     f"the script has {len(self._script)} replies, this is request {asked} ({request.purpose})"
                 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.chat_rules import first_violation
 from autocontext.config import STRATEGIES
+from autocontext.errors import InvalidEdit
 from autocontext.strategies import Proposal, Question, Span, View
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, user
 from tests import invariants
@@ -142,7 +143,7 @@ def conversation() -> list[Msg]:
 def test_a_misbehaving_strategy_is_named_in_the_report_and_the_others_go_on(kind: str) -> None:
     propose, reason = MISBEHAVING[kind]
     config = rounds_only(strategies=(Own("mine", propose), "rounds"), max_token=3_000)
-    memory = AutoContextMemory(config, ScriptedModel("In short."))
+    memory = AutoContextMemory(config, ScriptedModel("In short.", strict=False))
     memory.add_messages(added := conversation())
     report = memory.compress_if_needed()
     mine = report.strategies[0]
@@ -158,9 +159,33 @@ def test_a_misbehaving_strategy_is_named_in_the_report_and_the_others_go_on(kind
     invariants.check(memory)
 
 
+REFUSED = [kind for kind, (_, reason) in MISBEHAVING.items() if kind.startswith(("takes", "offloads"))]
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_with_a_scripted_model_a_refused_proposal_fails_the_test(kind: str) -> None:
+    propose, reason = MISBEHAVING[kind]
+    memory = AutoContextMemory(rounds_only(strategies=(Own("mine", propose), "rounds")), ScriptedModel("In short."))
+    memory.add_messages(added := conversation())
+    with pytest.raises(InvalidEdit, match=f"mine: .*{reason}"):
+        memory.compress_if_needed(force=True)
+    assert memory.messages == added
+    invariants.check(memory)
+
+
+def test_what_only_turned_out_too_long_is_nobodys_mistake() -> None:
+    propose, reason = MISBEHAVING["grows"]
+    config = rounds_only(strategies=(Own("mine", propose), "rounds"), max_token=3_000)
+    memory = AutoContextMemory(config, ScriptedModel("In short."))
+    memory.add_messages(conversation())
+    report = memory.compress_if_needed(force=True)
+    assert reason in report.strategies[0].reason
+    assert report.strategies[1].applied
+
+
 def test_one_bad_proposal_does_not_cost_the_good_ones_beside_it() -> None:
     both = Own("mine", lambda view: [*at(view, 0, 4), *at(view, 2, 4), "garbage"])
-    memory = AutoContextMemory(rounds_only(strategies=(both,)), ScriptedModel("In short."))
+    memory = AutoContextMemory(rounds_only(strategies=(both,)), ScriptedModel("In short.", strict=False))
     memory.add_messages(conversation())
     report = memory.compress_if_needed(force=True)
     assert report.strategies[0].applied
@@ -169,7 +194,7 @@ def test_one_bad_proposal_does_not_cost_the_good_ones_beside_it() -> None:
 
 def test_two_proposals_for_the_same_messages_are_one_edit() -> None:
     greedy = Own("mine", lambda view: at(view, 2, 4) * 3)
-    memory = AutoContextMemory(rounds_only(strategies=(greedy,)), ScriptedModel("In short."))
+    memory = AutoContextMemory(rounds_only(strategies=(greedy,)), ScriptedModel("In short.", strict=False))
     memory.add_messages(conversation())
     report = memory.compress_if_needed(force=True)
     assert len(memory.get_offload_context()) == 1
@@ -203,7 +228,7 @@ def test_whatever_a_strategy_proposes_no_promise_is_broken(
     history: list[Msg], drawn: list[tuple[tuple[int, int], dict[str, Any]]]
 ) -> None:
     own = Own("mine", lambda view: [Proposal(view.span(a, b), **{"text": "x", **f}) for (a, b), f in drawn])
-    memory = AutoContextMemory(small(strategies=(own,), last_resort=False), ScriptedModel("In short."))
+    memory = AutoContextMemory(small(strategies=(own,), last_resort=False), ScriptedModel("In short.", strict=False))
     memory.add_messages(history)
     before = memory.messages
     memory.compress_if_needed(force=True)

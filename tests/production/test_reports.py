@@ -43,6 +43,37 @@ def test_report_of_a_pass_that_was_not_needed_is_false_and_says_why() -> None:
     assert memory.usage.passes == 0
 
 
+def test_report_of_a_forced_pass_that_changes_nothing_does_not_say_applied() -> None:
+    memory = AutoContextMemory(rounds_only(), ScriptedModel([], strict_script=True))
+    memory.add_messages(day(1))
+    report = memory.compress_if_needed(force=True)
+    assert (bool(report), report.outcome) == (False, "not_needed")
+    assert "under the target" in report.reason
+    assert memory.usage.passes == 0
+
+
+def test_a_forced_pass_that_changes_nothing_does_not_end_a_rest() -> None:
+    memory = AutoContextMemory(rounds_only(msg_threshold=20, last_resort=False), ScriptedModel("In short."))
+    memory.add_messages([user(f"Remember {n}.") for n in range(22)])
+    assert memory.compress_if_needed().outcome == "partly"
+    for _ in range(17):
+        memory.delete_message(0)
+    assert memory.compress_if_needed(force=True).outcome == "not_needed"
+    memory.add_messages([user(f"And {n}.") for n in range(17)])
+    report = memory.compress_if_needed()
+    assert report.outcome == "not_needed"
+    assert "hardly grown" in report.reason
+
+
+def test_a_forced_pass_whose_calls_were_in_vain_counts_them() -> None:
+    dense = ModelReply(text="1%a+" * 400, usage=BILLED.usage)
+    memory = AutoContextMemory(rounds_only(), ScriptedModel(dense))
+    memory.add_messages([user("Go."), *tool_exchange("t", {}, " " * 2_000, id="c"), assistant("Done."), *day(1)])
+    report = memory.compress_if_needed(force=True)
+    assert (report.outcome, report.model_calls) == ("not_needed", 1)
+    assert (memory.usage.model_calls, memory.usage.input_tokens) == (1, 1_000)
+
+
 def test_report_names_the_edits_that_were_refused() -> None:
     memory = AutoContextMemory(rounds_only(), ScriptedModel("In short."))
     memory.add_messages([user("Ping?"), *tool_exchange("t", {}, "", id="c"), assistant("Pong."), *day(1)])
@@ -131,6 +162,18 @@ def test_listeners_that_were_taken_away_hear_nothing_more() -> None:
     stop = memory.on_compression(reports.append)
     memory.add_messages(day(4))
     memory.compress_if_needed(force=True)
+    stop()
+    memory.add_messages(day(4))
+    memory.compress_if_needed(force=True)
+    assert len(reports) == 1
+
+
+def test_a_listener_is_taken_away_once_however_often_it_is_stopped() -> None:
+    memory = AutoContextMemory(rounds_only(), ScriptedModel("In short."))
+    reports: list[CompressionReport] = []
+    stop = memory.on_compression(reports.append)
+    memory.on_compression(reports.append)
+    stop()
     stop()
     memory.add_messages(day(4))
     memory.compress_if_needed(force=True)

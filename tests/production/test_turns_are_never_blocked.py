@@ -3,11 +3,14 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from autocontext import AutoContextMemory, ModelReply, ModelRequest, Msg
+from autocontext import AutoContextMemory, CompressionReport, ModelReply, ModelRequest, Msg
+from autocontext.log import Entry
+from autocontext.stores import InMemorySessionStore
+from autocontext.strategies import Proposal, View
 from autocontext.testing import Delayed, ScriptedModel, assert_valid_chat, tool_call, tool_result, user
 from tests.invariants import check, unreachable
 from tests.production.agents import day, notes, rounds_only, small, with_reports
@@ -147,6 +150,104 @@ def test_edits_are_applied_only_where_their_messages_still_stand() -> None:
     thread.join(20)
     assert len(notes(memory)) == 2
     assert "do not stand together" in reports[0].refused[0].reason
+    assert_valid_chat(memory.messages)
+    check(memory)
+
+
+@pytest.mark.parametrize("loses", ["clear", "load", "undo"])
+def test_what_a_pass_that_lost_its_turn_has_asked_is_in_the_usage(loses: str) -> None:
+    gate = Gate()
+    memory = AutoContextMemory(rounds_only(prices={"input": 1.0, "output": 1.0}), ScriptedModel("In short."))
+    memory.add_messages(day(2))
+    memory.compress_if_needed(force=True)
+    before, state = memory.usage, memory.state_dict()
+    memory = AutoContextMemory(memory.config, gate.model)
+    memory.load_state_dict(state)
+    memory.add_messages(m.model_copy(update={"id": f"new-{i}"}) for i, m in enumerate(day(4)))
+    reports: list[CompressionReport] = []
+    thread = threading.Thread(target=lambda: reports.append(memory.compress_if_needed(force=True)))
+    thread.start()
+    assert gate.asked.wait(10)
+    {
+        "clear": memory.clear,
+        "load": lambda: memory.load_state_dict(state),
+        "undo": lambda: memory.undo(next(iter(memory.get_offload_context()))),
+    }[loses]()
+    gate.open.set()
+    thread.join(20)
+    assert (reports[0].outcome, reports[0].model_calls) == ("busy", 4)
+    assert memory.usage.model_calls == 4
+    assert memory.usage.input_tokens == reports[0].usage.input_tokens > before.input_tokens
+    assert memory.usage.cost == reports[0].cost is not None
+
+
+def test_what_a_pass_has_asked_is_in_the_usage_when_the_store_fails() -> None:
+    class Full(InMemorySessionStore):
+        """Takes messages and no compression."""
+
+        def append(self, session: tuple[str, str], entries: Sequence[Entry], *, after: int) -> None:
+            if any(entry.type == "edited" for entry in entries):
+                raise OSError("no space left on device")
+            super().append(session, entries, after=after)
+
+    memory = AutoContextMemory(rounds_only(), ScriptedModel("In short."), store=Full())
+    memory.add_messages(day(4))
+    with pytest.raises(OSError, match="no space"):
+        memory.compress_if_needed(force=True)
+    assert memory.usage.model_calls == 3
+
+
+# ------------------------------------------------------------------------------------------ while a pass is planned
+class Pondering:
+    """A strategy that says when it is asked and answers when it is let."""
+
+    name = "pondering"
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.open = threading.Event()
+
+    def propose(self, view: View) -> list[Proposal]:
+        self.asked.set()
+        assert self.open.wait(20)
+        return [Proposal(view.span(0, 4), "In short.", role="assistant"), Proposal(view.span(4, 8), "Also.")]
+
+
+@pytest.mark.parametrize("how", ["sync", "async"])
+def test_nobody_waits_while_a_pass_is_planned(how: str) -> None:
+    strategy = Pondering()
+    memory = AutoContextMemory(rounds_only(strategies=(strategy,)), ScriptedModel("In short."))
+    memory.add_messages(day(4))
+    reports: list[CompressionReport] = []
+    run = {
+        "sync": lambda: memory.compress_if_needed(force=True),
+        "async": lambda: asyncio.run(memory.acompress_if_needed(force=True)),
+    }[how]
+    thread = threading.Thread(target=lambda: reports.append(run()))
+    thread.start()
+    assert strategy.asked.wait(10)
+    done = threading.Event()
+
+    def others() -> None:
+        memory.add_messages(new_messages())
+        memory.get_messages()
+        memory.delete_message(5)
+        memory.offload("own", new_messages())
+        done.set()
+
+    other = threading.Thread(target=others)
+    other.start()
+    assert done.wait(10)
+    assert not reports
+    strategy.open.set()
+    thread.join(20)
+    other.join(20)
+    assert [r.reason for r in reports[0].refused] == ["the messages to replace do not stand together in this view"]
+    assert len(reports[0].strategies) == 1
+    assert reports[0].messages_after == len(memory.messages)
+    assert reports[0].tokens_after == memory.token_count
+    assert memory.messages[0].text.startswith("In short.")
+    assert [m.text for m in memory.messages[-4:]] == [m.text for m in new_messages()]
     assert_valid_chat(memory.messages)
     check(memory)
 
