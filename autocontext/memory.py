@@ -115,6 +115,15 @@ class AutoContextMemory:
         with self._lock:
             self._tally.fixed = sum(map(self._tally.counter.count_text, texts))
 
+    def count(self, messages: Iterable[Msg]) -> int:
+        """Tokens of these messages and of what is sent besides them; those that stand in the view are counted once."""
+        with self._lock:
+            known = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
+            counts = (
+                self._tally.count(known[id(m)], m) if id(m) in known else self._tally.counter.count(m) for m in messages
+            )
+            return self._tally.fixed + sum(counts)
+
     def record_usage(self, input_tokens: int) -> None:
         """Take over the provider's count of the last request; holds until the next compression or deletion.
 

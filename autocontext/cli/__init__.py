@@ -1,4 +1,4 @@
-"""The command line: `autocontext demo` and `autocontext replay FILE.jsonl`.
+"""The command line: see it work, look into stored sessions, measure.
 
 Exit codes: 0 all went well; 1 something did not hold or could not be read, the rest was done; 2 nothing could be done
 (wrong arguments, missing file, no key); 130 interrupted. Errors are one line each on stderr, `--debug` adds the trace.
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from autocontext import AutoContextConfig, AutoContextError, __version__
-from autocontext.cli import demo, replay
+from autocontext.cli import demo, inspecting, pruning, replay, sessions
 from autocontext.cli.screen import Screen, open_screen
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
@@ -30,6 +30,8 @@ examples:
   autocontext demo --window 8000           the same with half the window
   autocontext replay chats.jsonl           your own conversations, no model needed
   autocontext replay chats.jsonl --model openai:gpt-4.1-mini    notes by a model (OPENAI_API_KEY)
+  autocontext inspect agent.db 42 --user u1      what the model of a stored session sees
+  autocontext search agent.db "connection refused" --user u1
 
 exit codes: 0 all held, 1 something did not or could not be read, 2 wrong arguments or file, 130 interrupted
 """
@@ -139,6 +141,8 @@ def _parser() -> argparse.ArgumentParser:
             metavar="N",
             help="tokens of the model's context window, e.g. 8000 or 32k (default: 16000)",
         )
+    for part in (inspecting, sessions, pruning):
+        part.add(commands, everywhere)
     return parser
 
 

@@ -90,6 +90,10 @@ class Screen:
         """Let what was shown so far be seen, before work that takes its time."""
         sys.stdout.flush()
 
+    def clear(self) -> None:
+        """Begin at the top of an empty terminal; elsewhere after an empty line."""
+        print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
+
     def complain(self, problem: str) -> None:
         """Name a problem on stderr, in one line."""
         self.done()

@@ -34,6 +34,16 @@ _KINDS = {
 }
 
 
+def strategy(event_type: str) -> str:
+    """An event type as the documentation calls it."""
+    return _STRATEGIES.get(event_type, event_type)
+
+
+def kind(origin: str) -> str:
+    """What made a message of the view, in words."""
+    return _KINDS.get(origin, origin)
+
+
 def strategies(screen: Screen, results: Sequence[Replayed]) -> None:
     """One row per strategy that did something, over all conversations."""
     events = [e for r in results for e in r.events]

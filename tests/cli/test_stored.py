@@ -1,0 +1,264 @@
+"""Commands on a database: what they show, what they change, and how they refuse."""
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.stores import SessionKey, SqliteSessionStore
+from autocontext.testing import conversation
+from tests.cli.terminal import HEARS_SIGINT, chat, command, environment, on_terminal, run, without_escapes, write
+from tests.stores.homes import own_schema
+
+USER = ("--user", "ann")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with a compressed session of one user and a short one of another."""
+    path = str(tmp_path_factory.mktemp("db") / "agent.db")
+    store = SqliteSessionStore(path)
+    memory = AutoContextMemory(
+        AutoContextConfig(msg_threshold=10, last_keep=2), store=store, session_id="long", user_id="ann"
+    )
+    for msg in conversation(rounds=8, chars=900):
+        memory.add_message(msg)
+    assert memory.compress_if_needed(force=True)
+    other = AutoContextMemory(store=store, session_id="short", user_id="bob")
+    other.add_message(Msg(role="user", content="The password of the staging server is swordfish."))
+    store.close()
+    return path
+
+
+@pytest.fixture
+def db(made: str, tmp_path: Path) -> str:
+    """A copy that a test may change."""
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(Path(made).read_bytes())
+    return str(copy)
+
+
+def memory_in(db: str, session: str = "long", user: str = "ann") -> AutoContextMemory:
+    store = SqliteSessionStore(db)
+    memory = AutoContextMemory(store=store, session_id=session, user_id=user)
+    store.close()
+    return memory
+
+
+def uuid_in(db: str) -> str:
+    return next(m.origin.uuid for m in memory_in(db).messages if m.origin is not None)
+
+
+def test_inspect_lists_sessions(made: str) -> None:
+    done = run("inspect", made)
+    assert (done.code, done.err) == (0, "")
+    assert [line.split()[:2] for line in done.out.splitlines()[1:]] == [["short", "bob"], ["long", "ann"]]
+
+
+def test_inspect_shows_each_message_and_each_compression(made: str) -> None:
+    memory = memory_in(made)
+    done = run("inspect", made, "long", *USER)
+    assert (done.code, done.err) == (0, "")
+    assert f"{len(memory.messages)} messages in view of {len(memory.get_original_memory_msgs())}" in done.out
+    assert f"{memory.token_count:,} tokens" in done.out
+    shown = [line for line in done.out.splitlines() if line[:4].strip().isdecimal() and line[4] == " "]
+    rows = [line.split() for line in shown if not line.startswith("20")]
+    assert [(int(r[0]), r[1]) for r in rows[: len(memory.messages)]] == [
+        (i, m.role) for i, m in enumerate(memory.messages)
+    ]
+    assert done.out.count(time.strftime("%Y-")) == len(memory.get_compression_events())
+    for uuid in {m.origin.uuid for m in memory.messages if m.origin is not None}:
+        assert uuid[:8] in done.out
+
+
+def test_inspect_full_shows_whole_messages(made: str) -> None:
+    done = run("inspect", made, "long", "--full", *USER)
+    for text in (b.text for m in memory_in(made).messages for b in m.content if b.type == "text"):
+        for line in text.splitlines():
+            assert line in done.out
+
+
+def test_inspect_diff_shows_what_gave_way_to_what(made: str) -> None:
+    uuid = uuid_in(made)
+    done = run("inspect", made, "long", "--diff", uuid[:8], *USER)
+    assert (done.code, done.err) == (0, "")
+    gone = [line for line in done.out.splitlines() if line.startswith("-") and not line.startswith("---")]
+    come = [line for line in done.out.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    assert len(gone) > len(come) > 0
+    assert uuid in done.out
+
+
+def test_inspect_watch_shows_what_is_added_meanwhile(db: str) -> None:
+    with subprocess.Popen(
+        command("inspect", db, "long", "--watch", *USER, prelude=HEARS_SIGINT),
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        out = ""
+        while "what was compressed" not in out:
+            out += process.stdout.readline()
+        store = SqliteSessionStore(db)
+        memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
+        memory.add_message(Msg(role="user", content="a question nobody has asked before"))
+        store.close()
+        while "a question nobody has asked before" not in out:
+            line = process.stdout.readline()
+            assert line
+            out += line
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "interrupted\n"
+
+
+def test_reload_gives_the_originals(made: str) -> None:
+    uuid = uuid_in(made)
+    originals = memory_in(made).reload(uuid)
+    whole = run("reload", made, uuid, *USER)
+    assert (whole.code, whole.err) == (0, "")
+    for msg in originals:
+        assert msg.text in whole.out
+    lines = run("reload", made, uuid[:8], "--json", *USER).out.splitlines()
+    assert [Msg.model_validate_json(line) for line in lines] == originals
+    word = originals[0].text.split()[0]
+    found = run("reload", made, uuid, "--query", word, "--session", "long", *USER)
+    assert f"passages for {word!r}" in found.out
+
+
+def test_a_users_uuid_is_nothing_to_another(made: str) -> None:
+    done = run("reload", made, uuid_in(made), "--user", "bob")
+    assert (done.code, done.out) == (2, "")
+    assert "nothing is stored under" in done.err
+    assert "the 1 sessions of user 'bob'" in done.err
+
+
+def test_search_finds_messages_of_one_user_only(made: str) -> None:
+    done = run("search", made, "swordfish", "--user", "bob")
+    assert done.code == 0
+    assert done.out.startswith("short 0 The password")
+    other = run("search", made, "swordfish", *USER)
+    assert other.code == 1
+    assert "No message of user 'ann' matches" in other.out
+
+
+def test_undo_puts_the_originals_back(db: str) -> None:
+    uuid = uuid_in(db)
+    before = memory_in(db)
+    done = run("undo", db, uuid, *USER)
+    assert (done.code, done.err) == (0, "")
+    after = memory_in(db)
+    assert f"{len(before.messages)} messages in view became {len(after.messages)}" in done.out
+    assert all(m.origin is None or m.origin.uuid != uuid for m in after.messages)
+    again = run("undo", db, uuid, *USER)
+    assert again.code == 2
+    assert "its note is out of view" in again.err
+
+
+def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
+    file = str(tmp_path / "long.jsonl")
+    assert run("export", db, "long", "-o", file, *USER).code == 0
+    assert run("export", db, "long", *USER).out == Path(file).read_text()
+    other = str(tmp_path / "other.db")
+    assert run("import", other, file, "again", "--user", "eve").code == 0
+    assert memory_in(other, "again", "eve").state_dict() == memory_in(db).state_dict()
+    taken = run("import", other, file, "again", "--user", "eve")
+    assert taken.code == 2
+    assert "exists already" in taken.err
+
+
+def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path) -> None:
+    file = tmp_path / "long.jsonl"
+    run("export", db, "long", "-o", str(file), *USER)
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([*lines[:2], lines[2][:-9], *lines[3:]]))
+    done = run("import", db, str(file), "again")
+    assert (done.code, done.out) == (2, "")
+    assert f"{file}:3: " in done.err
+    assert len(done.err.splitlines()) == 1
+    store = SqliteSessionStore(db)
+    assert store.read(SessionKey("", "again")) == []
+    store.close()
+
+
+def test_copy_moves_all_sessions_to_postgresql(made: str) -> None:
+    with own_schema() as url:
+        done = run("copy", made, url)
+        assert (done.code, done.err) == (0, "")
+        listed = run("inspect", url).out
+        assert "long" in listed
+        assert "short" in listed
+        assert run("inspect", url, "long", *USER).out == run("inspect", made, "long", *USER).out
+
+
+def test_purge_asks_first(db: str) -> None:
+    refused = run("purge", db, "long", *USER)
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    assert run("purge", db, "long", "--yes", *USER).out == "session ann/long dropped\n"
+    assert "has no session 'long'" in run("inspect", db, "long", *USER).err
+    assert run("purge", db).out == "0 expired sessions dropped\n"
+
+
+def test_stats_count_everything(made: str) -> None:
+    rows = dict(line.rsplit(maxsplit=1) for line in run("stats", made).out.splitlines())
+    assert rows["users"] == rows["sessions"] == "2"
+    assert int(rows["bytes of the file"].replace(",", "")) == Path(made).stat().st_size
+
+
+def test_prune_compares_conversations(tmp_path: Path) -> None:
+    file = write(tmp_path / "chats.jsonl", [{"id": "one", "messages": chat(6)}, b"nonsense"])
+    done = run("prune", file)
+    assert done.code == 1
+    assert f"{file}:2: not JSON" in done.err
+    cells = next(line for line in done.out.splitlines() if line.startswith("one")).split()
+    assert cells[-1] == "yes"
+    assert int(cells[3].replace(",", "")) < int(cells[2].replace(",", ""))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["inspect", "{tmp}/none.db"], "none.db: no such database file"),
+        (["inspect", "{db}", "nowhere"], "user '' has no session 'nowhere' nor any other; --user can be 'ann', 'bob'"),
+        (["inspect", "{db}", "nowhere", "--user", "ann"], "has no session 'nowhere'; there are 'long'"),
+        (["reload", "{db}", "c_000000000000"], "nothing is stored under 'c_000000000000'"),
+        (["inspect", "postgresql://postgres:secret@127.0.0.1:1/x"], "cannot be reached"),
+        (["inspect", "mysql://localhost/x"], "is not supported"),
+        (["import-java", "{db}", "{tmp}/nowhere"], "nowhere"),
+    ],
+)
+def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = run(*(a.format(db=db, tmp=tmp_path) for a in arguments))
+    assert (done.code, done.out) == (2, "")
+    assert told in done.err
+    assert len(done.err.splitlines()) == 1
+    assert "secret" not in done.err
+
+
+def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("not a database " * 100)
+    done = run("inspect", str(path))
+    assert done.code == 2
+    assert "notes.txt" in done.err
+    assert path.read_text() == "not a database " * 100
+
+
+def test_on_a_narrow_terminal_everything_is_there(made: str) -> None:
+    done = on_terminal("inspect", made, "long", *USER, columns=50)
+    lines = [line.rstrip() for line in without_escapes(done.out).splitlines()]
+    assert done.code == 0
+    assert [line for line in lines if len(line) > 50] == []
+    assert any("what was compressed" in line for line in lines)
+
+
+def test_messages_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    db = str(tmp_path / "a.db")
+    store = SqliteSessionStore(db)
+    AutoContextMemory(store=store, session_id="s\x1b[31m").add_message(Msg(role="user", content="\x1b[2J\x07gone"))
+    store.close()
+    assert "\x1b" not in json.dumps(run("inspect", db).out + run("inspect", db, "s\x1b[31m").out)
