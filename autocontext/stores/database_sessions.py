@@ -14,7 +14,7 @@ from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
 from autocontext.stores.database import Database, open_database
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Revision, SessionInfo, SessionKey
+from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
 from autocontext.stores.search import Found, checked, ranked, told
 from autocontext.stores.search_index import FORMAT, LONGEST, Segment, packed
@@ -154,6 +154,7 @@ class DatabaseSessionStore(Lifecycle):
 
 
 def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:
+    storable(session)
     batch = batch_number()
     return [{"batch": batch, **_row(session, after + i, entry)} for i, entry in enumerate(entries)]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from autocontext.errors import Conflict
 from autocontext.log import Entry
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Revision, SessionInfo, SessionKey
+from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
 from autocontext.stores.records import expiry, now
 
 
@@ -24,6 +24,7 @@ class InMemorySessionStore(Lifecycle):
         """Store entries after the first `after` ones; raises Conflict when the session is longer than that."""
         if not entries:
             return
+        storable(session)
         with self._lock:
             kept = self._sessions.get(SessionKey(*session)) or _Session()
             if len(kept.entries) != after:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from autocontext.errors import InvalidMessage
 from autocontext.log import Entry
 
 
@@ -13,6 +14,13 @@ class SessionKey(NamedTuple):
 
     user_id: str
     session_id: str
+
+
+def storable(session: SessionKey) -> None:
+    """Check that every store can hold this key. Raises InvalidMessage for NUL and halves of surrogate pairs."""
+    for field, value in zip(SessionKey._fields, session, strict=True):
+        if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
+            raise InvalidMessage(f"{field} {value!r} holds NUL or half a surrogate pair, which databases do not take")
 
 
 class SessionInfo(NamedTuple):

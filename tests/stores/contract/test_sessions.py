@@ -1,0 +1,239 @@
+"""What every store does with whole sessions: one contract over all of them."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from autocontext import AutoContextMemory, Msg
+from autocontext.errors import Conflict, InvalidMessage
+from autocontext.log import Added, Cleared, Noted, Offloaded
+from autocontext.stores import Revision, SessionKey, copy_sessions
+from autocontext.testing import conversation
+from tests.stores.stores import DURABLE, KINDS, stored
+
+S = SessionKey("u1", "s")
+
+
+@pytest.fixture(params=KINDS)
+def store(request, tmp_path):
+    with stored(request.param, tmp_path) as opened:
+        yield opened
+
+
+def added(*texts):
+    return [Added(message=Msg(role="user", content=text)) for text in texts]
+
+
+def test_entries_come_back_as_they_went(store):
+    entries = [*added("a", "\ud800 half", "x\x00y", "长" * 5000), Noted(message=None), Cleared()]
+    entries.append(Offloaded(uuid="mine", messages=tuple(conversation(1))))
+    store.append(S, entries[:2], after=0)
+    store.append(S, entries[2:], after=2)
+    assert store.read(S) == entries
+    assert store.read(S, after=1, until=3) == entries[1:3]
+    assert store.read(S, after=7) == store.read(S, until=0) == store.read(S, after=99) == []
+    assert store.read(S, until=99) == entries
+
+
+def test_an_unknown_session_is_empty(store):
+    assert store.read(S) == store.revisions(S) == store.sessions() == []
+    assert store.delete(S) is store.expire(S, 10) is False
+
+
+def test_nothing_appended_makes_no_session(store):
+    store.append(S, [], after=0)
+    assert store.sessions() == []
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 10**6])
+def test_a_session_that_is_not_as_long_is_a_conflict_and_nothing_is_stored(store, after):
+    store.append(S, added("a", "b"), after=0)
+    with pytest.raises(Conflict, match=f"session 's' has 2 entries, not {after}: read it again"):
+        store.append(S, added("c", "d", "e"), after=after)
+    assert len(store.read(S)) == 2
+
+
+def test_a_session_that_is_not_there_is_a_conflict_too(store):
+    with pytest.raises(Conflict, match="has 0 entries, not 4"):
+        store.append(S, added("c"), after=4)
+    assert store.sessions() == []
+
+
+def test_sessions_are_listed_latest_first_with_their_sizes_and_times(store):
+    before = time.time_ns() // 1_000_000
+    for i, key in enumerate([("u1", "a"), ("u2", "a"), ("u1", "b")]):
+        store.append(SessionKey(*key), added(*"xyz"[: i + 1]), after=0)
+        time.sleep(0.002)
+    store.append(SessionKey("u1", "a"), added("more"), after=1)
+    listed = store.sessions("u1")
+    assert [(s.key, s.entries) for s in listed] == [(("u1", "a"), 2), (("u1", "b"), 3)]
+    assert before <= listed[0].created_at < listed[0].updated_at <= time.time_ns() // 1_000_000
+    assert len(store.sessions()) == 3
+    assert store.sessions("nobody") == []
+
+
+def test_a_deleted_session_is_gone_and_can_begin_anew(store):
+    store.append(S, added("a", "b"), after=0)
+    store.append(SessionKey("u2", "s"), added("other"), after=0)
+    assert store.delete(S) is True
+    assert store.read(S) == [] == store.search("a", user_id="u1")
+    store.append(S, added("c"), after=0)
+    assert [e.message.text for e in store.read(S)] == ["c"]
+    assert [e.message.text for e in store.read(SessionKey("u2", "s"))] == ["other"]
+
+
+def test_expired_sessions_are_purged_and_no_others(store):
+    for id_ in ("gone", "kept", "endless"):
+        store.append(SessionKey("u", id_), added("x"), after=0)
+    assert store.expire(SessionKey("u", "gone"), -1)
+    assert store.expire(SessionKey("u", "kept"), 3600)
+    assert store.expire(SessionKey("u", "endless"), -1)
+    assert store.expire(SessionKey("u", "endless"), None)
+    assert store.purge_expired() == 1
+    assert {s.session_id for s in store.sessions("u")} == {"kept", "endless"}
+    assert store.purge_expired() == 0
+
+
+def test_revisions_tell_the_states_a_session_was_in(store):
+    store.append(S, added("a"), after=0)
+    store.append(S, added("b", "c"), after=1)
+    revisions = store.revisions(S)
+    assert [r.entries for r in revisions] == [1, 3]
+    assert all(isinstance(r, Revision) and abs(r.time - time.time() * 1000) < 60_000 for r in revisions)
+
+
+def test_a_fork_is_a_session_of_its_own_from_any_revision(store):
+    store.append(S, added("a", "b", "c"), after=0)
+    to = store.fork(S, at=2, new_id="branch")
+    assert to == SessionKey("u1", "branch")
+    store.append(to, added("other way"), after=2)
+    assert [e.message.text for e in store.read(to)] == ["a", "b", "other way"]
+    assert [e.message.text for e in store.read(S)] == ["a", "b", "c"]
+    assert len(store.read(store.fork(S))) == 3
+    with pytest.raises(Conflict, match="'branch' exists already; choose another new_id"):
+        store.fork(S, new_id="branch")
+    with pytest.raises(InvalidMessage, match="has no entries to copy"):
+        store.fork(SessionKey("u2", "s"))
+
+
+def test_rewriting_replaces_by_number(store):
+    store.append(S, added("a", "b", "c"), after=0)
+    [new] = added("B")
+    store.rewrite(S, {1: new})
+    assert [e.message.text for e in store.read(S)] == ["a", "B", "c"]
+
+
+def test_export_and_import_give_the_same_session(store, tmp_path):
+    entries = [*added("a", "\ud800", "税"), Cleared()]
+    store.append(S, entries, after=0)
+    assert store.export_jsonl(S, tmp_path / "s.jsonl") == 4
+    to = SessionKey("u2", "copy")
+    assert store.import_jsonl(to, tmp_path / "s.jsonl") == 4
+    assert store.read(to) == entries
+    with pytest.raises(Conflict, match="exists already; import it under another id"):
+        store.import_jsonl(to, tmp_path / "s.jsonl")
+
+
+def test_a_damaged_line_is_named_and_nothing_is_imported(store, tmp_path):
+    store.append(S, added("a", "b", "c"), after=0)
+    path = tmp_path / "s.jsonl"
+    store.export_jsonl(S, path)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([lines[0], lines[1][:-9], lines[2]]))
+    with pytest.raises(InvalidMessage, match=r"s\.jsonl:2: "):
+        store.import_jsonl(SessionKey("u1", "t"), path)
+    assert store.read(SessionKey("u1", "t")) == []
+
+
+def test_threads_that_append_get_in_behind_each_other(store):
+    mine = {}
+
+    def work(name):
+        mine[name] = 0
+        for i in range(12):
+            while True:
+                try:
+                    store.append(S, added(f"{name} {i}"), after=len(store.read(S)))
+                    break
+                except Conflict:
+                    continue
+            mine[name] += 1
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in "abc"]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    texts = [e.message.text for e in store.read(S)]
+    assert [t for t in texts if t[0] == "b"] == [f"b {i}" for i in range(12)]
+    assert len(texts) == len(set(texts)) == 36
+
+
+def test_a_memory_opens_where_it_was_left(store):
+    memory = AutoContextMemory(store=store, session_id="m", user_id="u")
+    memory.add_messages(conversation(40))
+    assert memory.compress_if_needed(force=True)
+    again = AutoContextMemory(store=store, session_id="m", user_id="u")
+    assert again.state_dict() == memory.state_dict()
+
+
+def test_ids_that_databases_cannot_hold_are_refused(store):
+    for key in (SessionKey("u\x00", "s"), SessionKey("u", "s\ud800")):
+        with pytest.raises(InvalidMessage, match="holds NUL or half a surrogate pair"):
+            store.append(key, added("a"), after=0)
+
+
+def test_names_that_look_like_sql_are_only_names(store):
+    odd = [
+        SessionKey("' OR 1=1 --", ":user_id"),
+        SessionKey("%", "_"),
+        SessionKey("", "税 🏳️‍🌈"),
+        SessionKey("\\", "x" * 1000),
+    ]
+    for key in odd:
+        store.append(key, added(str(key)), after=0)
+    for key in odd:
+        assert [e.message.text for e in store.read(key)] == [str(key)]
+        assert [s.key for s in store.sessions(key.user_id)] == [key]
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_async_twins_do_the_same(kind, tmp_path):
+    async def go(store):
+        await store.aappend(S, added("a"), after=0)
+        with pytest.raises(Conflict):
+            await store.aappend(S, added("b"), after=0)
+        found = await store.aread(S), await store.aread(S, after=1)
+        await store.aclose()
+        return found
+
+    with stored(kind, tmp_path) as store:
+        whole, rest = asyncio.run(go(store))
+        assert [e.message.text for e in whole] == ["a"]
+        assert rest == []
+
+
+@pytest.mark.parametrize("kind", DURABLE)
+def test_copies_arrive_whole_can_be_taken_up_again_and_keep_tenants_apart(kind, tmp_path):
+    told = []
+    with stored("sqlite file", tmp_path) as source, stored(kind, tmp_path) as to:
+        for user, id_, n in (("u1", "s", 3), ("u2", "s", 2), ("u1", "long", 700)):
+            source.append(SessionKey(user, id_), added(*(f"{user} {id_} {i}" for i in range(n))), after=0)
+        source.expire(SessionKey("u2", "s"), 3600)
+        to.append(S, source.read(S, until=1), after=0)
+        assert copy_sessions(source, to, progress=told.append) == 704
+        assert copy_sessions(source, to) == 0
+        for info in source.sessions():
+            assert to.read(info.key) == source.read(info.key)
+            [there] = [i for i in to.sessions(info.user_id) if i.key == info.key]
+            assert there.expires_at == pytest.approx(info.expires_at, abs=100) if info.expires_at else True
+        assert [(p.done, p.total) for p in told] == [(1, 3), (2, 3), (3, 3)]
+        source.append(S, added("grown"), after=3)
+        assert copy_sessions(source, to, user_id="u2") == 0
+        assert copy_sessions(source, to, user_id="u1") == 1
+        to.append(SessionKey("u3", "s"), added("mine"), after=0)
+        source.append(SessionKey("u3", "s"), added("yours"), after=0)
+        with pytest.raises(Conflict, match="of user 'u3' exists at the target with other entries"):
+            copy_sessions(source, to)
