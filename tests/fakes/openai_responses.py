@@ -35,6 +35,7 @@ def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:
         kind = item.get("type") or ("message" if "role" in item else None)
         if kind == "function_call":
             called.add(_text(item, "call_id", where))
+            answered.discard(item["call_id"])
             messages = _with_call(messages, item, where)
         elif kind == "function_call_output":
             call = _text(item, "call_id", where)

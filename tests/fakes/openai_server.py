@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -155,7 +156,15 @@ def _response(reply: Reply, body: Any) -> dict[str, Any]:
     output: list[dict[str, Any]] = []
     if reply.text is not None and not (reply.tool_calls and not reply.text):
         part = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
-        output.append({"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]})
+        output.append(
+            {
+                "type": "message",
+                "id": f"msg_{uuid.uuid4().hex}",
+                "role": "assistant",
+                "status": "completed",
+                "content": [part],
+            }
+        )
     for call in reply.tool_calls or ():
         own = {"type": "function_call", "id": f"fc_{call['id']}", "call_id": call["id"], "status": "completed"}
         output.append({**own, **call["function"]})

@@ -97,16 +97,17 @@ class Driver(Protocol):
 Asked: TypeAlias = "str | Exception"
 
 
-def asked(driver: Driver, mode: Mode, *questions: str | tuple[str, str]) -> list[Asked]:
+async def conversation(driver: Driver, mode: Mode, *questions: str | tuple[str, str]) -> list[Asked]:
     """The answers to questions (a text, or a text and an image), one after the other; a failed one is its exception."""
+    try:
+        return [await _one(driver, mode, question) for question in questions]
+    finally:
+        await driver.aclose()
 
-    async def conversation() -> list[Asked]:
-        try:
-            return [await _one(driver, mode, question) for question in questions]
-        finally:
-            await driver.aclose()
 
-    return asyncio.run(conversation())
+def asked(driver: Driver, mode: Mode, *questions: str | tuple[str, str]) -> list[Asked]:
+    """The same from a test, in an event loop of its own."""
+    return asyncio.run(conversation(driver, mode, *questions))
 
 
 async def _one(driver: Driver, mode: Mode, question: str | tuple[str, str]) -> Asked:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import pytest
 
 from autocontext.testing import assert_valid_chat
-from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked
+from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked, conversation
 from tests.adapters.contract.scripted_agent import PARALLEL, ScriptedAgent, part_text, secret
 from tests.fakes import Close, Cut, FakeOpenAI, Hang, Raw, Reply
 from tests.fakes.http_server import Item
@@ -77,9 +77,10 @@ class AdapterContract:
         if driver.history() is None:
             return
         asked(driver, _modes(driver)[0], "[task 1: read 12] Read.")
+        assert driver.memory.get_compression_events()
         held = json.dumps(driver.history(), ensure_ascii=False)
-        assert json.dumps(part_text("alpha", 1))[1:-1] in held
-        assert driver.memory.compress_if_needed(force=True)
+        assert [n for n in range(1, 13) if json.dumps(part_text("alpha", n))[1:-1] not in held] == []
+        driver.memory.compress_if_needed(force=True)
         assert json.dumps(driver.history(), ensure_ascii=False) == held
 
     def test_an_image_is_passed_through(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
@@ -133,8 +134,7 @@ class AdapterContract:
 
         async def together() -> list[list[Asked]]:
             questions = ("[task 1: read 12] Read.", "[task 2: recall 3] And part 3?")
-            both = (asyncio.to_thread(asked, driver, mode, *questions) for driver in drivers.values())
-            return await asyncio.gather(*both)
+            return await asyncio.gather(*(conversation(driver, mode, *questions) for driver in drivers.values()))
 
         answers = asyncio.run(together())
         assert answers == [

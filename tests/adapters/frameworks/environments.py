@@ -7,8 +7,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ENVIRONMENTS: dict[str, tuple[str, ...]] = {
-    "main": (),
-    "agentscope1": (),
+    "main": ("test_langchain.py", "test_openai_agents.py", "test_pydantic_ai.py"),
+    "agentscope1": ("test_agentscope_v1.py",),
 }
 
 

@@ -1,0 +1,55 @@
+"""Keeping a memory in step with a framework that holds a list of messages of its own."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Sequence
+
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg, is_compressed
+
+_log = logging.getLogger(__name__)
+_told: weakref.WeakSet[AutoContextMemory] = weakref.WeakSet()
+"""Memories about which a second compression has been reported."""
+
+
+def follow(memory: AutoContextMemory, messages: Sequence[Msg]) -> list[Msg]:
+    """Add the messages that the memory has not seen, by their ids, and give them.
+
+    New is what stands behind the last message that is known. What somebody has put before it is left alone and reported
+    in the log: it is another compression's summary, as a rule.
+    """
+    known = {m.id for m in memory.get_original_memory_msgs()} | {m.id for m in memory.messages}
+    start = max((i + 1 for i, m in enumerate(messages) if m.id in known), default=0)
+    strange = [m for m in messages[:start] if m.id not in known]
+    if strange and memory not in _told:
+        _told.add(memory)
+        _log.warning(
+            "%d messages were put into the history before messages that are known, e.g. %r: is there a second "
+            "compression at work? Switch it off; this one leaves them out.",
+            len(strange),
+            strange[0].text[:80],
+        )
+    new = list(messages[start:])
+    if new:
+        memory.add_messages(new)
+    return new
+
+
+def take_back(memory: AutoContextMemory, ids: Sequence[str]) -> None:
+    """Take out of the view what a framework's list has no more: a turn that is tried again, a branch that was left.
+
+    `ids` are those of the list at the start of a run. Only what stands behind the last message they share is taken, and
+    only if it is in view as it was said; a list that shares nothing is new input, not a history. The originals stay.
+    """
+    given = set(ids)
+    originals = [m.id for m in memory.get_original_memory_msgs()]
+    shared = max((i for i, id_ in enumerate(originals) if id_ in given), default=-1)
+    left = set(originals[shared + 1 :]) if shared >= 0 else set()
+    while True:
+        view = memory.messages
+        at = next((i for i, m in enumerate(view) if m.id in left and not is_compressed(m)), None)
+        if at is None:
+            return
+        memory.delete_message(at)

@@ -1,0 +1,191 @@
+"""LangChain 1: a middleware for `create_agent` that keeps each request small; the thread's own state stays complete.
+
+    agent = create_agent(model, tools, middleware=[AutoContextMiddleware(config=..., store=...)])
+
+Before each call of the model what is new in the state goes to the memory, and the model is sent the memory's view in
+its place. Each `thread_id` has a memory of its own. Written against langchain 1.4.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+from autocontext.adapters._following import follow, take_back
+from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.sendable import sendable
+from autocontext.config import AutoContextConfig
+from autocontext.errors import MissingExtraError
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import Plan, PlanLike, SubTask
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+try:
+    from typing import NotRequired
+
+    from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, PrivateStateAttr
+    from langchain.tools import BaseTool, ToolRuntime
+    from langchain_core.messages import BaseMessage, SystemMessage
+    from langchain_core.tools import StructuredTool
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.config import get_config
+
+    from autocontext.adapters.langchain_messages import from_langchain, to_langchain
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
+
+_TODO_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
+
+
+class AutoContextState(AgentState):
+    """The agent's state, and which session it belongs to."""
+
+    autocontext_session: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # type: ignore[valid-type]  # Any here
+
+
+class AutoContextMiddleware(AgentMiddleware):
+    """Sends the model the memory's view instead of the whole state, and gives the agent `context_reload`.
+
+    With `memory` or `session_id` it serves that one conversation; otherwise one memory for each `thread_id` (and
+    `user_id`, where the run's `configurable` names one). A run without a thread has a memory for as long as it lasts.
+    Raises ConfigError when it is bound to one conversation and run with a second thread.
+    """
+
+    state_schema = AutoContextState
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+    ) -> None:
+        super().__init__()
+        self._sessions = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        )
+        self._has_plan = plan is not None
+        self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
+        self.tools: Sequence[BaseTool] = [_reload_tool(self._memory_of)]
+        self.instructions = INSTRUCTIONS
+
+    def memory(self, thread_id: str = "", user_id: str | None = None) -> AutoContextMemory:
+        """The memory of a thread; of the one conversation when the middleware is bound to it."""
+        return self._sessions.bound or self._sessions.of(thread_id, user_id)
+
+    # ------------------------------------------------------------------------------------------------------- hooks
+    def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 (the hook's form)
+        """Find out whose run this is; what the thread has taken back goes out of view."""
+        session = _session_of(get_config())
+        memory = self._memory_of({"autocontext_session": session})
+        take_back(memory, [m.id for m in state["messages"] if m.id])
+        return {"autocontext_session": session}
+
+    def after_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 (the hook's form)
+        """Keep the final answer."""
+        self._follow(state)
+        session = state["autocontext_session"]
+        if not session["kept"]:
+            self._sessions.forget(session["id"], session["user"])
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
+        """Call the model with the memory's view."""
+        memory = self._prepare(request)
+        return handler(self._request(request, memory.get_messages()))
+
+    async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
+        """The same for asynchronous runs."""
+        memory = self._prepare(request)
+        return await handler(self._request(request, await memory.aget_messages()))
+
+    # ------------------------------------------------------------------------------------------------------- parts
+    def _memory_of(self, state: Any) -> AutoContextMemory:
+        session = state["autocontext_session"]
+        return self._sessions.of(session["id"], session["user"], kept=session["kept"])
+
+    def _follow(self, state: Any) -> AutoContextMemory:
+        memory = self._memory_of(state)
+        follow(memory, from_langchain(state["messages"]))
+        return memory
+
+    def _prepare(self, request: ModelRequest) -> AutoContextMemory:
+        memory = self._follow(request.state)
+        if (todos := request.state.get("todos")) and not self._has_plan:
+            memory.attach_plan_note(_plan(todos))
+        passing = _passing(request)
+        memory.count_besides(_system(request).text, *(m.text for m in passing), *self._tool_schemas(request.tools))
+        return memory
+
+    def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
+        own = {m.id: m for m in request.state["messages"]}
+        as_they_are = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
+        messages: list[BaseMessage] = []
+        for msg in sendable(view):
+            unchanged = msg.id in as_they_are and msg.id in own
+            messages.extend([own[msg.id]] if unchanged else to_langchain([msg]))
+        return request.override(messages=[*messages, *_passing(request)], system_message=_system(request))
+
+    def _tool_schemas(self, tools: list[Any]) -> list[dict[str, Any]]:
+        given, schemas = self._schemas
+        if len(given) != len(tools) or any(a is not b for a, b in zip(given, tools, strict=True)):
+            schemas = [convert_to_openai_tool(tool) for tool in tools]
+            self._schemas = (list(tools), schemas)
+        return schemas
+
+
+def _session_of(config: Any) -> dict[str, Any]:
+    """The session that a run belongs to. An agent that runs inside another one's thread has a session of its own."""
+    given = config.get("configurable") or {}
+    thread, user = given.get("thread_id"), given.get("user_id")
+    inside, _, _ = str(given.get("checkpoint_ns") or "").rpartition("|")
+    name = f"{thread}/{inside}" if inside else str(thread)
+    kept = thread is not None
+    return {"id": name if kept else uuid.uuid4().hex, "user": None if user is None else str(user), "kept": kept}
+
+
+def _passing(request: ModelRequest) -> list[BaseMessage]:
+    """What other middleware has put into this request alone: it is sent, and not remembered."""
+    held = {id(m) for m in request.state["messages"]} | {m.id for m in request.state["messages"]}
+    return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
+
+
+def _system(request: ModelRequest) -> SystemMessage:
+    """The system message with the instructions for tags at its end."""
+    given = request.system_message
+    if given is None:
+        return SystemMessage(content=INSTRUCTIONS)
+    if isinstance(given.content, str):
+        return given.model_copy(update={"content": f"{given.content}\n\n{INSTRUCTIONS}"})
+    return given.model_copy(update={"content": [*given.content, {"type": "text", "text": INSTRUCTIONS}]})
+
+
+def _plan(todos: list[Any]) -> Plan:
+    """The to-do list of TodoListMiddleware as a plan."""
+    return Plan(
+        name="to-do list",
+        subtasks=tuple(SubTask(name=t["content"], state=_TODO_STATES.get(t["status"], "todo")) for t in todos),
+    )
+
+
+def _reload_tool(memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
+    def context_reload(
+        runtime: ToolRuntime,
+        working_context_offload_uuid: str,
+        offset: int = 0,
+        limit: int | None = None,
+        query: str | None = None,
+    ) -> str:
+        tool = ContextOffloadTool(memory_of(runtime.state))
+        return tool(working_context_offload_uuid, offset=offset, limit=limit, query=query)
+
+    return StructuredTool.from_function(
+        context_reload, name=ContextOffloadTool.name, description=ContextOffloadTool.description
+    )

@@ -1,0 +1,259 @@
+"""LangChain messages as messages of this library, and back, without loss.
+
+`to_langchain(from_langchain(x)) == x` for what JSON can hold. What blocks have no field for stands under
+`metadata["_langchain"]` of message and block; it never repeats what a block says, so a message that a compression has
+rewritten is written from its blocks. Content parts are read as OpenAI's where they have that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from autocontext.adapters._openai_parts import is_plain, read_part, stand_in, write_part
+from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.messages import (
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+    as_messages,
+    freeze,
+    thaw,
+)
+
+try:
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        BaseMessageChunk,
+        ChatMessage,
+        FunctionMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        message_chunk_to_message,
+    )
+    from pydantic_core import to_jsonable_python
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
+
+KEY = "_langchain"
+_ROLES: dict[type[BaseMessage], str] = {
+    HumanMessage: "user",
+    AIMessage: "assistant",
+    SystemMessage: "system",
+    ToolMessage: "tool",
+    FunctionMessage: "user",
+    ChatMessage: "user",
+}
+_SPOKEN_ROLES = {"user": "user", "human": "user", "assistant": "assistant", "ai": "assistant", "system": "system"}
+_FIELDS = ("content", "type", "id", "tool_calls", "tool_call_id", "status")
+"""Fields that blocks and the message itself stand for."""
+_CALL_PARTS = ("tool_use", "tool_call")
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+def from_langchain(messages: Iterable[BaseMessage]) -> list[Msg]:
+    """LangChain messages as Msgs, one for each, with their ids. Raises InvalidMessage naming the index."""
+    found = []
+    for i, given in enumerate(messages):
+        message = message_chunk_to_message(given) if isinstance(given, BaseMessageChunk) else given
+        if type(message) not in _ROLES:
+            raise InvalidMessage(f"messages[{i}]: a {type(given).__name__} is no message of a conversation")
+        found.append(_read(message))
+    return found
+
+
+def _read(message: BaseMessage) -> Msg:
+    role = _ROLES[type(message)]
+    if isinstance(message, ChatMessage):
+        role = _SPOKEN_ROLES.get(message.role, "user")
+    rest = _rest(message)
+    shape = None if isinstance(message.content, str) else "parts"
+    if isinstance(message, ToolMessage):
+        parts = [_read_part(part, i) for i, part in enumerate(_parts(message.content))]
+        output: Any = message.content if shape is None else tuple(parts)
+        error = message.status == "error"
+        known = _remember(content=shape, rest=rest)
+        name = str(message.name or "")
+        block = ToolResultBlock(id=message.tool_call_id, name=name, output=output, is_error=error, metadata=known)
+        return _msg(message, role=role, content=(block,))
+    calls = list(message.tool_calls) if isinstance(message, AIMessage) else []
+    blocks: list[Any] = []
+    for i, part in enumerate(_parts(message.content)):
+        # A part that says what the next call says, as Anthropic's do, is that call.
+        if calls and part.get("type") in _CALL_PARTS and part.get("id") == calls[0]["id"]:
+            blocks.append(_read_call(calls.pop(0), part))
+        else:
+            blocks.append(_read_part(part, i))
+    blocks.extend(map(_read_call, calls))
+    kind = message.type if isinstance(message, ChatMessage | FunctionMessage) else None
+    return _msg(message, role=role, content=blocks, metadata=_remember(content=shape, kind=kind, rest=rest))
+
+
+def _msg(message: BaseMessage, **fields: Any) -> Msg:
+    return Msg(**fields, id=message.id) if message.id else Msg(**fields)
+
+
+def _rest(message: BaseMessage) -> dict[str, Any]:
+    """The fields that are set and that nothing else stands for, as JSON."""
+    found: dict[str, Any] = {}
+    for key in type(message).model_fields:
+        value = getattr(message, key)
+        if key in _FIELDS or value is None or value in ({}, []):
+            continue
+        try:
+            found[key] = freeze(value)
+        except ValueError:
+            # A tool's artifact may be any object: the state keeps it, the memory what can be said of it.
+            found[key] = to_jsonable_python(value, fallback=repr)
+    return found
+
+
+def _parts(content: str | Sequence[Any]) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return [{"type": "text", "text": part, "_bare": True} if isinstance(part, str) else part for part in content]
+
+
+def _read_part(part: Mapping[str, Any], index: int) -> Any:
+    """A content part as a block; forms that no block has are carried along as they are."""
+    kind = part.get("type")
+    if kind == "thinking" and isinstance(part.get("thinking"), str):
+        rest = {k: v for k, v in part.items() if k not in ("type", "thinking")}
+        return ThinkingBlock(thinking=part["thinking"], metadata=_remember(part=rest, own=True))
+    if kind in ("image", "audio", "video") and (source := _standard_source(part)) is not None:
+        block = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}[kind]
+        rest = {k: v for k, v in part.items() if k not in ("type", "url", "base64", "mime_type")}
+        return block(source=source, metadata=_remember(part=rest, own=True))
+    if not isinstance(kind, str):
+        part = {"type": "unknown", "part": dict(part)}
+        return TextBlock(text="[content]", metadata=_remember(carried=part["part"]))
+    return read_part(_jsonable(part), f"content[{index}]")
+
+
+def _standard_source(part: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The source of one of LangChain's own media parts, where a block has a form for it."""
+    if isinstance(part.get("base64"), str) and isinstance(part.get("mime_type"), str):
+        return {"type": "base64", "media_type": part["mime_type"], "data": part["base64"]}
+    if isinstance(part.get("url"), str) and "mime_type" not in part:
+        return {"type": "url", "url": part["url"]}
+    return None
+
+
+def _read_call(call: Mapping[str, Any], part: Mapping[str, Any] | None = None) -> ToolUseBlock:
+    value = _jsonable(call["args"])
+    found: dict[str, Any] = {"unnumbered": call["id"] is None}
+    if part is not None:
+        same = next((key for key in ("input", "args") if part.get(key) == value), None)
+        found |= {"part": {k: v for k, v in part.items() if k not in ("id", same)}, "input": same}
+    return ToolUseBlock(id=call["id"] or "", name=call["name"], input=value, metadata=_remember(**found))
+
+
+def _jsonable(value: Any) -> Any:
+    try:
+        return thaw(freeze(value))
+    except ValueError:
+        return to_jsonable_python(value, fallback=repr)
+
+
+def _remember(**found: Any) -> dict[str, Any]:
+    kept = {k: _jsonable(v) for k, v in found.items() if v is not None and v is not False and v != {}}
+    return {KEY: kept} if kept else {}
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+def to_langchain(messages: Iterable[Msg]) -> list[BaseMessage]:
+    """Msgs as LangChain messages; each tool result becomes a message of its own.
+
+    Thinking that did not come from LangChain stays out. Raises InvalidMessage naming the index of what is not a Msg.
+    """
+    written: list[BaseMessage] = []
+    for msg in as_messages(messages):
+        results = msg.tool_results
+        written.extend(_write_result(msg, block, i) for i, block in enumerate(results))
+        if len(results) < len(msg.content) or not results:
+            written.append(_write(msg))
+    return written
+
+
+def _write(msg: Msg) -> BaseMessage:
+    known = _known(msg)
+    rest = thaw(known.get("rest") or {})
+    blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock)]
+    content = _write_content(blocks, known.get("content"), role=msg.role)
+    if msg.role == "assistant" and not known.get("kind"):
+        calls = [_write_call(b) for b in blocks if isinstance(b, ToolUseBlock)]
+        return AIMessage(content=content, id=msg.id, tool_calls=calls, **rest)
+    if known.get("kind") == "chat":
+        return ChatMessage(content=content, id=msg.id, **rest)
+    if known.get("kind") == "function":
+        return FunctionMessage(content=content, id=msg.id, **rest)
+    kind = SystemMessage if msg.role == "system" else HumanMessage
+    return kind(content=content, id=msg.id, **rest)
+
+
+def _write_result(msg: Msg, block: ToolResultBlock, index: int) -> ToolMessage:
+    known = _known(block)
+    rest = thaw(known.get("rest") or {})
+    output = (TextBlock(text=block.output),) if isinstance(block.output, str) and block.output else block.output
+    content = _write_content([b for b in output if not isinstance(b, str)], known.get("content"), role="tool")
+    if block.name and "name" not in rest:
+        rest["name"] = block.name
+    own = msg.id if not index else f"{msg.id}.{index}"
+    status = "error" if block.is_error else "success"
+    return ToolMessage(content=content, id=own, tool_call_id=block.id, status=status, **rest)
+
+
+def _write_content(blocks: Sequence[Any], shape: Any, *, role: str) -> Any:
+    """The content: in parts where it was given so, or where a text cannot hold it."""
+    shown = [b for b in blocks if not isinstance(b, ThinkingBlock | ToolUseBlock) or "part" in _known(b) or _own(b)]
+    if shape == "parts" or not all(map(_plain, shown)):
+        if role == "assistant" and shape != "parts":
+            return "\n".join(map(stand_in, (b for b in shown if not isinstance(b, ThinkingBlock | ToolUseBlock))))
+        return [_write_part(b) for b in shown]
+    return "\n".join(b.text for b in shown)
+
+
+def _plain(block: Any) -> bool:
+    return isinstance(block, TextBlock) and is_plain(block) and not _known(block)
+
+
+def _write_part(block: Any) -> Any:
+    known = _known(block)
+    rest = thaw(known.get("part") or {})
+    if isinstance(block, ToolUseBlock):
+        return {**rest, "id": block.id, **({known["input"]: thaw(block.input)} if "input" in known else {})}
+    if isinstance(block, ThinkingBlock):
+        return {"type": "thinking", "thinking": block.thinking, **rest}
+    if isinstance(block, TextBlock) and "carried" in known:
+        return thaw(known["carried"])
+    if known.get("own"):
+        source = block.source
+        where = (
+            {"url": source["url"]}
+            if source["type"] == "url"
+            else {"base64": source["data"], "mime_type": source["media_type"]}
+        )
+        return {"type": block.type, **where, **rest}
+    part = write_part(block)
+    return part["text"] if part.pop("_bare", False) else part
+
+
+def _write_call(block: ToolUseBlock) -> dict[str, Any]:
+    own = None if _known(block).get("unnumbered") else block.id
+    return {"name": block.name, "args": thaw(block.input), "id": own, "type": "tool_call"}
+
+
+def _known(value: Any) -> Mapping[str, Any]:
+    found = value.metadata.get(KEY)
+    return found if isinstance(found, dict) else {}
+
+
+def _own(block: Any) -> bool:
+    return bool(_known(block).get("own"))

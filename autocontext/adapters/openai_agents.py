@@ -1,0 +1,171 @@
+"""OpenAI Agents SDK: a session whose history stays small, and a filter that keeps a long run small.
+
+    session = AutoContextSession(session_id="42", store=SqliteSessionStore("agent.db"))
+    agent = Agent(name="...", tools=[..., *session.tools])
+    await Runner.run(agent, "Hello", session=session, run_config=session.run_config())
+
+The SDK reads a session once, at the start of a run: there the session gives the memory's view. Within the run only
+`call_model_input_filter` sees each request: `model_input_filter` puts the view in the place of what was sent so far.
+Written against openai-agents 0.24.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.openai_responses import from_responses, to_responses
+from autocontext.adapters.sendable import sendable
+from autocontext.config import AutoContextConfig
+from autocontext.errors import MissingExtraError
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg, is_compressed
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import PlanLike
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+try:
+    from agents import FunctionTool, RunConfig
+    from agents.run import CallModelData, ModelInputData
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.openai_agents", "openai-agents") from e
+
+_NOT_WORDS = ("id", "status", "type", "phase")
+"""Keys in which the SDK's copy of an item may differ from the item."""
+
+
+class AutoContextSession:
+    """A `Session` of the SDK over one memory: `get_items` gives the view, `add_items` adds to it.
+
+    One session serves one conversation, one run at a time. Give the agent `tools`, and each run `run_config()` (or a
+    RunConfig of your own with `call_model_input_filter=session.model_input_filter`).
+    """
+
+    session_settings = None
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+    ) -> None:
+        self.memory = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        ).one()
+        self.session_id = self.memory.session.session_id
+        self.instructions = INSTRUCTIONS
+        self.tools = [_reload_tool(self.memory)]
+        self._in_run: Counter[str] = Counter()
+        """The items of the run that the memory holds: what `get_items` gave, and what was added since."""
+
+    def run_config(self, **fields: Any) -> RunConfig:
+        """A RunConfig with the filter; `fields` are further fields of it."""
+        return RunConfig(**fields, call_model_input_filter=self.model_input_filter)
+
+    # ------------------------------------------------------------------------------------------------- the session
+    async def get_items(self, limit: int | None = None) -> list[Any]:
+        """The view as Responses items, compressed first when it is due; with a `limit` the newest so many."""
+        items = to_responses(await self.memory.aget_messages())
+        if limit is not None:
+            items = items[-limit:] if limit > 0 else []
+        self._in_run = Counter(map(_words, items))
+        return items
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Add items at the end."""
+        self.memory.add_messages(from_responses(items))
+        self._in_run.update(map(_words, items))
+
+    async def pop_item(self) -> Any | None:
+        """Take the newest item out of the view and give it; None when there is none. The original memory keeps it."""
+        view = self.memory.messages
+        if not view:
+            return None
+        last = view[-1]
+        items = to_responses(self.memory.reload(_uuid(last)) if is_compressed(last) else [last])
+        popped = items[-1] if items else None
+        # A call and its results go together; what was not asked for is put back.
+        removed = to_responses(self.memory.delete_message(len(view) - 1))
+        self.memory.add_messages(from_responses(removed[:-1]))
+        if popped is not None:
+            self._in_run.subtract([_words(popped)])
+        return popped
+
+    async def clear_session(self) -> None:
+        """Drop everything, the originals and offloads as well."""
+        self.memory.clear()
+        self._in_run.clear()
+
+    # -------------------------------------------------------------------------------------------------- the filter
+    async def model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
+        """What this request sends: the memory's view, then what the run has and the memory has not yet been given."""
+        pending = from_responses(self._pending(data.model_data.input))
+        instructions = "\n\n".join(filter(None, (data.model_data.instructions, INSTRUCTIONS)))
+        waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
+        self.memory.count_besides(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
+        view = await self.memory.aget_messages()
+        return ModelInputData(input=_request([*view, *pending]), instructions=instructions)
+
+    def _pending(self, items: Iterable[Any]) -> list[Any]:
+        held = self._in_run.copy()
+        found = []
+        for item in items:
+            words = _words(item)
+            if held[words] > 0:
+                held[words] -= 1
+            else:
+                found.append(item)
+        return found
+
+
+def _request(messages: list[Msg]) -> Any:
+    return to_responses(sendable(messages))
+
+
+def _words(item: Mapping[str, Any]) -> str:
+    """What an item says, apart from what the SDK changes on its way into and out of a session."""
+    said = {k: v for k, v in item.items() if k not in _NOT_WORDS and v is not None}
+    return json.dumps(said, sort_keys=True, default=str)
+
+
+def _uuid(msg: Msg) -> str:
+    return msg.origin.uuid if msg.origin is not None else str(msg.metadata["_compress_meta"].get("offloaduuid"))
+
+
+def _function_tools(agent: Any) -> list[FunctionTool]:
+    return [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
+
+
+def _schema(tool: FunctionTool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.params_json_schema}
+    return {"type": "function", "function": function}
+
+
+def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
+    reload_tool = ContextOffloadTool(memory)
+    schema = reload_tool.schema()["function"]
+
+    async def invoke(_context: Any, arguments: str) -> str:
+        try:
+            given = json.loads(arguments or "{}")
+        except ValueError:
+            return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
+        return await reload_tool.acall(**(given if isinstance(given, dict) else {}))
+
+    return FunctionTool(
+        name=reload_tool.name,
+        description=reload_tool.description,
+        params_json_schema=schema["parameters"],
+        on_invoke_tool=invoke,
+        # Optional parameters: the strict form knows none.
+        strict_json_schema=False,
+    )

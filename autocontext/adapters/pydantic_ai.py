@@ -1,0 +1,155 @@
+"""pydantic-ai 2: a capability that keeps each request small; the run's own history stays complete.
+
+    agent = Agent(model, tools=[...], capabilities=[AutoContextCapability(config=..., store=...)])
+    await agent.run("Hello", conversation_id="42")
+
+Before each call of the model what is new in the run's messages goes to the memory, and the model is sent the memory's
+view in their place. Each `conversation_id` has a memory of its own; with it no `message_history` is needed, and with a
+store no process has to stay alive. Written against pydantic-ai 2.68.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from autocontext.adapters._following import follow, take_back
+from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.sendable import sendable
+from autocontext.config import AutoContextConfig
+from autocontext.errors import MissingExtraError
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg, is_compressed
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import PlanLike
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+try:
+    from pydantic_ai import RunContext, Tool
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.toolsets import FunctionToolset
+
+    from autocontext.adapters.pydantic_ai_messages import groups, read_one, to_pydantic_ai
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
+
+
+class AutoContextCapability(AbstractCapability[Any]):
+    """Sends the model the memory's view instead of the whole history, and gives the agent `context_reload`.
+
+    With `memory` or `session_id` it serves that one conversation; otherwise one memory for each `conversation_id` of
+    the runs. A run that is given the `message_history` of its conversation is recognised: nothing is held twice.
+    """
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+    ) -> None:
+        self._sessions = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        )
+        self._read: dict[int, tuple[ModelMessage, list[Msg]]] = {}
+        """What messages of runs were read as, by the message's identity; each message is held, so that it stays its."""
+        self.tools = [_reload_tool(self)]
+        self.instructions = INSTRUCTIONS
+
+    def memory(self, conversation_id: str = "") -> AutoContextMemory:
+        """The memory of a conversation; the one memory when the capability is bound to it."""
+        return self._sessions.bound or self._sessions.of(conversation_id)
+
+    # ------------------------------------------------------------------------------------------------------- hooks
+    def get_instructions(self) -> str:
+        """What the model has to know about tags; pydantic-ai adds it to the agent's instructions."""
+        return INSTRUCTIONS
+
+    def get_toolset(self) -> FunctionToolset[Any]:
+        """The toolset that holds `context_reload`."""
+        return FunctionToolset(self.tools)
+
+    async def before_run(self, ctx: RunContext[Any]) -> None:
+        """What the history that is passed has taken back goes out of view."""
+        take_back(self._of(ctx), [msg.id for msg in _all(self._msgs(ctx.messages))])
+
+    async def before_model_request(
+        self, ctx: RunContext[Any], request_context: ModelRequestContext
+    ) -> ModelRequestContext:
+        """Put the memory's view in the place of the messages, for this request."""
+        memory = self._of(ctx)
+        held = self._msgs(ctx.messages)
+        follow(memory, _all(held))
+        passing = [m for m in request_context.messages if not any(m is own for own in ctx.messages)]
+        besides = [msg.text for message in passing for msg in read_one(message)]
+        memory.count_besides(*besides, *_besides(request_context.model_request_parameters))
+        view = await memory.aget_messages()
+        return replace(request_context, messages=[*_request(view, ctx.messages, held), *passing])
+
+    async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
+        """Keep the final answer."""
+        messages = result.all_messages()
+        follow(self._of(ctx), _all(self._msgs(messages)))
+        for message in messages:
+            self._read.pop(id(message), None)
+        return result
+
+    # ------------------------------------------------------------------------------------------------------- parts
+    def _of(self, ctx: RunContext[Any]) -> AutoContextMemory:
+        return self.memory(str(ctx.conversation_id))
+
+    def _msgs(self, messages: list[ModelMessage]) -> list[list[Msg]]:
+        """Each message as Msgs. Messages do not change, so each is read once in a run."""
+        found = []
+        for message in messages:
+            held = self._read.get(id(message))
+            if held is None or held[0] is not message:
+                held = self._read[id(message)] = (message, read_one(message))
+            found.append(held[1])
+        return found
+
+
+def _all(groups_of: list[list[Msg]]) -> list[Msg]:
+    return [msg for group in groups_of for msg in group]
+
+
+def _request(view: list[Msg], messages: list[ModelMessage], held: list[list[Msg]]) -> list[ModelMessage]:
+    """The view as messages: the run's own where they are as they were, others made from what the memory holds."""
+    own = {tuple(msg.id for msg in msgs): message for message, msgs in zip(messages, held, strict=True)}
+    in_view = {id(msg) for msg in view if not is_compressed(msg)}
+    found: list[ModelMessage] = []
+    for group in groups(sendable(view)):
+        same = own.get(tuple(msg.id for msg in group)) if all(id(msg) in in_view for msg in group) else None
+        found.extend(to_pydantic_ai(group) if same is None else [same])
+    return found
+
+
+def _besides(parameters: Any) -> list[Any]:
+    """What is sent besides the messages: instructions and the schemas of tools."""
+    texts = [part.content for part in parameters.instruction_parts or ()]
+    tools = [*parameters.function_tools, *parameters.output_tools]
+    return [
+        *texts,
+        *({"name": t.name, "description": t.description, "parameters": t.parameters_json_schema} for t in tools),
+    ]
+
+
+def _reload_tool(capability: AutoContextCapability) -> Tool[Any]:
+    async def context_reload(
+        ctx: RunContext[Any],
+        working_context_offload_uuid: str,
+        offset: int = 0,
+        limit: int | None = None,
+        query: str | None = None,
+    ) -> str:
+        tool = ContextOffloadTool(capability.memory(str(ctx.conversation_id)))
+        return tool(working_context_offload_uuid, offset=offset, limit=limit, query=query)
+
+    return Tool(context_reload, name=ContextOffloadTool.name, description=ContextOffloadTool.description)

@@ -1,0 +1,260 @@
+"""pydantic-ai's messages as messages of this library, and back, without loss.
+
+`to_pydantic_ai(from_pydantic_ai(x))` has the JSON of x. A ModelRequest becomes one message for each of its parts (what
+the user said, a tool's return, ...), a ModelResponse one message. Their ids are made from what they say and when, so
+that a history that comes back, from JSON too, is known again. What blocks have no field for stands under
+`metadata["_pydantic_ai"]` of message and block; kinds of parts that no block has are carried along as they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from autocontext.adapters._openai_parts import read_function, stand_in, write_function
+from autocontext.errors import MissingExtraError
+from autocontext.messages import (
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+    as_messages,
+    thaw,
+)
+
+try:
+    from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
+
+KEY = "_pydantic_ai"
+_MEDIA: dict[str, type[ImageBlock | AudioBlock | VideoBlock]] = {
+    "image": ImageBlock,
+    "audio": AudioBlock,
+    "video": VideoBlock,
+}
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+def from_pydantic_ai(messages: Iterable[ModelMessage]) -> list[Msg]:
+    """Messages as Msgs: one for each part of a request, one for each response."""
+    return [msg for message in messages for msg in read_one(message)]
+
+
+def read_one(message: ModelMessage) -> list[Msg]:
+    """The Msgs that stand for one message; their ids begin with the same letters."""
+    [given] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    own = _digest(given)
+    known = {k: v for k, v in given.items() if k != "parts" and v is not None and v != {}}
+    if given["kind"] == "response":
+        blocks = [_read_spoken(part) for part in given["parts"]]
+        return [Msg(id=own, role="assistant", content=blocks, metadata=_hints(message=known))]
+    parts = given["parts"]
+    return [
+        Msg(**_read_part(part), id=f"{own}.{i}", metadata=_hints(message=known, of=len(parts)))
+        for i, part in enumerate(parts)
+    ]
+
+
+def _digest(given: Mapping[str, Any]) -> str:
+    """An id from what a message says and when; the rest may be filled in later."""
+    said = [given["kind"], given["parts"], given["timestamp"] if given["kind"] == "response" else None]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _hints(**found: Any) -> dict[str, Any]:
+    return {KEY: {k: v for k, v in found.items() if v is not None}}
+
+
+def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    return {k: v for k, v in part.items() if k not in known and v is not None}
+
+
+def _read_part(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Role and content of the message that stands for a part of a request."""
+    kind, content = part["part_kind"], part.get("content")
+    if kind in ("tool-return", "retry-prompt") and part.get("tool_name") is not None:
+        output, shape = _read_output(content)
+        error = kind == "retry-prompt" or part.get("outcome") not in (None, "success")
+        known = _hints(part=_rest(part, "content", "tool_name", "tool_call_id"), shape=shape)
+        call = {"id": part["tool_call_id"], "name": part["tool_name"], "is_error": error}
+        return {"role": "tool", "content": [ToolResultBlock(**call, output=output, metadata=known)]}
+    # What the framework says by itself, such as that an answer was empty, is no turn of the user's.
+    role = "user" if kind == "user-prompt" else "system"
+    if isinstance(content, str):
+        return {"role": role, "content": [TextBlock(text=content, metadata=_hints(part=_rest(part, "content")))]}
+    if kind == "user-prompt" and isinstance(content, list):
+        blocks = [_read_item(item) for item in content]
+        marker = TextBlock(text="", metadata=_hints(part=_rest(part, "content"), list=True))
+        return {"role": role, "content": [marker, *blocks]}
+    text = content if content is not None else f"[{kind}]"
+    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
+    return {"role": role, "content": [TextBlock(text=shown, metadata=_hints(whole=dict(part)))]}
+
+
+def _read_output(content: Any) -> tuple[Any, str]:
+    """What a tool gave, as a result block holds it, and its shape."""
+    if isinstance(content, str):
+        return content, "text"
+    if isinstance(content, list) and any(isinstance(item, dict) and "kind" in item for item in content):
+        return tuple(_read_item(item) for item in content), "list"
+    return json.dumps(content, ensure_ascii=False), "json"
+
+
+def _read_item(item: Any) -> Any:
+    """One item of a user's content, or of what a tool gave."""
+    if isinstance(item, str):
+        return TextBlock(text=item)
+    kind = item.get("kind") if isinstance(item, dict) else None
+    medium = str(item.get("media_type") or "").partition("/")[0] if kind == "binary" else str(kind).partition("-")[0]
+    if kind == "binary" and medium in _MEDIA and isinstance(item.get("data"), str):
+        source = {"type": "base64", "media_type": item["media_type"], "data": item["data"]}
+        return _MEDIA[medium](source=source, metadata=_hints(item=_rest(item, "data", "media_type")))
+    if medium in _MEDIA and isinstance(item, dict) and isinstance(item.get("url"), str):
+        source = {"type": "url", "url": item["url"]}
+        return _MEDIA[medium](source=source, metadata=_hints(item=_rest(item, "url")))
+    if kind == "text" and isinstance(item.get("content"), str):
+        return TextBlock(text=item["content"], metadata=_hints(item=_rest(item, "content")))
+    return TextBlock(text=f"[{kind or 'data'}]", metadata={KEY: {"whole": item}})
+
+
+def _read_spoken(part: Mapping[str, Any]) -> Any:
+    kind, content = part["part_kind"], part.get("content")
+    if kind == "text":
+        return TextBlock(text=content or "", metadata=_hints(part=_rest(part, "content")))
+    if kind == "thinking":
+        return ThinkingBlock(thinking=content or "", metadata=_hints(part=_rest(part, "content")))
+    if kind == "tool-call":
+        args = part.get("args")
+        text = args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
+        call = read_function({"name": part["tool_name"], "arguments": text}, "", part["tool_call_id"])
+        known = _hints(
+            part=_rest(part, "args", "tool_name", "tool_call_id"),
+            form=None if isinstance(args, str) else "none" if args is None else "object",
+        )
+        return call.model_copy(update={"metadata": TextBlock(text="", metadata={**call.metadata, **known}).metadata})
+    return TextBlock(text=f"[{kind}]", metadata=_hints(whole=dict(part)))
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+def to_pydantic_ai(messages: Iterable[Msg]) -> list[ModelMessage]:
+    """Msgs as pydantic-ai's messages; the parts of one request stand together again where all of them are there.
+
+    Thinking that came from elsewhere stays out. Raises InvalidMessage naming the index of what is not a Msg.
+    """
+    found: list[ModelMessage] = ModelMessagesTypeAdapter.validate_python(list(_written(as_messages(messages))))
+    return found
+
+
+def groups(messages: Iterable[Msg]) -> Iterator[list[Msg]]:
+    """Messages in groups: the parts of one request in their order, or a message by itself."""
+    group: list[Msg] = []
+    for msg in messages:
+        if group and (_stem(msg) != _stem(group[0]) or _number(msg) != len(group)):
+            yield group
+            group = []
+        group.append(msg)
+        if len(group) == _known(msg).get("of", 1) and _number(group[0]) == 0:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _stem(msg: Msg) -> str:
+    return msg.id.partition(".")[0]
+
+
+def _number(msg: Msg) -> int:
+    number = msg.id.partition(".")[2]
+    return int(number) if number.isdigit() else 0
+
+
+def _written(messages: Sequence[Msg]) -> Iterator[dict[str, Any]]:
+    for group in groups(messages):
+        own = thaw(_known(group[0]).get("message") or {})
+        if group[0].role == "assistant":
+            yield {**own, "kind": "response", "parts": [p for b in group[0].content for p in _write_spoken(b)]}
+        else:
+            yield {**own, "kind": "request", "parts": [p for msg in group for p in _write_parts(msg)]}
+
+
+def _write_parts(msg: Msg) -> Iterator[dict[str, Any]]:
+    for result in msg.tool_results:
+        known = _known(result)
+        part = thaw(known.get("part") or {"part_kind": "tool-return"})
+        content = _write_output(result, known.get("shape"))
+        call = {"tool_name": result.name or "tool", "tool_call_id": result.id}
+        yield {**part, **call, "content": content}
+    blocks: list[Any] = [b for b in msg.content if not isinstance(b, ToolResultBlock | ThinkingBlock)]
+    if not blocks:
+        if not msg.tool_results:
+            yield {"part_kind": "user-prompt", "content": ""}
+        return
+    first = _known(blocks[0])
+    if "whole" in first and len(blocks) == 1:
+        yield thaw(first["whole"])
+        return
+    kind = {"part_kind": "system-prompt" if msg.role == "system" else "user-prompt"}
+    part = {**kind, **thaw(first.get("part") or {})}
+    if first.get("list"):
+        blocks = blocks[1:] if not blocks[0].text else blocks
+        yield {**part, "content": [_write_item(b) for b in blocks]}
+    elif msg.role == "system" or all(isinstance(b, TextBlock) for b in blocks):
+        yield {**part, "content": "\n".join(map(stand_in, blocks))}
+    else:
+        yield {**part, "content": [_write_item(b) for b in blocks]}
+
+
+def _write_output(block: ToolResultBlock, shape: Any) -> Any:
+    if not isinstance(block.output, str):
+        return [_write_item(b) for b in block.output if not isinstance(b, ThinkingBlock)]
+    if shape == "json":
+        try:
+            return json.loads(block.output)
+        except ValueError:
+            return block.output  # a compression's preview
+    return block.output
+
+
+def _write_item(block: Any) -> Any:
+    known = _known(block)
+    if "whole" in known:
+        return thaw(known["whole"])
+    item = thaw(known.get("item") or {})
+    if isinstance(block, TextBlock):
+        return {**item, "content": block.text} if item else block.text
+    if block.source["type"] == "url":
+        return {"kind": f"{block.type}-url", **item, "url": block.source["url"]}
+    return {"kind": "binary", **item, "data": block.source["data"], "media_type": block.source["media_type"]}
+
+
+def _write_spoken(block: Any) -> Iterator[dict[str, Any]]:
+    known = _known(block)
+    if "whole" in known:
+        yield thaw(known["whole"])
+        return
+    part = thaw(known.get("part") or {})
+    if isinstance(block, TextBlock):
+        yield {"part_kind": "text", **part, "content": block.text}
+    elif isinstance(block, ThinkingBlock) and part:
+        yield {**part, "content": block.thinking}
+    elif isinstance(block, ToolUseBlock):
+        form = known.get("form")
+        args = None if form == "none" and not block.input else thaw(block.input) if form == "object" else None
+        if form not in ("none", "object") or (form == "none" and block.input):
+            args = write_function(block)["arguments"]
+        yield {"part_kind": "tool-call", **part, "tool_name": block.name, "tool_call_id": block.id, "args": args}
+    elif isinstance(block, ImageBlock | AudioBlock | VideoBlock):
+        yield {"part_kind": "text", "content": stand_in(block)}
+
+
+def _known(value: Any) -> Mapping[str, Any]:
+    found = value.metadata.get(KEY)
+    return found if isinstance(found, dict) else {}

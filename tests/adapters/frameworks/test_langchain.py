@@ -1,0 +1,74 @@
+"""LangChain's own agent loop with AutoContextMiddleware, against the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool
+from langchain_openai import ChatOpenAI
+
+from autocontext import AutoContextMemory
+from autocontext.adapters.langchain import AutoContextMiddleware
+from tests.adapters.contract.driver import Setup
+from tests.adapters.contract.suite import AdapterContract
+
+
+class LangchainDriver:
+    """An agent without a checkpointer: the middleware alone holds the session."""
+
+    modes = ("sync", "sync stream", "async", "async stream")
+
+    def __init__(self, setup: Setup) -> None:
+        model = ChatOpenAI(
+            model="m", base_url=setup.base_url, api_key=setup.api_key, timeout=setup.timeout, max_retries=setup.retries
+        )
+        self._middleware = AutoContextMiddleware(**setup.adapter)
+        self._agent = create_agent(model, [tool(setup.tool)], system_prompt=setup.system, middleware=[self._middleware])
+        self._held: list[Any] = []
+
+    @property
+    def memory(self) -> AutoContextMemory:
+        return self._middleware.memory()
+
+    def ask(self, text: str, *, stream: bool = False, image: str | None = None) -> str:
+        if not stream:
+            return self._answer(self._agent.invoke(_input(text, image), LIMIT))
+        for mode, found in self._agent.stream(_input(text, image), LIMIT, stream_mode=["messages", "values"]):
+            if mode == "values":
+                last = found
+        return self._answer(last)
+
+    async def aask(self, text: str, *, stream: bool = False, image: str | None = None) -> str:
+        if not stream:
+            return self._answer(await self._agent.ainvoke(_input(text, image), LIMIT))
+        async for mode, found in self._agent.astream(_input(text, image), LIMIT, stream_mode=["messages", "values"]):
+            if mode == "values":
+                last = found
+        return self._answer(last)
+
+    def _answer(self, state: Any) -> str:
+        self._held = state["messages"]
+        assert isinstance(self._held[-1], AIMessage)
+        return str(self._held[-1].text)
+
+    def history(self) -> Any:
+        return [m.model_dump(mode="json") for m in self._held]
+
+    async def aclose(self) -> None:
+        """ChatOpenAI shares its clients."""
+
+
+LIMIT: Any = {"recursion_limit": 500}
+
+
+def _input(text: str, image: str | None) -> Any:
+    if image is None:
+        return {"messages": [{"role": "user", "content": text}]}
+    parts = [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": image}}]
+    return {"messages": [{"role": "user", "content": parts}]}
+
+
+class TestLangchain(AdapterContract):
+    driver = LangchainDriver

@@ -1,0 +1,95 @@
+"""pydantic-ai's own loop with AutoContextCapability, against the contract."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+from openai import AsyncOpenAI
+from pydantic_ai import Agent, BinaryContent
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.usage import UsageLimits
+
+from autocontext import AutoContextMemory
+from autocontext.adapters.pydantic_ai import AutoContextCapability
+from tests.adapters.contract.driver import IMAGE, Setup
+from tests.adapters.contract.suite import AdapterContract
+
+LIMITS = UsageLimits(request_limit=200)
+
+
+class PydanticDriver:
+    """An agent without a message history: the capability alone holds the session."""
+
+    modes = ("sync", "async", "async stream")
+    model: ClassVar[Any] = OpenAIChatModel
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._capability = AutoContextCapability(**setup.adapter)
+        self._client: AsyncOpenAI | None = None
+        self._held: list[Any] = []
+
+    @property
+    def memory(self) -> AutoContextMemory:
+        return self._capability.memory()
+
+    def ask(self, text: str, *, stream: bool = False, image: str | None = None) -> str:
+        try:
+            result = self._agent().run_sync(_input(text, image), usage_limits=LIMITS)
+        finally:
+            # run_sync keeps a loop open for each thread.
+            loop = asyncio.get_event_loop_policy().get_event_loop()
+            loop.run_until_complete(self.aclose())
+            loop.close()
+            asyncio.set_event_loop(None)
+        self._held = result.all_messages()
+        return str(result.output)
+
+    async def aask(self, text: str, *, stream: bool = False, image: str | None = None) -> str:
+        # Not run_stream: it takes the first text for the answer, also beside tool calls.
+        handler = _watch if stream else None
+        result = await self._agent().run(_input(text, image), usage_limits=LIMITS, event_stream_handler=handler)
+        self._held = result.all_messages()
+        return str(result.output)
+
+    def _agent(self) -> Agent[Any, str]:
+        setup = self._setup
+        if self._client is None:
+            self._client = AsyncOpenAI(
+                api_key=setup.api_key, base_url=setup.base_url, timeout=setup.timeout, max_retries=setup.retries
+            )
+        model = self.model("m", provider=OpenAIProvider(openai_client=self._client))
+        return Agent(model, instructions=setup.system, tools=[setup.tool], capabilities=[self._capability])
+
+    def history(self) -> Any:
+        return ModelMessagesTypeAdapter.dump_python(self._held, mode="json")
+
+    async def aclose(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+
+async def _watch(_ctx: Any, events: Any) -> None:
+    """With a handler of events, pydantic-ai streams."""
+    async for _ in events:
+        pass
+
+
+def _input(text: str, image: str | None) -> Any:
+    return text if image is None else [text, BinaryContent(data=IMAGE, media_type="image/png")]
+
+
+class ResponsesDriver(PydanticDriver):
+    model = OpenAIResponsesModel
+
+
+class TestChatCompletions(AdapterContract):
+    driver = PydanticDriver
+
+
+class TestResponses(AdapterContract):
+    driver = ResponsesDriver
