@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
+from autocontext.asking import in_thread
 from autocontext.cache import files, rows
 from autocontext.cache.computing import Computing
 from autocontext.cache.functions import calling
@@ -229,6 +230,22 @@ class ResultCache:
         if self._database is None or not found:
             return 0
         self._database.write(files.importing(found))
+        self._shelf.count("stored", len(found))
+        return len(found)
+
+    async def aexport_json(self, path: _Path) -> int:
+        """`export_json` without blocking the event loop."""
+        now = self._shelf.now()
+        entries = [] if self._database is None else await self._database.aread(lambda: rows.every(self._shelf.ns, now))
+        return await in_thread(lambda: files.write(Path(path), entries))
+
+    async def aimport_json(self, path: _Path, *, on_corrupt: Literal["raise", "quarantine"] = "raise") -> int:
+        """`import_json` without blocking the event loop."""
+        quarantine = files.quarantines(on_corrupt)
+        found = await in_thread(lambda: files.read(Path(path), self._shelf, quarantine=quarantine))
+        if self._database is None or not found:
+            return 0
+        await self._database.awrite(files.importing(found))
         self._shelf.count("stored", len(found))
         return len(found)
 

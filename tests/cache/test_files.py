@@ -1,0 +1,131 @@
+"""The original's memory.json, in and out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autocontext.cache import MISS, ResultCache, canonical_key
+from autocontext.errors import ConfigError, StoreCorruptError
+from tests.cache.conftest import Clock, Counted
+
+ORIGINAL = {
+    "tasks": {
+        "analyze_budget:50000:42000:5000,7000,8000,6000": {"remaining": 8000, "overshoot": True},
+        "analyze_budget:60000:0:no_history": {"remaining": 60000, "rate": None},
+    }
+}
+
+
+@pytest.fixture
+def cache(clock: Clock) -> ResultCache:
+    return ResultCache(namespace="agent", clock=clock)
+
+
+def test_002_4_the_originals_file_can_be_read(cache: ResultCache, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    file.write_text(json.dumps(ORIGINAL, indent=2))
+    assert cache.import_json(file) == 2
+    for key, value in ORIGINAL["tasks"].items():
+        assert cache.get(key) == value
+    assert cache.invalidate(task="analyze_budget") == 2
+
+
+def test_002_4_what_is_written_is_of_that_form(cache: ResultCache, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    assert cache.export_json(file) == 0
+    assert json.loads(file.read_text())["tasks"] == {}
+    cache.set("key", {"é": [1, None]})
+    cache.get_or_compute("t", {"x": 1}, lambda: "r")
+    assert cache.export_json(str(file)) == 2
+    text = file.read_text()
+    assert json.loads(text)["tasks"] == {"key": {"é": [1, None]}, str(canonical_key("t", {"x": 1})): "r"}
+    assert text.startswith('{\n  "tasks": {\n    ')
+    assert [path.name for path in tmp_path.iterdir()] == ["memory.json"]
+
+
+def test_nothing_is_lost_on_the_way(clock: Clock, tmp_path: Path) -> None:
+    file = tmp_path / "memory.json"
+    with ResultCache(namespace="one", clock=clock, large_bytes=100) as one:
+        one.get_or_compute("t", {"x": {1, 2}}, lambda: "x" * 1000, ttl=10, tags=("u", "v"), version=3)
+        one.set("short", 1, ttl=5)
+        one.set("for ever\0\ud800", None)
+        with pytest.raises(LookupError):
+            one.get_or_compute("t", {}, Counted(LookupError()), cache_exceptions=(LookupError,))
+        assert one.export_json(file) == 3
+    clock.now += 6
+    with ResultCache(namespace="two", clock=clock) as two:
+        assert two.import_json(file) == 2
+        key = canonical_key("t", {"x": {1, 2}}, version=3)
+        assert two.get(key) == "x" * 1000
+        assert two.get(canonical_key("t", {"x": {1, 2}})) is MISS
+        assert two.get("for ever\0\ud800") is None
+        assert two.get("short") is MISS
+        clock.now += 4
+        assert two.get(key) is MISS
+        clock.now -= 4
+        assert two.invalidate(tag="v") == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", '{"tasks": {"a": 1}', "[]", "null", "\xff\xfe", '{"tasks": [1]}', '{"task": {}}',
+        '{"tasks": {"a": NaN}}',
+        '{"tasks": {"a": 1}, "autocontext": {"a": {"task": 5}}}', '{"tasks": {"a": 1}, "autocontext": {"a": []}}',
+    ],
+)  # fmt: skip
+def test_defect_a_corrupt_file_is_told_or_set_aside_never_wiped(cache: ResultCache, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "memory.json"
+    file.write_bytes(text.encode("latin-1"))
+    cache.set("mine", 1)
+    with pytest.raises(StoreCorruptError, match=r"memory\.json"):
+        cache.import_json(file)
+    assert file.read_bytes() == text.encode("latin-1")
+    with pytest.warns(UserWarning, match="corrupt-"):
+        assert cache.import_json(file, on_corrupt="quarantine") == 0
+    (aside,) = tmp_path.iterdir()
+    assert aside.name.startswith("memory.json.corrupt-")
+    assert aside.read_bytes() == text.encode("latin-1")
+    assert cache.stats().entries == 1
+
+
+def test_a_missing_file_is_told(cache: ResultCache, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        cache.import_json(tmp_path / "none.json")
+    with pytest.raises(ConfigError, match="on_corrupt"):
+        cache.import_json(tmp_path / "none.json", on_corrupt="ignore")  # type: ignore[arg-type]
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(cache: ResultCache, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        cache.export_json(tmp_path / "none" / "memory.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_defect_a_damaged_database_is_told_and_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "cache.db"
+    file.write_bytes(b"this is no database" * 1000)
+    with pytest.raises(StoreCorruptError, match=r"cache\.db"):
+        ResultCache(file, namespace="agent")
+    assert file.read_bytes() == b"this is no database" * 1000
+
+
+def test_002_6_the_originals_settings(tmp_path: Path) -> None:
+    config: dict[str, Any] = {
+        "agent_id": "budget", "supervisor_id": "boss", "ltm_path": str(tmp_path / "LTM"), "enable_ltm_cache": True,
+        "anomaly_threshold_multiplier": 2.0,
+    }  # fmt: skip
+    with ResultCache.from_config(config) as cache:
+        assert cache.namespace == ("boss", "budget")
+        cache.set("k", 1)
+    with ResultCache.from_config(config) as again:
+        assert again.get("k") == 1
+    with ResultCache.from_config({**config, "agent_id": "other"}) as other:
+        assert other.get("k") is MISS
+    with ResultCache.from_config({**config, "enable_ltm_cache": False}) as off:
+        assert off.get("k") is MISS
+        assert not off.enabled
+    with pytest.raises(ConfigError, match="agent_id"):
+        ResultCache.from_config({"ltm_path": str(tmp_path)})

@@ -1,0 +1,393 @@
+"""One computation per key, whoever asks: threads, coroutines, other caches on the same database, other processes."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autocontext.cache import MISS, ResultCache, canonical_key
+from autocontext.cache.leases import ask
+from autocontext.cache.shelf import wanted
+from autocontext.stores.database import Database, Statement
+from tests.cache.conftest import Clock, Counted
+
+Make = Callable[..., ResultCache]
+KEY = canonical_key("t", {})
+
+
+def slow(result: Any = "result", seconds: float = 0.1) -> Counted:
+    def fn() -> Any:
+        time.sleep(seconds)
+        return result
+
+    return Counted(fn)
+
+
+def together(times: int, ask_: Callable[[], Any]) -> list[Any]:
+    """Results, or exceptions, of as many threads that ask at once."""
+    gate = threading.Barrier(times)
+
+    def one() -> Any:
+        gate.wait()
+        try:
+            return ask_()
+        except Exception as error:  # noqa: BLE001 (each thread's outcome is looked at)
+            return error
+
+    with ThreadPoolExecutor(times) as pool:
+        return [future.result() for future in [pool.submit(one) for _ in range(times)]]
+
+
+# ------------------------------------------------------------------------------------------------------- one process
+def test_defect_stampede_of_threads(cache: ResultCache) -> None:
+    fn = slow({"a": [1]})
+    results = together(50, lambda: cache.get_or_compute("t", {}, fn))
+    assert results == [{"a": [1]}] * 50
+    assert fn.times == 1
+    results[0]["a"].append(2)
+    assert results[1] == {"a": [1]}
+    stats = cache.stats()
+    assert stats.computed == 1
+    assert stats.waited + stats.hits == 49
+
+
+def test_defect_stampede_of_coroutines(cache: ResultCache) -> None:
+    calls = []
+
+    async def fn() -> str:
+        calls.append(1)
+        await asyncio.sleep(0.05)
+        return "result"
+
+    async def main() -> list[Any]:
+        found = await asyncio.gather(*(cache.aget_or_compute("t", {}, fn) for _ in range(50)))
+        await cache.aclose()
+        return found
+
+    assert asyncio.run(main()) == ["result"] * 50
+    assert calls == [1]
+
+
+def test_threads_and_coroutines_share_one_flight(cache: ResultCache) -> None:
+    fn = slow()
+
+    async def main() -> list[Any]:
+        threads = [asyncio.to_thread(cache.get_or_compute, "t", {}, fn) for _ in range(10)]
+        coroutines = [cache.aget_or_compute("t", {}, fn) for _ in range(10)]
+        return list(await asyncio.gather(*threads, *coroutines))
+
+    assert asyncio.run(main()) == ["result"] * 20
+    assert fn.times == 1
+
+
+def test_two_caches_on_one_database_share_a_lease(made: Make) -> None:
+    caches = [made(clock=time.time) for _ in range(4)]
+    fn = slow()
+    turns = iter(caches * 2)
+    assert together(8, lambda: next(turns).get_or_compute("t", {}, fn)) == ["result"] * 8
+    assert fn.times == 1
+
+
+def test_a_failure_is_shared_by_those_who_wait_and_by_nobody_else(cache: ResultCache) -> None:
+    def fail() -> None:
+        time.sleep(0.1)
+        raise LookupError("no")
+
+    fn = Counted(fail)
+    assert all(isinstance(e, LookupError) for e in together(10, lambda: cache.get_or_compute("t", {}, fn)))
+    assert fn.times == 1
+    assert cache.get_or_compute("t", {}, lambda: "fine") == "fine"
+
+
+def test_results_that_cannot_be_copied_are_not_shared(cache: ResultCache) -> None:
+    fn = Counted(lambda: time.sleep(0.05) or object())
+    results = together(5, lambda: cache.get_or_compute("t", {}, fn))
+    assert len({id(result) for result in results}) == 5
+    assert fn.times == 5
+
+
+def test_another_key_does_not_wait(cache: ResultCache) -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def held() -> str:
+        started.set()
+        assert go.wait(10)
+        return "held"
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(cache.get_or_compute, "t", {"x": 1}, held)
+        assert started.wait(10)
+        assert cache.get_or_compute("t", {"x": 2}, lambda: "quick") == "quick"
+        go.set()
+        assert first.result() == "held"
+
+
+def test_a_function_that_asks_for_itself_does_not_wait_for_ever(cache: ResultCache) -> None:
+    def outer() -> list[str]:
+        return [cache.get_or_compute("t", {}, lambda: "inner")]
+
+    assert cache.get_or_compute("t", {}, outer) == ["inner"]
+
+
+def test_a_coroutine_that_asks_for_itself_does_not_wait_for_ever(cache: ResultCache) -> None:
+    async def inner() -> str:
+        return "inner"
+
+    async def outer() -> list[Any]:
+        blocking = cache.get_or_compute("t", {}, lambda: "blocking")
+        return [await cache.aget_or_compute("t", {}, inner), blocking]
+
+    async def main() -> Any:
+        found = await cache.aget_or_compute("t", {}, outer)
+        await cache.aclose()
+        return found
+
+    assert asyncio.run(main()) == ["inner", "blocking"]
+
+
+def test_blocking_code_in_the_loop_of_a_leader_does_not_wait_for_ever(cache: ResultCache) -> None:
+    async def main() -> list[Any]:
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def fn() -> str:
+            begun.set()
+            await go.wait()
+            return "led"
+
+        leader = asyncio.create_task(cache.aget_or_compute("t", {}, fn))
+        await begun.wait()
+        blocking = cache.get_or_compute("t", {}, lambda: "blocking")
+        go.set()
+        found = [await leader, blocking]
+        await cache.aclose()
+        return found
+
+    assert asyncio.run(main()) == ["led", "blocking"]
+
+
+def test_a_leader_that_is_cancelled_leaves_the_work_to_the_next(cache: ResultCache) -> None:
+    calls: list[int] = []
+
+    async def main() -> list[Any]:
+        begun = asyncio.Event()
+
+        async def fn() -> str:
+            calls.append(1)
+            begun.set()
+            await asyncio.sleep(60 if len(calls) == 1 else 0)
+            return "second"
+
+        leader = asyncio.create_task(cache.aget_or_compute("t", {}, fn))
+        await begun.wait()
+        waiting = [asyncio.create_task(cache.aget_or_compute("t", {}, fn)) for _ in range(3)]
+        await asyncio.sleep(0.02)
+        waiting[0].cancel()
+        leader.cancel()
+        found = await asyncio.gather(leader, *waiting, return_exceptions=True)
+        await cache.aclose()
+        return found
+
+    results = asyncio.run(main())
+    assert [type(result) for result in results[:2]] == [asyncio.CancelledError] * 2
+    assert results[2:] == ["second"] * 2
+    assert len(calls) == 2
+
+
+def test_a_synchronous_function_does_not_hold_up_the_loop(cache: ResultCache) -> None:
+    async def main() -> bool:
+        beats = asyncio.Event()
+
+        async def beat() -> None:
+            await asyncio.sleep(0.01)
+            beats.set()
+
+        task = asyncio.create_task(beat())
+        go = threading.Event()
+        computing = asyncio.create_task(cache.aget_or_compute("t", {}, lambda: go.wait(10)))
+        await asyncio.wait_for(beats.wait(), 5)
+        go.set()
+        await task
+        return bool(await computing)
+
+    assert asyncio.run(main())
+
+
+# ------------------------------------------------------------------------------------------------------------ leases
+def test_a_lease_that_is_over_is_taken_by_another(made: Make, database: Database) -> None:
+    cache = made(clock=time.time, lease_seconds=0.2)
+    now = int(time.time() * 1000)
+    ns = json.dumps(list(cache.namespace))
+    # As if another process had begun, and died.
+    assert database.write(lambda: ask(ns, wanted(KEY), -1, "other", now=now, until=now + 200)).leads
+    assert not database.write(lambda: ask(ns, wanted(KEY), -1, "third", now=now, until=now + 200)).leads
+    fn = Counted("mine")
+    assert cache.get_or_compute("t", {}, fn) == "mine"
+    assert int(time.time() * 1000) >= now + 200
+
+
+def test_a_lease_ends_with_the_computation_however_that_ends(cache: ResultCache, database: Database) -> None:
+    class Ended(BaseException):
+        pass
+
+    for error in (LookupError, Ended):
+        with pytest.raises(error):
+            cache.get_or_compute("t", {}, Counted(error()))
+    cache.get_or_compute("t", {}, object)
+    cache.get_or_compute("t", {}, lambda: "fine")
+    ns = {"ns": json.dumps(list(cache.namespace))}
+
+    def leases() -> Any:
+        return (yield Statement("SELECT key FROM autocontext_cache_lease WHERE namespace = :ns", ns))
+
+    assert database.read(leases) == []
+
+
+def test_without_leases_a_process_still_computes_once(made: Make) -> None:
+    cache = made(lease_seconds=None)
+    fn = slow()
+    assert together(10, lambda: cache.get_or_compute("t", {}, fn)) == ["result"] * 10
+    assert fn.times == 1
+
+
+# ------------------------------------------------------------------------------------------------ stale and early
+def test_stale_while_revalidate(made: Make, clock: Clock) -> None:
+    cache = made()
+    go = threading.Event()
+    results = iter(["first", "second"])
+
+    def fn() -> str:
+        assert go.wait(10)
+        return next(results)
+
+    def ask_() -> Any:
+        return cache.get_or_compute("t", {}, fn, ttl=10, stale_while_revalidate=5)
+
+    go.set()
+    assert ask_() == "first"
+    go.clear()
+    clock.now += 12
+    assert [ask_() for _ in range(5)] == ["first"] * 5
+    assert cache.get(KEY) is MISS
+    assert cache.purge_expired() == 0
+    go.set()
+    cache.close()
+    assert ask_() == "second"
+    assert cache.stats().computed == 2
+    assert cache.stats().stale == 5
+    clock.now += 15
+    assert cache.purge_expired() == 1
+    assert cache.stats().entries == 0
+
+
+def test_stale_while_revalidate_for_coroutines(cache: ResultCache, clock: Clock) -> None:
+    async def main() -> list[Any]:
+        fn = Counted(lambda: fn.times)
+
+        async def ask_() -> Any:
+            return await cache.aget_or_compute("t", {}, fn, ttl=10, stale_while_revalidate=5)
+
+        found = [await ask_()]
+        clock.now += 12
+        found += [await ask_()]
+        await cache.aclose()
+        return [*found, await ask_()]
+
+    assert asyncio.run(main()) == [1, 1, 2]
+
+
+def test_a_failed_refresh_leaves_the_old_result(cache: ResultCache, clock: Clock) -> None:
+    options: Any = {"ttl": 10, "stale_while_revalidate": 50, "cache_exceptions": (LookupError,)}
+    assert cache.get_or_compute("t", {}, lambda: "old", **options) == "old"
+    clock.now += 12
+    failing = Counted(LookupError("down"))
+    assert cache.get_or_compute("t", {}, failing, **options) == "old"
+    cache.close()
+    assert failing.times == 1
+    assert cache.stats().refresh_failed == 1
+    assert cache.get_or_compute("t", {}, lambda: "new", **options) == "old"
+    cache.close()
+    assert cache.get_or_compute("t", {}, Counted(), **options) == "new"
+
+
+def test_early_refresh(cache: ResultCache, clock: Clock) -> None:
+    fn = Counted(lambda: fn.times)
+    assert cache.get_or_compute("t", {}, fn, ttl=100, early_beta=1.0) == 1
+    # It took no time to compute, so that long before its end there is no reason to do it again.
+    assert cache.get_or_compute("t", {}, fn, ttl=100, early_beta=1.0) == 1
+    assert fn.times == 1
+    # With so large a factor every moment is late enough.
+    clock.now += 1
+    assert cache.get_or_compute("t", {}, fn, ttl=100, early_beta=1e12) == 1
+    cache.close()
+    assert fn.times == 2
+    assert cache.get_or_compute("t", {}, fn, ttl=100) == 2
+
+
+# --------------------------------------------------------------------------------------------------------- processes
+WRITER = """
+import sys
+from autocontext.cache import ResultCache
+where, number = sys.argv[1], int(sys.argv[2])
+cache = ResultCache(where, namespace="shared")
+sys.stdin.readline()
+for i in range(100):
+    assert cache.set(f"{number}-{i}", {"writer": number, "i": i})
+"""
+ASKER = """
+import sys, threading, time
+from autocontext.cache import ResultCache
+where, log = sys.argv[1], sys.argv[2]
+cache = ResultCache(where, namespace="shared")
+def fn():
+    with open(log, "a") as file:
+        file.write("computed\\n")
+    time.sleep(0.3)
+    return "result"
+def ask():
+    assert cache.get_or_compute("t", {}, fn) == "result"
+sys.stdin.readline()
+threads = [threading.Thread(target=ask) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
+
+def processes(program: str, arguments: list[list[str]]) -> None:
+    """Run a program as several processes that begin at the same time."""
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", program, *given],
+            stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for given in arguments
+    ]  # fmt: skip
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert [process.communicate(timeout=100)[1] for process in running] == [""] * len(running)
+
+
+@pytest.mark.parametrize("writers", [3, pytest.param(8, marks=pytest.mark.slow)])
+def test_b002_a_processes_write_and_nothing_is_lost(tmp_path: Path, writers: int) -> None:
+    where = str(tmp_path / "cache.db")
+    processes(WRITER, [[where, str(number)] for number in range(writers)])
+    with ResultCache(where, namespace="shared") as cache:
+        assert cache.stats().entries == writers * 100
+        for number in range(writers):
+            assert [cache.get(f"{number}-{i}") for i in range(100)] == [{"writer": number, "i": i} for i in range(100)]
+
+
+@pytest.mark.parametrize("askers", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_b002_c_many_threads_of_many_processes_compute_once(tmp_path: Path, askers: int) -> None:
+    where, log = str(tmp_path / "cache.db"), tmp_path / "log"
+    processes(ASKER, [[where, str(log)]] * askers)
+    assert log.read_text() == "computed\n"

@@ -1,0 +1,92 @@
+"""The asynchronous twin of each method does what the method does."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from autocontext.cache import MISS, ResultCache, canonical_key
+from autocontext.cache.shelf import CacheStats
+from autocontext.errors import ConfigError
+from tests.cache.conftest import Clock, Counted
+
+TWINS = [
+    "get", "set", "delete", "get_or_compute", "invalidate", "purge_expired", "stats", "export_json", "import_json",
+    "close",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_each_method_has_a_twin_with_the_same_parameters(name: str) -> None:
+    method, twin = getattr(ResultCache, name), getattr(ResultCache, f"a{name}")
+    assert inspect.iscoroutinefunction(twin)
+    assert list(inspect.signature(method).parameters) == list(inspect.signature(twin).parameters)
+
+
+class Blocking:
+    """The synchronous methods, as if they were asynchronous."""
+
+    def __init__(self, cache: ResultCache) -> None:
+        self._cache = cache
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return getattr(self._cache, name.removeprefix("a"))(*args, **kwargs)
+
+        return call
+
+
+async def story(cache: Any, clock: Clock, path: Any) -> list[Any]:
+    """A bit of everything; its results."""
+    fn = Counted(lambda x: {"x": x, "n": fn.times})
+    seen: list[Any] = [await cache.aset("k", [1], tags="t"), await cache.aget("k"), await cache.aget("none", None)]
+    seen += [await cache.aget_or_compute("double", {"x": n % 3}, fn, ttl=10, tags="u") for n in range(5)]
+    seen += [await cache.aexport_json(path), await cache.ainvalidate(tag="u"), await cache.aimport_json(path)]
+    seen += [await cache.aget(canonical_key("double", {"x": 2})), await cache.adelete("k"), await cache.adelete("k")]
+    clock.now += 11
+    seen += [await cache.aget(canonical_key("double", {"x": 2})), await cache.apurge_expired()]
+    for options in ({}, {"quantize": {"x": 10}}):
+        with pytest.raises(LookupError):
+            await cache.aget_or_compute("fail", {"x": 1}, Counted(LookupError("no")), **options)
+    seen.append(await cache.aget_or_compute("odd", {"x": object()}, lambda x: str(type(x))))
+    with pytest.raises(ConfigError):
+        await cache.ainvalidate()
+    for i in range(6):
+        await cache.aset(f"k{i}", i)
+        await cache.aget("k0")
+    seen += [[await cache.aget(f"k{i}", None) for i in range(6)], await cache.astats()]
+    return seen
+
+
+def test_both_tell_the_same_story(made: Callable[..., ResultCache], clock: Clock, tmp_path: Any) -> None:
+    blocking = asyncio.run(story(Blocking(made("one", max_entries=4)), clock, tmp_path / "one.json"))
+
+    async def asynchronous() -> list[Any]:
+        async with made("two", max_entries=4) as cache:
+            return await story(cache, clock, tmp_path / "two.json")
+
+    both = [blocking, asyncio.run(asynchronous())]
+    stats = [seen.pop() for seen in both]
+    assert both[0] == both[1]
+    assert both[0][:4] == [True, [1], None, {"x": 0, "n": 1}]
+    assert both[0][-1] == [0, None, None, 3, 4, 5]
+    assert MISS in both[0]
+    assert all(isinstance(s, CacheStats) for s in stats)
+    assert [(s.hits, s.misses, s.computed, s.stored, s.evicted, s.entries) for s in stats] == [
+        (stats[0].hits, stats[0].misses, stats[0].computed, stats[0].stored, stats[0].evicted, 4)
+    ] * 2
+
+
+def test_a_switched_off_cache_computes_in_both() -> None:
+    async def main() -> None:
+        async with ResultCache(namespace="n", enabled=False) as cache:
+            fn = Counted(lambda: fn.times)
+            assert [await cache.aget_or_compute("t", {}, fn) for _ in range(2)] == [1, 2]
+            assert await cache.aset("k", 1) is False
+            assert await cache.aget("k") is MISS
+            assert (await cache.astats()).entries == 0
+            assert await cache.ainvalidate(task="t") == await cache.apurge_expired() == 0
+
+    asyncio.run(main())
