@@ -1,6 +1,7 @@
 """autocontext: memory that keeps an LLM agent's context small and loses nothing."""
 
 import logging
+from typing import TYPE_CHECKING, Any
 
 from autocontext.config import AutoContextConfig
 from autocontext.errors import AutoContextError
@@ -22,11 +23,15 @@ from autocontext.prompts import PromptConfig
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.tools import ContextOffloadTool
 
+if TYPE_CHECKING:
+    from autocontext.context import AutoContext
+
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncChatModel",
     "AudioBlock",
+    "AutoContext",
     "AutoContextConfig",
     "AutoContextError",
     "AutoContextMemory",
@@ -51,3 +56,12 @@ __all__ = [
 
 # A library prints nothing unless the application asks for it.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    """AutoContext brings all five systems with it: it is imported at first use."""
+    if name == "AutoContext":
+        from autocontext.context import AutoContext  # noqa: PLC0415
+
+        return AutoContext
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

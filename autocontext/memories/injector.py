@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
@@ -38,8 +38,15 @@ class MemorySource(Protocol):
     def document(self, *, user_id: str) -> dict[str, Any]:
         """What is known about a user, as a memory.json document."""
 
-    async def adocument(self, *, user_id: str) -> dict[str, Any]:
+    def adocument(self, *, user_id: str) -> Awaitable[dict[str, Any]]:
         """The same for asynchronous callers."""
+
+
+class _Wanted(NamedTuple):
+    """What one call asks for beside the messages."""
+
+    query: str | None
+    tokens: int | None
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,7 @@ class _Earlier:
     """What the last call of a conversation put in."""
 
     turn: str
+    wanted: _Wanted
     text: str
     report: InjectionReport
 
@@ -89,51 +97,58 @@ class MemoryInjector:
         self._earlier: OrderedDict[str, _Earlier] = OrderedDict()
         self._lock = threading.Lock()
 
-    def inject(self, messages: Sequence[Msg]) -> tuple[list[Msg], InjectionReport]:
+    def inject(
+        self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
+    ) -> tuple[list[Msg], InjectionReport]:
         """The messages with the block in its place, and what is in it; the list given is left as it is.
 
+        `query` is what memories have to matter for, instead of the last turns; `max_tokens` holds for this call only.
         A block of an earlier call that is still among the messages is taken out first.
         """
-        plain = without_injected(messages)
-        earlier = self._reusable(plain)
+        plain, wanted = without_injected(messages), _Wanted(query, max_tokens)
+        earlier = self._reusable(plain, wanted)
         if earlier is None:
-            earlier = self._chosen(plain, self._store.document(user_id=self._user_id))
+            earlier = self._chosen(plain, wanted, self._store.document(user_id=self._user_id))
         return self._placed(plain, earlier)
 
-    async def ainject(self, messages: Sequence[Msg]) -> tuple[list[Msg], InjectionReport]:
+    async def ainject(
+        self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
+    ) -> tuple[list[Msg], InjectionReport]:
         """`inject` without blocking the event loop while memories are read."""
-        plain = without_injected(messages)
-        earlier = self._reusable(plain)
+        plain, wanted = without_injected(messages), _Wanted(query, max_tokens)
+        earlier = self._reusable(plain, wanted)
         if earlier is None:
-            earlier = self._chosen(plain, await self._store.adocument(user_id=self._user_id))
+            earlier = self._chosen(plain, wanted, await self._store.adocument(user_id=self._user_id))
         return self._placed(plain, earlier)
 
-    def _reusable(self, messages: Sequence[Msg]) -> _Earlier | None:
+    def _reusable(self, messages: Sequence[Msg], wanted: _Wanted) -> _Earlier | None:
         if self._refresh == "every_call" or not messages:
             return None
         with self._lock:
             earlier = self._earlier.get(messages[0].id)
-        if earlier is None or earlier.turn != _turn(messages):
+        if earlier is None or earlier.turn != _turn(messages) or earlier.wanted != wanted:
             return None
         return replace(earlier, report=replace(earlier.report, refreshed=False))
 
-    def _chosen(self, messages: Sequence[Msg], document: dict[str, Any]) -> _Earlier:
-        context = extract_conversation_context(messages, self._max_turns)
+    def _chosen(self, messages: Sequence[Msg], wanted: _Wanted, document: dict[str, Any]) -> _Earlier:
+        context = wanted.query or extract_conversation_context(messages, self._max_turns)
+        settings = self._settings if wanted.tokens is None else replace(self._settings, max_tokens=wanted.tokens)
         text, report = compose(
             document,
             context,
-            self._settings,
+            settings,
             counter=self._counter,
             index=self._index,
             opening=OPENING,
             closing=CLOSING,
         )
-        chosen = _Earlier(_turn(messages), text, report)
+        chosen = _Earlier(_turn(messages), wanted, text, report)
         if not messages:
             return chosen
         with self._lock:
             before = self._earlier.get(messages[0].id)
-            if self._refresh == "on_change" and before is not None and _alike(before.report, report):
+            same = before is not None and before.wanted == wanted and _alike(before.report, report)
+            if self._refresh == "on_change" and before is not None and same:
                 chosen = replace(before, turn=chosen.turn, report=replace(before.report, refreshed=False))
             self._earlier[messages[0].id] = replace(chosen, report=replace(chosen.report, refreshed=True))
             self._earlier.move_to_end(messages[0].id)

@@ -1,0 +1,142 @@
+"""AutoContext: sessions, contents, cached results and memories in one database, used together."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from autocontext.config import AutoContextConfig
+from autocontext.content import ContentStore, PrunePolicy
+from autocontext.content.store import DatabaseContentStore
+from autocontext.context.preparing import Prepared, PrepareReport
+from autocontext.context.saving import SaveReport
+from autocontext.context.session import Session, Tool
+from autocontext.memory import AutoContextMemory
+from autocontext.stores.database import Database, open_database
+from autocontext.stores.database_sessions import DatabaseSessionStore
+
+if TYPE_CHECKING:
+    from autocontext.cache import ResultCache
+    from autocontext.memories import MemoryInjector, MemoryStore
+    from autocontext.models import AsyncChatModel, ChatModel
+    from autocontext.plan import PlanLike
+
+__all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
+
+_BATCH = 0.10
+"""Share of the window that pruning has to free at once: each batch breaks the provider's prompt cache."""
+
+
+class AutoContext:
+    """The parts of this library on one database: `sessions`, `content`, `cache`, `memories`.
+
+    Open it with `AutoContext.open`, close it or use it in a `with` block; it may be shared by threads and event loops.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        model: ChatModel | AsyncChatModel | None = None,
+        config: AutoContextConfig | None = None,
+        prune: PrunePolicy | None = None,
+        memory_tokens: int = 2_000,
+    ) -> None:
+        self.database = database
+        self.model = model
+        self.config = config or AutoContextConfig()
+        self.prune_policy = prune or PrunePolicy(clear_at_least_tokens=int(self.config.max_token * _BATCH))
+        self._memory_tokens = memory_tokens
+        self.sessions = DatabaseSessionStore(database)
+        self.content: ContentStore = DatabaseContentStore(database)
+
+    @classmethod
+    def open(
+        cls,
+        where: str | Path | Database = ":memory:",
+        *,
+        model: ChatModel | AsyncChatModel | None = None,
+        config: AutoContextConfig | None = None,
+        prune: PrunePolicy | None = None,
+        memory_tokens: int = 2_000,
+    ) -> Self:
+        """Open or make a database: a file path, `:memory:`, or a `postgresql://` URL.
+
+        `model` writes summaries (None: no model is needed), `config` is for all sessions; `prune` says which old texts
+        give way to handles, `memory_tokens` is what memories may take of a context (0: none). Raises StoreError.
+        """
+        return cls(open_database(where), model=model, config=config, prune=prune, memory_tokens=memory_tokens)
+
+    def session(
+        self,
+        session_id: str | None = None,
+        *,
+        user_id: str = "",
+        config: AutoContextConfig | None = None,
+        plan: PlanLike | None = None,
+    ) -> Session:
+        """Open a conversation where it was left, or begin one; without an id it gets a new one."""
+        memory = AutoContextMemory(
+            config or self.config, self.model, store=self.sessions, session_id=session_id, user_id=user_id, plan=plan
+        )
+        return Session(self, memory)
+
+    @cached_property
+    def cache(self) -> ResultCache:
+        """Cached results that belong to no user; those of `Session.call_tool` are kept by user, see `cache_of`."""
+        return self._cache("shared")
+
+    def cache_of(self, user_id: str) -> ResultCache:
+        """The cached results of one user."""
+        return self._cache("user", user_id)
+
+    @cached_property
+    def memories(self) -> MemoryStore:
+        """What is known about users."""
+        from autocontext.memories import MemoryStore  # noqa: PLC0415 (rankers: only who uses memories needs them)
+
+        return MemoryStore(self.database)
+
+    def namespace(self, user_id: str) -> str:
+        """Under which a user's contents are stored: two users never meet, a user's sessions share equal contents."""
+        return f"user:{user_id}"
+
+    def injector(self, user_id: str) -> MemoryInjector | None:
+        """What puts a user's memories into a context; None when they may take no room."""
+        from autocontext.memories import MemoryInjector  # noqa: PLC0415 (as above)
+
+        if not self._memory_tokens:
+            return None
+        return MemoryInjector(self.memories, user_id=user_id, max_tokens=self._memory_tokens)
+
+    def memory_tools(self, user_id: str) -> list[Tool]:
+        """The tools by which a model keeps memories of one user."""
+        from autocontext.memories import memory_tools  # noqa: PLC0415 (as above)
+
+        return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
+
+    def close(self) -> None:
+        """Close the database; a database in memory is lost with that."""
+        self.database.close()
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+        await self.database.aclose()
+
+    def _cache(self, *namespace: str) -> ResultCache:
+        from autocontext.cache import ResultCache  # noqa: PLC0415 (only who caches needs it)
+
+        return ResultCache(self.database, namespace=namespace)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: Any) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: Any) -> None:
+        await self.aclose()
