@@ -1,8 +1,12 @@
-"""A block of facts that never costs more than it may: filled by rank, counted as the finished text."""
+"""A block of facts that never costs more than it may: filled by rank, counted as the finished text.
+
+While it grows, the costs of its parts are added up, which is quick and nearly right; `settle` then counts the finished
+text itself and takes out from the end what is too much.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocontext.memories.document import Fact
@@ -13,7 +17,12 @@ from autocontext.tokens import TokenCounter
 _TRIES = 64
 """Facts in a row that may not fit before the rest is given up: what is left over is smaller than all of them."""
 _LEAST_CUT = 24
-"""Tokens left from which a shortened fact is worth its place."""
+"""Tokens from which a shortened fact is worth its place."""
+_WASTE = 0.03
+"""Part of the budget that may stay empty."""
+_CUT_SHARE = 20
+"""A shortened fact gets this part of the budget: enough to tell what it is about and where the whole is."""
+_FACTS = "Facts:"
 
 
 @dataclass(frozen=True)
@@ -36,41 +45,59 @@ class Block:
     sections: dict[str, str] = field(default_factory=dict)
     taken: list[tuple[SelectedFact, str]] = field(default_factory=list)
     dropped: list[DroppedFact] = field(default_factory=list)
+    tokens: int = 0
+    """Tokens of the finished text as of the last `settle`."""
+    left: int = field(init=False)
+    """Tokens that may still be added, as far as the costs of the parts tell."""
+
+    def __post_init__(self) -> None:
+        self.left = self.max_tokens - self.counter.count_text(f"{self.opening}{self.closing}")
+        self._costs: dict[str, int] = {}
 
     @property
     def text(self) -> str:
         """The finished text; "" when it would hold nothing."""
-        facts = ["\n".join(["Facts:", *(line for _, line in self.taken)])] if self.taken else []
+        facts = ["\n".join([_FACTS, *(line for _, line in self.taken)])] if self.taken else []
         parts = "\n\n".join([*self.sections.values(), *facts])
         return f"{self.opening}{parts}{self.closing}" if parts else ""
 
-    @property
-    def tokens(self) -> int:
-        """Tokens of the finished text."""
-        text = self.text
-        return self.counter.count_text(text) if text else 0
-
-    @property
-    def left(self) -> int:
-        """Tokens that may still be added."""
-        return self.max_tokens - (self.tokens or self._frame)
-
-    @property
-    def _frame(self) -> int:
-        return self.counter.count_text(f"{self.opening}{self.closing}")
-
     def cost(self, line: str) -> int:
         """Tokens of one more line, with the heading if it is the first."""
-        return self.counter.count_text(("\n" if self.taken else "\n\nFacts:\n") + line)
+        known = self._costs.get(line)
+        if known is None:
+            known = self._costs[line] = self.counter.count_text(f"\n{line}")
+        return known if self.taken else known + self.counter.count_text(f"\n\n{_FACTS}")
 
     def take(self, ranked: Ranked, line: str, *, is_cut: bool = False) -> None:
         """Put a fact in."""
-        chosen = SelectedFact(ranked.fact.id, ranked.score, self.cost(line), ranked.guaranteed, is_cut)
-        self.taken.append((chosen, line))
+        cost = self.cost(line)
+        self.left -= cost
+        self.taken.append((SelectedFact(ranked.fact.id, ranked.score, cost, ranked.guaranteed, is_cut), line))
 
     def drop(self, ranked: Ranked, reason: Reason) -> None:
         """Leave a fact out."""
         self.dropped.append(DroppedFact(ranked.fact.id, ranked.score, reason))
+
+    def settle(self) -> None:
+        """Count the finished text, and take out from the end until it fits.
+
+        With some vocabularies a whole costs more than its parts.
+        """
+        while True:
+            text = self.text
+            self.tokens = self.counter.count_text(text) if text else 0
+            self.left = self.max_tokens - self.tokens
+            if self.left >= 0:
+                return
+            self._take_out()
+
+    def _take_out(self) -> None:
+        ordinary = [i for i, (chosen, _) in enumerate(self.taken) if not chosen.guaranteed]
+        if not ordinary and self.sections:
+            self.sections.popitem()
+            return
+        chosen, _ = self.taken.pop(ordinary[-1] if ordinary else -1)
+        self.dropped.append(DroppedFact(chosen.id, chosen.score, "budget"))
 
 
 def add_guaranteed(block: Block, facts: Sequence[Ranked], budget: int) -> list[Ranked]:
@@ -79,7 +106,7 @@ def add_guaranteed(block: Block, facts: Sequence[Ranked], budget: int) -> list[R
     for ranked in facts:
         line = ranked.fact.line
         cost = block.cost(line)
-        if spent + cost <= min(budget, block.left):
+        if cost <= min(budget - spent, block.left):
             spent += cost
             block.take(replace(ranked, guaranteed=True), line)
         else:
@@ -89,75 +116,86 @@ def add_guaranteed(block: Block, facts: Sequence[Ranked], budget: int) -> list[R
 
 def add_sections(block: Block, sections: dict[str, str], facts: Sequence[Ranked]) -> None:
     """Put the sections in; when they are too long they leave half of the room to facts, or what these need."""
-    room = block.left
-    wanted = 0
+    wanted, half = 0, block.left // 2
     for ranked in facts:
-        wanted += block.cost(ranked.fact.line)
-        if wanted > room // 2:
-            wanted = room // 2
+        if wanted >= half:
             break
-    allowed = room - wanted
+        wanted += block.cost(ranked.fact.line)
+    allowed = block.left - min(wanted, half)
     for heading, text in sections.items():
-        cost = block.counter.count_text(text + "\n\n")
-        shown = text if cost <= allowed else shortened(lambda kept: kept, text, allowed - 2, block.counter)
+        shown = text
+        if block.counter.count_text(f"{text}\n\n") > allowed:
+            shown = shortened(lambda kept: f"{kept}\n\n", text, allowed, block.counter).removesuffix("\n\n")
         if "\n" not in shown:  # a heading alone says nothing
             continue
         block.sections[heading] = shown
-        allowed -= block.counter.count_text(shown + "\n\n")
-    _trim(block)
+        cost = block.counter.count_text(f"{shown}\n\n")
+        allowed -= cost
+        block.left -= cost
 
 
 def add_facts(block: Block, facts: Iterable[Ranked], *, strict_order: bool) -> None:
     """Put facts in by rank: one that does not fit is passed over, or ends the block (`strict_order`)."""
-    left, misses, over = block.left, 0, False
+    misses, ended = 0, False
     for ranked in facts:
-        if over or misses >= _TRIES:
-            block.drop(ranked, "after one that did not fit" if over else "budget")
+        if ended or misses >= _TRIES:
+            block.drop(ranked, "after one that did not fit" if ended else "budget")
             continue
-        line, is_cut = _fitting(block, ranked, left)
-        if line is None:
-            misses, over = misses + 1, strict_order
-            block.drop(ranked, "budget")
+        line = ranked.fact.line
+        cost = block.cost(line)
+        too_large = cost > max(block.max_tokens // 2, 1) and not strict_order
+        if too_large:
+            line = _preview(block, ranked, max(_LEAST_CUT, block.max_tokens // _CUT_SHARE))
+            cost = block.cost(line) if line else 0
+        if line and cost <= block.left:
+            misses = 0
+            block.take(ranked, line, is_cut=too_large)
             continue
-        misses = 0
-        block.take(ranked, line, is_cut=is_cut)
-        left -= block.taken[-1][0].tokens
-        if left <= 0:
-            left = block.left
-    _trim(block)
+        misses, ended = misses + 1, strict_order
+        block.drop(ranked, "budget")
+    block.settle()
 
 
 def refill(block: Block, facts: Sequence[Ranked]) -> None:
-    """Use what the finished text costs less than its lines did one by one."""
-    again = {ranked.fact.id: ranked for ranked in facts}
+    """Use what the finished text costs less than its parts did one by one."""
+    by_id = {ranked.fact.id: ranked for ranked in facts}
     for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
-        left = block.left
-        if left < 1:
-            break
-        ranked = again[dropped.id]
-        if block.cost(ranked.fact.line) <= left:
+        ranked = by_id.get(dropped.id)
+        if ranked is not None and block.cost(ranked.fact.line) <= block.left:
             block.dropped.remove(dropped)
             block.take(ranked, ranked.fact.line)
-    _trim(block)
+    block.settle()
+    if block.left >= max(_LEAST_CUT, block.max_tokens * _WASTE):
+        _fill_up(block, by_id)
 
 
-def _fitting(block: Block, ranked: Ranked, left: int) -> tuple[str | None, bool]:
-    line = ranked.fact.line
-    half = block.max_tokens // 2
-    cost = block.cost(line)
-    if cost <= min(left, max(half, 1)):
-        return line, False
-    if cost <= half or left < _LEAST_CUT:
-        return None, False
-    room = min(left, half) - block.counter.count_text("\n\nFacts:\n")
+def _fill_up(block: Block, by_id: Mapping[str, Ranked]) -> None:
+    """Show more of the facts that were shortened, then the beginning of the best one that was left out."""
+    for place, (chosen, line) in enumerate(block.taken):
+        if not chosen.cut or chosen.id not in by_id:
+            continue
+        room = min(block.max_tokens // 2, block.cost(line) + block.left)
+        longer = _preview(block, by_id[chosen.id], room)
+        if longer and (cost := block.cost(longer)) <= block.cost(line) + block.left:
+            block.left -= cost - block.cost(line)
+            block.taken[place] = (replace(chosen, tokens=cost), longer)
+    for dropped in [d for d in block.dropped if d.reason == "budget" and d.id in by_id][:1]:
+        line = _preview(block, by_id[dropped.id], block.left - (0 if block.taken else block.cost("")))
+        if line and block.cost(line) <= block.left:
+            block.dropped.remove(dropped)
+            block.take(by_id[dropped.id], line, is_cut=True)
+    block.settle()
+
+
+def _preview(block: Block, ranked: Ranked, room: int) -> str:
+    """The beginning of a fact in so many tokens, and where the whole is."""
     mark = f" [...] (cut; the whole is {ranked.fact.id})"
-    short = shortened(lambda kept: ranked.fact.worded(kept + mark), ranked.fact.content, room, block.counter)
-    return (short, True) if short and block.cost(short) <= left else (None, False)
+    return shortened(lambda kept: ranked.fact.worded(kept + mark), ranked.fact.content, room - 1, block.counter)
 
 
 def shortened(worded: Callable[[str], str], text: str, tokens: int, counter: TokenCounter) -> str:
     """The longest beginning of a text that, worded, costs at most that many tokens; "" when none does."""
-    low, high = 0, len(text)
+    low, high = 0, min(len(text), max(0, tokens) * _LONGEST_TOKEN)
     while low < high:
         middle = (low + high + 1) // 2
         if counter.count_text(worded(text[:middle])) <= tokens:
@@ -165,19 +203,10 @@ def shortened(worded: Callable[[str], str], text: str, tokens: int, counter: Tok
         else:
             high = middle - 1
     kept = text[: cut(text, low)].rstrip() if low < len(text) else text
+    whole = worded(kept) if kept else ""
     # A count need not grow with every character, and what is left out may bind tokens: the result is counted itself.
-    return worded(kept) if kept and counter.count_text(worded(kept)) <= tokens else ""
+    return whole if counter.count_text(whole) <= tokens else ""
 
 
-def _trim(block: Block) -> None:
-    """Take out from the end until the finished text fits: with some vocabularies a whole costs more than its parts."""
-    while block.tokens > block.max_tokens:
-        ordinary = [i for i, (chosen, _) in enumerate(block.taken) if not chosen.guaranteed]
-        if ordinary:
-            chosen, _ = block.taken.pop(ordinary[-1])
-            block.dropped.append(DroppedFact(chosen.id, chosen.score, "budget"))
-        elif block.sections:
-            block.sections.popitem()
-        else:
-            chosen, _ = block.taken.pop()
-            block.dropped.append(DroppedFact(chosen.id, chosen.score, "budget"))
+_LONGEST_TOKEN = 128
+"""Characters; a bound for the search, no vocabulary has longer tokens but for runs of white space."""

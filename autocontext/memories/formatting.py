@@ -103,10 +103,8 @@ def compose(
     block = Block(counter, settings.max_tokens, opening, closing)
     if block.left > 0:
         _fill(block, sections_of(document), _worthy(block, ranked, similarities, settings), settings)
-    tokens = block.tokens
-    if tokens > settings.max_tokens:
-        raise AssertionError("a block was trimmed and is still too long")
-    return block.text, _report(block, settings, tokens)
+    block.settle()
+    return block.text, _report(block, settings)
 
 
 def _ranked(
@@ -161,14 +159,14 @@ def _fill(block: Block, sections: dict[str, str], facts: list[Ranked], settings:
         refill(block, others)
 
 
-def _report(block: Block, settings: InjectionSettings, tokens: int) -> InjectionReport:
+def _report(block: Block, settings: InjectionSettings) -> InjectionReport:
     sections = {heading: block.counter.count_text(text) for heading, text in block.sections.items()}
     if block.taken:
         sections["Facts"] = sum(chosen.tokens for chosen, _ in block.taken)
     return InjectionReport(
         selected=tuple(chosen for chosen, _ in block.taken),
         dropped=tuple(block.dropped),
-        tokens=tokens,
+        tokens=block.tokens,
         max_tokens=settings.max_tokens,
         counter=block.counter.name,
         exact=block.counter.exact,
