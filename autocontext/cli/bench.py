@@ -1,0 +1,109 @@
+"""`autocontext bench facts FILE`: how much of what questions are about the default ranker finds."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO
+
+from autocontext.cli.layout import Column, harmless
+from autocontext.cli.screen import Screen
+from autocontext.errors import InvalidMessage
+from autocontext.memories import default_ranker
+from autocontext.ranking.recall import Judged, Labelled, Question, judge
+
+DEPTHS = (5, 10, 15)
+_COLUMNS = (Column("category", right=False), Column("n"), *(Column(f"recall@{depth}") for depth in DEPTHS))
+
+
+def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+    """Rank the facts of each line for its queries, and show recall by category; whether all lines could be read.
+
+    Raises OSError for a file that cannot be read, InvalidMessage for one without a query.
+    """
+    judged: list[Judged] = []
+    problems = unlabelled = 0
+    for line, found in _read(arguments.file):
+        if isinstance(found, str):
+            problems += 1
+            screen.complain(f"{arguments.file}:{line}: {found}")
+            continue
+        labelled, without = found
+        unlabelled += without
+        for done, one in enumerate(judge(default_ranker, labelled, DEPTHS), 1):
+            judged.append(one)
+            screen.progress(
+                f"{labelled.name} · query {done} of {len(labelled.questions)}", done / len(labelled.questions)
+            )
+    screen.done()
+    if not judged:
+        raise InvalidMessage(f"{arguments.file}: holds no query with evidence among its facts")
+    screen.table(_COLUMNS, list(rows(judged)), total=True)
+    if unlabelled:
+        screen.text(f"{unlabelled:,} queries left out: none of their evidence is among the facts.")
+    return not problems
+
+
+def rows(judged: Iterable[Judged]) -> Iterator[list[str]]:
+    """A row for each category in alphabetical order, and one for all."""
+    judged = list(judged)
+    by_category: dict[str, list[Judged]] = {}
+    for one in judged:
+        by_category.setdefault(one.category or "-", []).append(one)
+    for name, group in [*sorted(by_category.items()), ("all", judged)]:
+        means = [sum(one.recall[i] for one in group) / len(group) for i in range(len(DEPTHS))]
+        yield [harmless(name), str(len(group)), *(f"{mean:.3f}" for mean in means)]
+
+
+def _read(path: str) -> Iterator[tuple[int, tuple[Labelled, int] | str]]:
+    if path == "-":
+        yield from read_lines(sys.stdin.buffer)
+    else:
+        with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as it was given)
+            yield from read_lines(file)
+
+
+def read_lines(file: BinaryIO) -> Iterator[tuple[int, tuple[Labelled, int] | str]]:
+    """By line number the labelled facts and how many queries have no evidence there, or why a line cannot be read."""
+    for number, raw in enumerate(file, 1):
+        line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
+        if not line:
+            continue
+        try:
+            yield number, _labelled(json.loads(line.decode("utf-8")), number)
+        except UnicodeDecodeError as e:
+            yield number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}"
+        except json.JSONDecodeError as e:
+            yield number, f"not JSON: {e.msg} at character {e.colno}"
+        except InvalidMessage as e:
+            yield number, str(e)
+
+
+def _labelled(record: Any, number: int) -> tuple[Labelled, int]:
+    """Raises InvalidMessage naming what is missing."""
+    if not isinstance(record, dict):
+        raise InvalidMessage('no object: a line is {"id", "facts": [...], "queries": [...]}')
+    facts: dict[str, str] = {}
+    for place, fact in enumerate(_list(record, "facts")):
+        if not isinstance(fact, dict) or "id" not in fact or not isinstance(fact.get("content"), str):
+            raise InvalidMessage(f"facts[{place}] needs an `id` and the text `content`")
+        facts[str(fact["id"])] = fact["content"]
+    questions, without = [], 0
+    for place, query in enumerate(_list(record, "queries")):
+        if not isinstance(query, dict) or not isinstance(query.get("text"), str):
+            raise InvalidMessage(f"queries[{place}] needs the text `text`")
+        evidence = frozenset(map(str, _list(query, "evidence"))) & facts.keys()
+        if not evidence:
+            without += 1
+            continue
+        questions.append(Question(query["text"], evidence, str(query.get("category", ""))))
+    return Labelled(str(record.get("id", f"line {number}")), facts, questions), without
+
+
+def _list(record: dict[str, Any], key: str) -> list[Any]:
+    value = record.get(key)
+    if not isinstance(value, list):
+        raise InvalidMessage(f"`{key}` must be a list")
+    return value
