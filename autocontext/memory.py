@@ -36,7 +36,7 @@ from autocontext.passes import Passes
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.tally import Tally
-from autocontext.tokens import get_counter
+from autocontext.tokens import TokenCounter, get_counter
 from autocontext.view import View
 
 
@@ -108,6 +108,11 @@ class AutoContextMemory:
         """Tokens of the working view, and of what is sent besides it."""
         with self._lock:
             return self._tally.total()
+
+    @property
+    def counter(self) -> TokenCounter:
+        """What counts the tokens of this memory."""
+        return self._tally.counter
 
     def count_besides(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -52,6 +52,13 @@ class Change:
     """The handle when the text is stored already: a page of the reload tool."""
     arguments: dict[str, Any] | None = None
     """By which the reload tool gives that page again."""
+    mark: Mapping[str, Any] | None = None
+    """What was noted when the text was cut to its beginning, which now goes as well."""
+
+    @property
+    def chars(self) -> int:
+        """Characters of the text as the store has it."""
+        return len(self.text) if self.mark is None else int(self.mark["chars"])
 
     def replacement(self, ref: str) -> str:
         """What stands there instead."""
@@ -60,8 +67,8 @@ class Change:
         if self.kind == "user":
             return placeholders.rest_of_user(self.head, len(self.text), ref)
         if self.kind == "recent_tool" or self.head:
-            return placeholders.rest(self.head, len(self.text), ref)
-        return placeholders.whole(self.name, len(self.text), ref, self.error)
+            return placeholders.rest(self.head, self.chars, ref)
+        return placeholders.whole(self.name, self.chars, ref, self.error)
 
     @property
     def shrinks(self) -> bool:
@@ -88,7 +95,12 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy) -> list[Change]:
                 due.extend(_old(output, policy))
         if i < tail and i in cuttable:
             due.extend(_user(m, i, policy))
-    chosen = recent | {change.place: change for change in _full_batches(due, recent, policy)}
+    chosen = dict(recent)
+    for change in _full_batches(due, recent, policy):
+        milder = recent.get(change.place)
+        # The first line of an error can be longer than the beginning that is kept: a text never grows again.
+        if milder is None or len(change.replacement(_ANY_REF)) < len(milder.replacement(_ANY_REF)):
+            chosen[change.place] = change
     return [chosen[place] for place in sorted(chosen, key=lambda p: (p.message, p.block, p.inner or 0))]
 
 
@@ -125,6 +137,8 @@ class _Output(NamedTuple):
     failed: bool
     asked: dict[str, Any]
     """The arguments of the call."""
+    mark: Mapping[str, Any] | None = None
+    """Set when only the beginning of the text is left."""
 
 
 def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Output]:
@@ -133,32 +147,38 @@ def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Outp
             use = calls.get(block.id)
             tool = block.name or (use.name if use else "")
             failed, asked = is_failure(block), use.input if use else {}
-            for place, text in _texts_of(block, Place(i, b, None)):
-                yield _Output(text, place, tool, failed, asked)
+            for place, text, mark in _texts_of(block, Place(i, b, None)):
+                yield _Output(text, place, tool, failed, asked, mark)
         elif isinstance(block, TextBlock) and msg.role == "tool" and PRUNED not in block.metadata:
             yield _Output(block.text, Place(i, b, None), "" if msg.name == "tool" else msg.name, failed=False, asked={})
 
 
-def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str]]:
-    if isinstance(block.output, str):
-        if PRUNED not in block.metadata:
-            yield at, block.output
-        return
-    for j, part in enumerate(block.output):
-        if isinstance(part, TextBlock) and PRUNED not in part.metadata:
-            yield at._replace(inner=j), part.text
+def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str, Mapping[str, Any] | None]]:
+    """The texts that can still be pruned; of those cut to a beginning, what was noted about them."""
+    inner = ((at._replace(inner=j), part) for j, part in enumerate(block.output) if isinstance(part, TextBlock))
+    for place, holder in [(at, block)] if isinstance(block.output, str) else inner:
+        mark = holder.metadata.get(PRUNED)
+        text = holder.output if isinstance(holder, ToolResultBlock) else holder.text
+        if isinstance(text, str) and (mark is None or (isinstance(mark, Mapping) and mark.get("head"))):
+            yield place, text, mark
 
 
 def _recent(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
     text, place, tool, *_ = output
-    if tool not in policy.exclude_tools and policy.size(text) > policy.large_tool_chars:
+    if output.mark is None and tool not in policy.exclude_tools and policy.size(text) > policy.large_tool_chars:
         change = Change(place, "recent_tool", text, tool, policy.head(text, policy.recent_tool_keep_chars))
         if change.shrinks:
             yield change
 
 
 def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
-    text, place, tool, failed, asked = output
+    text, place, tool, failed, asked, mark = output
+    if mark is not None:
+        if not policy.old_tool_keep_chars:
+            change = Change(place, "old_tool", text, tool, ref=str(mark["ref"]), mark=mark)
+            if change.shrinks:
+                yield change
+        return
     if policy.size(text) <= policy.min_prune_chars:
         return
     if tool in policy.exclude_tools:

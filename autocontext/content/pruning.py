@@ -176,9 +176,12 @@ def _pruned(given: Sequence[Msg], policy: PrunePolicy) -> Pruning[PruneResult]:
         new = change.replacement(ref)
         if len(new) >= len(change.text):
             continue
-        mark = {"ref": ref, "chars": len(change.text), "sha256": _sha256(change.text)}
+        sha256 = _sha256(change.text) if change.mark is None else change.mark["sha256"]
+        mark = {"ref": ref, "chars": change.chars, "sha256": sha256}
         if change.arguments is not None:
             mark["arguments"] = change.arguments
+        if change.head and change.kind == "recent_tool":
+            mark["head"] = len(change.head)
         i = change.place.message
         messages[i] = _replaced(messages[i], change, new, mark)
         done[change.kind] = done.get(change.kind, 0) + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from autocontext.config import AutoContextConfig
 from autocontext.content import ContentStore, PrunePolicy
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autocontext.memories import MemoryInjector, MemoryStore
     from autocontext.models import AsyncChatModel, ChatModel
     from autocontext.plan import PlanLike
+    from autocontext.tokens import TokenCounter
 
 __all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
 
@@ -102,13 +103,13 @@ class AutoContext:
         """Under which a user's contents are stored: two users never meet, a user's sessions share equal contents."""
         return f"user:{user_id}"
 
-    def injector(self, user_id: str) -> MemoryInjector | None:
+    def injector(self, user_id: str, counter: TokenCounter) -> MemoryInjector | None:
         """What puts a user's memories into a context; None when they may take no room."""
         from autocontext.memories import MemoryInjector  # noqa: PLC0415 (as above)
 
         if not self._memory_tokens:
             return None
-        return MemoryInjector(self.memories, user_id=user_id, max_tokens=self._memory_tokens)
+        return MemoryInjector(self.memories, user_id=user_id, max_tokens=self._memory_tokens, counter=counter)
 
     def memory_tools(self, user_id: str) -> list[Tool]:
         """The tools by which a model keeps memories of one user."""
@@ -132,11 +133,11 @@ class AutoContext:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_error: Any) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, *_error: Any) -> None:
+    async def __aexit__(self, *_error: object) -> None:
         await self.aclose()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext.asking import in_thread
 from autocontext.context.flows import Flow, Step, arun, run
@@ -31,6 +31,15 @@ class Tool:
     schema: dict[str, Any]
     call: Callable[..., Any]
     acall: Callable[..., Awaitable[Any]]
+
+
+class _Asked(NamedTuple):
+    """How a tool is to be called."""
+
+    args: Mapping[str, Any]
+    name: str | None
+    cacheable: bool | None
+    cache_options: Mapping[str, Any]
 
 
 class Session:
@@ -94,7 +103,7 @@ class Session:
         without side effects only; `cache_options` are those of `ResultCache.get_or_compute`. A large result goes to
         the content store and the message shows its beginning with a handle. An exception is an error result.
         """
-        return run(self._tool_flow(fn, args or {}, call_id, name, cacheable, cache_options))
+        return run(self._tool_flow(fn, call_id, _Asked(args or {}, name, cacheable, cache_options)))
 
     async def acall_tool(
         self,
@@ -107,7 +116,7 @@ class Session:
         **cache_options: Any,
     ) -> Msg:
         """`call_tool` without blocking the event loop: a synchronous tool runs in a thread."""
-        return await arun(self._tool_flow(fn, args or {}, call_id, name, cacheable, cache_options))
+        return await arun(self._tool_flow(fn, call_id, _Asked(args or {}, name, cacheable, cache_options)))
 
     def tools(self) -> list[Tool]:
         """The tools this session offers the model: context_reload first, then those of the user's memories."""
@@ -146,7 +155,7 @@ class Session:
 
     @cached_property
     def _injector(self) -> MemoryInjector | None:
-        return self._context.injector(self.user_id)
+        return self._context.injector(self.user_id, self.memory.counter)
 
     @cached_property
     def _cache(self) -> ResultCache:
@@ -156,27 +165,19 @@ class Session:
     def _saving(self) -> Saving:
         return Saving(self.memory, self._context.database, self._context.content, self._namespace)
 
-    def _tool_flow(
-        self,
-        fn: Callable[..., Any],
-        args: Mapping[str, Any],
-        call_id: str,
-        name: str | None,
-        cacheable: bool | None,
-        cache_options: Mapping[str, Any],
-    ) -> Flow[Msg]:
+    def _tool_flow(self, fn: Callable[..., Any], call_id: str, asked: _Asked) -> Flow[Msg]:
         answer, waiting = self._state_of(call_id)
         if answer is not None:
             return answer
-        name = name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool"))
-        wanted = bool(getattr(fn, "cacheable", False)) if cacheable is None else cacheable
+        name = asked.name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool"))
+        wanted = bool(getattr(fn, "cacheable", False)) if asked.cacheable is None else asked.cacheable
         call = ToolCall(
             fn=fn,
-            args=args,
+            args=asked.args,
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name,
             cache=self._cache,
-            cached=cache_options if wanted or cache_options else None,
+            cached=asked.cache_options if wanted or asked.cache_options else None,
             content=self._context.content,
             namespace=self._namespace,
             large=self.memory.config.large_payload_threshold,

@@ -68,7 +68,8 @@ def test_what_put_has_acknowledged_survives_kill_9(tmp_path: Path) -> None:
         store = SqliteContentStore(path)
         for i in range(first + 1):
             page = store.read(f"k{i}")
-            assert page is not None and page.text == f"{i} " * 20_000
+            assert page is not None
+            assert page.text == f"{i} " * 20_000
         store.close()
 
 
@@ -91,7 +92,8 @@ def test_a_damaged_page_is_an_error_naming_the_content(file: SqliteContentStore)
         lambda: damage("UPDATE autocontext_content_page SET body = x'00' WHERE ref = :ref AND page = 2")
     )
     page = file.read(ref, 0, 100)
-    assert page is not None and page.text == ("text " * 20)
+    assert page is not None
+    assert page.text == ("text " * 20)
     with pytest.raises(StoreCorruptError, match=ref):
         file.read(ref)
     file.database.write(lambda: damage("DELETE FROM autocontext_content_page WHERE ref = :ref AND page = 2"))
@@ -120,7 +122,8 @@ def test_the_text_stays_when_the_store_fails() -> None:
     messages = files()
     result = prune_messages(messages, store=store)
     assert result.messages == messages
-    assert result.refs == () and result.report.changed == 0
+    assert result.refs == ()
+    assert result.report.changed == 0
     assert result.report.failed == ("StoreError: the disk is full",)
     assert "kept: StoreError: the disk is full" in str(result.report)
 
@@ -143,7 +146,8 @@ def test_any_tool_s_result_is_stored_before_it_is_replaced(memory_store: SqliteC
         if old != new:
             mark = new.tool_results[0].metadata["pruned"]
             page = memory_store.read(mark["ref"])
-            assert page is not None and page.text == old.tool_results[0].text
+            assert page is not None
+            assert page.text == old.tool_results[0].text
             assert mark["sha256"] == hashlib.sha256(page.text.encode()).hexdigest()
             assert mark["chars"] == 5_000
     assert restore_messages(result.messages, store=memory_store) == messages
@@ -162,7 +166,8 @@ def test_the_first_and_the_latest_user_message_are_never_trimmed(memory_store: S
     result = prune_messages(messages, store=memory_store)
     assert result.messages[0] == messages[0]
     assert result.messages[4] == messages[4]
-    assert result.messages[2].text.startswith(long[:400]) and result.report.user == 1
+    assert result.messages[2].text.startswith(long[:400])
+    assert result.report.user == 1
     off = prune_messages(messages, store=memory_store, policy=PrunePolicy(prune_user=False))
     assert off.messages == messages
 
@@ -183,8 +188,18 @@ def test_pruning_twice_keeps_size_and_origin(memory_store: SqliteContentStore) -
     once = prune_messages(files(), store=memory_store).messages
     later = [*once, user("next"), assistant("one"), assistant("two"), assistant("three")]
     twice = prune_messages(later, store=memory_store)
-    assert twice.messages[: len(once)] == once
-    assert twice.report.changed == 0
+    blocks = [(old.content[0], new.content[0]) for old, new in zip(once, twice.messages, strict=False)]
+    pruned = [(old, new) for old, new in blocks if "pruned" in old.metadata]
+    assert pruned
+    for old, new in pruned:
+        # A beginning that was kept among the newest goes when it is old; what is known of the text stays.
+        assert [new.metadata["pruned"][k] for k in ("ref", "chars", "sha256")] == [
+            old.metadata["pruned"][k] for k in ("ref", "chars", "sha256")
+        ]
+        assert old == new or old.metadata["pruned"]["head"] > 0
+    again = prune_messages(twice.messages, store=memory_store)
+    assert again.messages == twice.messages
+    assert again.report.changed == 0
 
 
 def test_the_kept_tail_is_widened_to_whole_exchanges(memory_store: SqliteContentStore) -> None:
@@ -196,7 +211,8 @@ def test_the_kept_tail_is_widened_to_whole_exchanges(memory_store: SqliteContent
     assert result.messages == messages, "the last four would cut the first result off its call"
     before = [*rounds(3), *messages]
     result = prune_messages(before, store=memory_store)
-    assert result.messages[-6:] == before[-6:] and result.report.old_tool == 3
+    assert result.messages[-6:] == before[-6:]
+    assert result.report.old_tool == 3
     assert_valid_chat(result.messages)
 
 
@@ -207,8 +223,10 @@ def test_images_and_structure_stay_in_place(memory_store: SqliteContentStore) ->
     messages = [user("task"), asked, tool_call("shot", id="s"), shot, *rounds(3, chars=10)]
     result = prune_messages(messages, store=memory_store)
     output = result.messages[3].tool_results[0].output
-    assert output[1:] == tuple(blocks[1:]) and output[0] != blocks[0]
-    assert result.messages[1].content[0] == PNG and len(result.messages[1].text) < 500
+    assert output[1:] == tuple(blocks[1:])
+    assert output[0] != blocks[0]
+    assert result.messages[1].content[0] == PNG
+    assert len(result.messages[1].text) < 500
     assert restore_messages(result.messages, store=memory_store) == messages
 
 
@@ -252,32 +270,48 @@ def test_a_file_name_that_two_files_have_is_an_error_listing_both(store: Databas
 def test_odd_ranges_are_clamped_and_said(store: DatabaseContentStore) -> None:
     store.put("0123456789", key="k")
     page = store.read("k", -3, 2)
-    assert page is not None and (page.text, page.offset, page.next_offset) == ("01", 0, 2)
+    assert page is not None
+    assert (page.text, page.offset, page.next_offset) == ("01", 0, 2)
     assert "before the beginning" in page.notice
     page = store.read("k", 4, -2)
-    assert page is not None and page.text == "" and "negative" in page.notice
+    assert page is not None
+    assert page.text == ""
+    assert "negative" in page.notice
     page = store.read("k", 10**15, 10**15)
-    assert page is not None and page.text == "" and not page.has_more and "past the end" in page.notice
+    assert page is not None
+    assert page.text == ""
+    assert not page.has_more
+    assert "past the end" in page.notice
     tool = get_file_content_tool(store)
     assert tool("k", "2", "3")["chunk"] == "234"
     assert tool("k", None, "all of it")["chunk"] == "0123456789"
-    assert "notice" in tool("k", -5) and "notice" not in tool("k", 5)
+    assert "notice" in tool("k", -5)
+    assert "notice" not in tool("k", 5)
 
 
 def test_no_sign_of_several_characters_is_cut(store: DatabaseContentStore) -> None:
     family = "👨‍👩‍👧"
     store.put("ab" + family + "cd", key="zwj")
     page = store.read("zwj", 0, 4)
-    assert page is not None and page.text == "ab" and page.next_offset == 2
+    assert page is not None
+    assert page.text == "ab"
+    assert page.next_offset == 2
     page = store.read("zwj", 2, 100)
-    assert page is not None and page.text == family + "cd"
+    assert page is not None
+    assert page.text == family + "cd"
     store.put("x\ud83d\ude00y", key="pair")
     page = store.read("pair", 0, 2)
-    assert page is not None and page.text == "x" and page.next_offset == 1
+    assert page is not None
+    assert page.text == "x"
+    assert page.next_offset == 1
     page = store.read("pair", 1, 1)
-    assert page is not None and page.text == "\ud83d\ude00"
+    assert page is not None
+    assert page.text == "\ud83d\ude00"
     page = store.read("pair", 2)
-    assert page is not None and page.text == "\ud83d\ude00y" and page.offset == 1 and "surrogate" in page.notice
+    assert page is not None
+    assert page.text == "\ud83d\ude00y"
+    assert page.offset == 1
+    assert "surrogate" in page.notice
 
 
 def test_a_reloaded_page_is_not_stored_again_and_points_to_its_origin(memory_store: SqliteContentStore) -> None:
@@ -389,7 +423,8 @@ def test_reading_a_page_of_a_long_text_touches_its_rows_only(file: SqliteContent
 
     file.database.write(keep_two)
     page = file.read("long", 500_000, 10_000)
-    assert page is not None and page.text == "0123456789" * 1_000
+    assert page is not None
+    assert page.text == "0123456789" * 1_000
 
 
 def test_many_processes_put_into_one_file(tmp_path: Path) -> None:
