@@ -7,7 +7,14 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ENVIRONMENTS: dict[str, tuple[str, ...]] = {
-    "main": ("test_langchain.py", "test_openai_agents.py", "test_pydantic_ai.py"),
+    "main": (
+        "test_langchain.py",
+        "test_langchain_messages.py",
+        "test_langchain_state.py",
+        "test_openai_agents.py",
+        "test_pydantic_ai.py",
+        "test_agentscope_v2.py",
+    ),
     "agentscope1": ("test_agentscope_v1.py",),
 }
 

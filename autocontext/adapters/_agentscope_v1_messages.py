@@ -1,0 +1,145 @@
+"""Messages of AgentScope 1 as messages of this library, and back, without loss.
+
+What blocks have no field for stands under `metadata["_agentscope"]` of message and block; it never repeats what a block
+says, so a message that a compression has rewritten is written from its blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.messages import (
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+    as_messages,
+    thaw,
+)
+
+try:
+    from agentscope.message import Msg as AgentScopeMsg
+    from pydantic_core import to_jsonable_python
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.agentscope_v1", "agentscope1") from e
+
+KEY = "_agentscope"
+_MEDIA: dict[str, Any] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+def from_agentscope(messages: Iterable[AgentScopeMsg], *, marks: Sequence[str] = ()) -> list[Msg]:
+    """AgentScope messages as Msgs, one for each, with their ids; `marks` are noted in their metadata.
+
+    A tool's result, a system message there, is a tool message here. Raises InvalidMessage naming the index.
+    """
+    found = []
+    for i, given in enumerate(messages):
+        if not isinstance(given, AgentScopeMsg):
+            raise InvalidMessage(f"messages[{i}] is a {type(given).__name__}, not an agentscope.message.Msg")
+        found.append(_read(given, marks))
+    return found
+
+
+def _read(given: AgentScopeMsg, marks: Sequence[str]) -> Msg:
+    text = isinstance(given.content, str)
+    blocks = [{"type": "text", "text": given.content}] if text else given.content or []
+    content = [_read_block(_jsonable(block)) for block in blocks]
+    role: Any = "tool" if given.role == "system" and any(b.type == "tool_result" for b in content) else given.role
+    invocation = getattr(given, "invocation_id", None)
+    metadata = {**_jsonable(given.metadata or {}), **_remember(text=text, invocation=invocation, marks=list(marks))}
+    return Msg(
+        id=given.id,
+        role=role,
+        name=given.name or "",
+        content=content,
+        timestamp=given.timestamp or "",
+        metadata=metadata,
+    )
+
+
+def _read_block(block: Any) -> Any:
+    """A block dict as a block; a kind that has none here becomes a text that names it and carries it along."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if kind == "text" and isinstance(block.get("text"), str):
+        return TextBlock(text=block["text"], metadata=_rest(block, "text"))
+    if kind == "thinking":
+        return ThinkingBlock(thinking=block.get("thinking") or "", metadata=_rest(block, "thinking"))
+    if kind == "tool_use":
+        value = block.get("input")
+        given = value if isinstance(value, dict) else {}
+        rest = _rest(block, "id", "name", *(["input"] if given is value else []))
+        return ToolUseBlock(id=block["id"], name=block["name"], input=given, metadata=rest)
+    if kind == "tool_result":
+        output = block.get("output")
+        read = output if isinstance(output, str) else tuple(_read_block(part) for part in output or ())
+        known = _rest(block, "id", "name", "output")
+        return ToolResultBlock(id=block["id"], name=block.get("name") or "", output=read, metadata=known)
+    if kind in _MEDIA and isinstance(block.get("source"), dict):
+        return _MEDIA[kind](source=block["source"], metadata=_rest(block, "source"))
+    return TextBlock(text=f"[{kind or 'content'}]", metadata=_remember(carried=block))
+
+
+def _rest(block: Mapping[str, Any], *fields: str) -> dict[str, Any]:
+    return _remember(rest={k: v for k, v in block.items() if k != "type" and k not in fields})
+
+
+def _remember(**found: Any) -> dict[str, Any]:
+    kept = {k: v for k, v in found.items() if v is not None and v is not False and v not in ({}, [])}
+    return {KEY: kept} if kept else {}
+
+
+def _jsonable(value: Any) -> Any:
+    return to_jsonable_python(value, fallback=repr)
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+def to_agentscope(messages: Iterable[Msg]) -> list[AgentScopeMsg]:
+    """Msgs as AgentScope messages, one for each, with their ids. Raises InvalidMessage naming the index."""
+    return [_write(msg) for msg in as_messages(messages)]
+
+
+def _write(msg: Msg) -> AgentScopeMsg:
+    known = _known(msg)
+    plain = known.get("text") and len(msg.content) == 1 and isinstance(msg.content[0], TextBlock)
+    content: Any = msg.text if plain else [_write_block(block) for block in msg.content]
+    role: Any = "system" if msg.role == "tool" else msg.role
+    name = "system" if msg.name == "tool" else msg.name
+    metadata = {k: thaw(v) for k, v in msg.metadata.items() if k != KEY}
+    written = AgentScopeMsg(name, content, role, metadata=metadata, timestamp=msg.timestamp or None)
+    written.id = msg.id
+    if "invocation" in known:
+        written.invocation_id = known["invocation"]
+    return written
+
+
+def _write_block(block: Any) -> dict[str, Any]:
+    known = _known(block)
+    rest = thaw(known.get("rest") or {})
+    if isinstance(block, TextBlock):
+        return thaw(known["carried"]) if "carried" in known else {"type": "text", "text": block.text, **rest}
+    if isinstance(block, ThinkingBlock):
+        return {"type": "thinking", "thinking": block.thinking, **rest}
+    if isinstance(block, ToolUseBlock):
+        return {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input), **rest}
+    if isinstance(block, ToolResultBlock):
+        # Always blocks: some of its formatters take nothing else.
+        output = block.output if isinstance(block.output, str) else [_write_block(part) for part in block.output]
+        return {"type": "tool_result", "id": block.id, "name": block.name, "output": output, **rest}
+    return {"type": block.type, "source": thaw(block.source), **rest}
+
+
+def marks_of(msg: Msg) -> list[str]:
+    """The marks that a message was added with."""
+    return list(_known(msg).get("marks") or ())
+
+
+def _known(value: Any) -> Mapping[str, Any]:
+    found = value.metadata.get(KEY)
+    return found if isinstance(found, dict) else {}

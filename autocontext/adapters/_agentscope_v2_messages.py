@@ -1,0 +1,257 @@
+"""Messages of AgentScope 2 as messages of this library, and back.
+
+There one message holds a whole reply: hints, calls, results and texts, block after block. Here it is taken apart into
+what an agent says, what tools give and what hints say. `metadata["_agentscope"]` of each part says which stretch of
+blocks it was, so that a reply that has grown can be read on, and holds what blocks have no field for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.messages import (
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+    as_messages,
+    thaw,
+)
+
+try:
+    from agentscope import message as theirs
+    from pydantic_core import to_jsonable_python
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
+
+KEY = "_agentscope"
+_MEDIA: dict[str, Any] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
+_FAILED = ("error", "denied", "interrupted")
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+def from_agentscope(
+    messages: Iterable[theirs.Msg], seen: Mapping[str, int] | None = None, *, runtime: str | None = None
+) -> list[Msg]:
+    """AgentScope messages as Msgs: one for what the user says, several for a reply.
+
+    `seen` says how many blocks of a message, by its id, have been read before; they are left out. `runtime` is the
+    source of the hints in which an agent tells itself the time and the like: such a hint goes with what the agent says
+    next, so that it is not taken for a user's word; one at the very end is left for later. Raises InvalidMessage naming
+    the index of what is no message.
+    """
+    found: list[Msg] = []
+    given = list(messages)
+    for i, message in enumerate(given):
+        if not isinstance(message, theirs.Msg):
+            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agentscope.message.Msg")
+        start = (seen or {}).get(message.id, 0)
+        if start >= len(message.content):
+            continue
+        if message.role != "assistant":
+            found.append(_read(message, start))
+            continue
+        stop = len(message.content) - (len(trailing_hints([message], runtime)) if i == len(given) - 1 else 0)
+        found += _read_reply(message, start, stop, runtime)
+    return found
+
+
+def trailing_hints(messages: Sequence[theirs.Msg], runtime: str | None) -> list[theirs.HintBlock]:
+    """The runtime hints at the end of the last message: nothing has been said since."""
+    found: list[theirs.HintBlock] = []
+    for block in reversed(messages[-1].content if messages and messages[-1].role == "assistant" else []):
+        if not _is_runtime(block, runtime):
+            break
+        found.insert(0, block)
+    return found
+
+
+def _is_runtime(block: Any, runtime: str | None) -> bool:
+    return block.type == "hint" and runtime is not None and block.source == runtime and isinstance(block.hint, str)
+
+
+def seen_blocks(messages: Iterable[Msg]) -> dict[str, int]:
+    """How many blocks of each AgentScope message these messages were made of, by its id."""
+    seen: dict[str, int] = {}
+    for msg in messages:
+        known = _known(msg)
+        if "id" in known:
+            seen[known["id"]] = max(known["until"], seen.get(known["id"], 0))
+    return seen
+
+
+def _read(given: theirs.Msg, start: int) -> Msg:
+    content = [_read_block(block) for block in given.content[start:]]
+    return _msg(given, given.role, content, start, len(given.content))
+
+
+def _read_reply(given: theirs.Msg, start: int, stop: int, runtime: str | None) -> Iterator[Msg]:
+    """The parts of an assistant message: each result and each hint is one, and so is what stands between them."""
+    said: list[Any] = []
+    for at in range(start, stop):
+        block = given.content[at]
+        if _is_runtime(block, runtime):
+            said.append(TextBlock(text=block.hint, metadata=_remember(hint=_rest(block, "hint"))))
+        elif block.type in ("hint", "tool_result"):
+            if said:
+                yield _said(given, said, at)
+                said = []
+            if block.type == "tool_result":
+                yield _msg(given, "tool", [_read_result(block)], at, at + 1)
+            else:
+                hint = [theirs.TextBlock(text=block.hint)] if isinstance(block.hint, str) else block.hint
+                yield _msg(given, "user", [_read_block(b) for b in hint], at, at + 1, hint=_rest(block, "hint"))
+        else:
+            said.append(_read_block(block))
+    if said:
+        yield _said(given, said, stop)
+
+
+def _said(given: theirs.Msg, blocks: list[Any], until: int) -> Msg:
+    only_hints = all("hint" in _known(b) for b in blocks)
+    return _msg(given, "user" if only_hints else "assistant", blocks, until - len(blocks), until)
+
+
+def _msg(given: theirs.Msg, role: Any, content: list[Any], start: int, until: int, **more: Any) -> Msg:
+    own = given.id if given.role != "assistant" and start == 0 else f"{given.id}.{start}"
+    metadata = {**to_jsonable_python(given.metadata, fallback=repr), KEY: {"id": given.id, "until": until, **more}}
+    return Msg(id=own, role=role, name=given.name, content=content, timestamp=given.created_at, metadata=metadata)
+
+
+def _read_block(block: Any) -> Any:
+    if block.type == "text":
+        return TextBlock(text=block.text, metadata=_remember(rest=_rest(block, "text")))
+    if block.type == "thinking":
+        return ThinkingBlock(thinking=block.thinking, metadata=_remember(rest=_rest(block, "thinking")))
+    if block.type == "tool_call":
+        return _read_call(block)
+    if block.type == "data":
+        return _read_data(block)
+    return TextBlock(text=f"[{block.type}]", metadata=_remember(carried=block.model_dump(mode="json")))
+
+
+def _read_call(block: Any) -> ToolUseBlock:
+    """A call with its arguments parsed; their text is kept where it is not how we would write them."""
+    try:
+        value = json.loads(block.input or "{}")
+        raw = None if isinstance(value, dict) and _dumps(value) == block.input else block.input
+    except ValueError:
+        value, raw = {}, block.input
+    known = _remember(rest=_rest(block, "id", "name", "input"), raw=raw)
+    return ToolUseBlock(id=block.id, name=block.name, input=value if isinstance(value, dict) else {}, metadata=known)
+
+
+def _read_result(block: Any) -> ToolResultBlock:
+    output = block.output if isinstance(block.output, str) else tuple(_read_block(b) for b in block.output)
+    known = _remember(rest=_rest(block, "id", "name", "output"))
+    failed = str(block.state) in _FAILED
+    return ToolResultBlock(id=block.id, name=block.name, output=output, is_error=failed, metadata=known)
+
+
+def _read_data(block: Any) -> Any:
+    """An image, sound or video; another file becomes a text that names it and carries it along."""
+    source = block.source
+    made = _MEDIA.get(source.media_type.partition("/")[0])
+    if made is None:
+        name = block.name or source.media_type
+        return TextBlock(text=f"[file: {name}]", metadata=_remember(carried=block.model_dump(mode="json")))
+    rest = {**_rest(block, "source"), "media_type": source.media_type}
+    where = {"type": "url", "url": str(source.url)} if source.type == "url" else source.model_dump(mode="json")
+    return made(source=where, metadata=_remember(rest=rest))
+
+
+def _rest(block: Any, *fields: str) -> dict[str, Any]:
+    found: dict[str, Any] = block.model_dump(mode="json", exclude={"type", *fields}, exclude_none=True)
+    return {k: v for k, v in found.items() if v not in ({}, [])}
+
+
+def _remember(**found: Any) -> dict[str, Any]:
+    kept = {k: v for k, v in found.items() if v is not None and v != {}}
+    return {KEY: kept} if kept else {}
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+def to_agentscope(messages: Iterable[Msg]) -> list[theirs.Msg]:
+    """Msgs as AgentScope messages; what follows each other in one reply becomes one message again."""
+    written: list[theirs.Msg] = []
+    for msg in as_messages(messages):
+        known = _known(msg)
+        blocks: list[Any] = [_write_block(b) for b in msg.content]
+        if "hint" in known:
+            blocks = [theirs.HintBlock(**{**thaw(known["hint"]), "hint": blocks})]
+        hinted = any(b.type == "hint" for b in blocks)
+        role: Any = "assistant" if msg.role == "tool" or hinted else msg.role
+        if written and role == "assistant" and _goes_on(written[-1], msg.role):
+            written[-1].content.extend(blocks)
+        else:
+            # Metadata is the memory's own business here: what is written is for one request.
+            written.append(theirs.Msg(id=msg.id, name=msg.name, role=role, content=blocks, created_at=msg.timestamp))
+    return written
+
+
+def _goes_on(last: theirs.Msg, role: str) -> bool:
+    """Whether what comes next belongs to the message before it: results to their calls, and what follows a result.
+
+    Formatters put a picture that a tool gave behind all results of a message, so these must not be torn apart.
+    """
+    return last.role == "assistant" and (
+        role == "tool" or bool(last.content and last.content[-1].type == "tool_result")
+    )
+
+
+def _write_block(block: Any) -> Any:
+    known = _known(block)
+    rest = thaw(known.get("rest") or {})
+    if isinstance(block, TextBlock):
+        return _write_text(block.text, known, rest)
+    if isinstance(block, ThinkingBlock):
+        return theirs.ThinkingBlock(**{**rest, "thinking": block.thinking})
+    if isinstance(block, ToolUseBlock):
+        raw = known.get("raw")
+        text = _dumps(thaw(block.input)) if raw is None else raw
+        return theirs.ToolCallBlock(**{**rest, "id": block.id, "name": block.name, "input": text})
+    if isinstance(block, ToolResultBlock):
+        output = block.output if isinstance(block.output, str) else [_write_block(b) for b in block.output]
+        state = rest.pop("state", "error" if block.is_error else "success")
+        return theirs.ToolResultBlock(**{**rest, "id": block.id, "name": block.name, "output": output, "state": state})
+    media_type = rest.pop("media_type", f"{block.type}/*")
+    return theirs.DataBlock(**{**rest, "source": {"media_type": media_type, **thaw(block.source)}})
+
+
+def _write_text(text: str, known: Mapping[str, Any], rest: dict[str, Any]) -> Any:
+    if "carried" in known:
+        return _carried(thaw(known["carried"]))
+    if "hint" in known:
+        return without_length(theirs.HintBlock(**{**thaw(known["hint"]), "hint": text}))
+    return theirs.TextBlock(**{**rest, "text": text})
+
+
+def _carried(block: Mapping[str, Any]) -> Any:
+    """A block that was carried along as it came."""
+    made = {"data": theirs.DataBlock, "hint": theirs.HintBlock, "tool_result": theirs.ToolResultBlock}
+    kind = made.get(str(block.get("type")))
+    return theirs.TextBlock(text=json.dumps(block)) if kind is None else kind(**block)
+
+
+def _dumps(value: Mapping[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _known(value: Any) -> Mapping[str, Any]:
+    found = value.metadata.get(KEY)
+    return found if isinstance(found, dict) else {}
+
+
+def without_length(hint: theirs.HintBlock) -> theirs.HintBlock:
+    """A copy of a hint without what it says of the context's length: that of a state which is not what is sent."""
+    head, found, tail = str(hint.hint).partition("<context-length>")
+    _, closed, tail = tail.partition("</context-length>")
+    text = head + tail.removeprefix("\n") if found and closed else hint.hint
+    return hint.model_copy(update={"hint": text})

@@ -1,0 +1,272 @@
+"""AgentScope 1: a memory for its agents that compresses before each call of the model and forgets nothing.
+
+    attach(agent, config=..., store=..., session_id=...)
+
+gives an agent that exists this memory, the tool `context_reload` and the instructions for it. Written against 1.0.21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
+from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.sendable import sendable
+from autocontext.config import AutoContextConfig
+from autocontext.errors import ConfigError, MissingExtraError, StateError
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import PlanLike
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+try:
+    from agentscope.memory import MemoryBase
+    from agentscope.message import Msg as AgentScopeMsg
+    from agentscope.message import TextBlock
+    from agentscope.tool import ToolResponse
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.agentscope_v1", "agentscope1") from e
+
+__all__ = ["AutoContextAgentScopeMemory", "attach", "from_agentscope", "to_agentscope"]
+
+HINT = "hint"
+"""The mark of messages that the agent adds for one call of the model: they are shown, and not remembered."""
+_HOOK = "autocontext"
+
+
+class AutoContextAgentScopeMemory(MemoryBase):
+    """The memory of one conversation of an AgentScope 1 agent.
+
+    `get_memory` gives the memory's view and compresses first when it has to. `attach(agent)` gives the agent
+    `context_reload`, its instructions, and counts what is sent besides the messages. With marks asked for, only the
+    messages that carry them are given. `memory` is the AutoContextMemory behind it.
+    """
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+    ) -> None:
+        super().__init__()
+        self._has_plan = plan is not None
+        self.memory = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        ).one()
+        self.instructions = INSTRUCTIONS
+        self._tool = ContextOffloadTool(self.memory)
+        self._marks = {m.id: found for m in self.memory.get_original_memory_msgs() if (found := marks_of(m))}
+        self._hints: list[tuple[AgentScopeMsg, list[str]]] = []
+
+    # ------------------------------------------------------------------------------------------------------- tools
+    @property
+    def tools(self) -> list[Any]:
+        """`context_reload` as a function for a Toolkit."""
+        return [self.context_reload]
+
+    async def context_reload(
+        self, working_context_offload_uuid: str, offset: int = 0, limit: int | None = None, query: str | None = None
+    ) -> ToolResponse:
+        """Read the original messages behind a condensed text, in pages.
+
+        Args:
+            working_context_offload_uuid (str): The UUID in the CONTEXT_OFFLOAD mark.
+            offset (int): Character to start at (0 is the beginning).
+            limit (int | None): Most characters to return; leave it out for a full page.
+            query (str | None): Return only the passages that match these words.
+
+        """
+        given = {"working_context_offload_uuid": working_context_offload_uuid, "offset": offset}
+        text = await self._tool.acall(**given, limit=limit, query=query)
+        return ToolResponse(content=[TextBlock(type="text", text=text)])
+
+    def attach(self, agent: Any) -> None:
+        """Make this the memory of an agent, with `context_reload` in its toolkit and the instructions in its prompt.
+
+        Raises ConfigError when the agent compresses by itself.
+        """
+        own = getattr(agent, "compression_config", None)
+        if own is not None and own.enable:
+            raise ConfigError(
+                "compression_config: this agent compresses by itself, and two compressions would work on each other's "
+                "notes; leave compression_config out"
+            )
+        agent.memory = self
+        schema = self._tool.schema()
+        agent.toolkit.register_tool_function(self.context_reload, json_schema=schema, namesake_strategy="override")
+        agent.register_instance_hook("pre_reasoning", _HOOK, self._before_reasoning)
+        self._instruct(agent)
+
+    def _before_reasoning(self, agent: Any, _given: dict[str, Any]) -> None:
+        """Count what this call sends besides the messages, and look at the plan."""
+        self._instruct(agent)  # a state that was loaded may hold the prompt as it was
+        self.memory.count_besides(agent.sys_prompt, *agent.toolkit.get_json_schemas())
+        notebook = getattr(agent, "plan_notebook", None)
+        if notebook is not None and not self._has_plan:
+            self.memory.attach_plan_note(notebook.current_plan)
+
+    def _instruct(self, agent: Any) -> None:
+        if INSTRUCTIONS not in agent.sys_prompt:
+            # AgentScope 1 has no public way to change a prompt; this attribute is also what its state saves.
+            prompt = f"{vars(agent)['_sys_prompt']}\n\n{INSTRUCTIONS}"
+            vars(agent)["_sys_prompt"] = prompt
+
+    # ------------------------------------------------------------------------------------------------ MemoryBase
+    async def add(
+        self,
+        memories: AgentScopeMsg | list[AgentScopeMsg] | None,
+        marks: str | list[str] | None = None,
+        allow_duplicates: bool = False,
+        **_more: Any,
+    ) -> None:
+        """Add messages at the end; those whose id is there already are left out, unless `allow_duplicates`."""
+        given = [memories] if isinstance(memories, AgentScopeMsg) else list(memories or ())
+        wanted = _marks(marks)
+        if HINT in wanted:
+            self._hints += [(to_agentscope([m])[0], wanted) for m in from_agentscope(given)]
+            return
+        known = {m.id for m in self.memory.get_original_memory_msgs()} | {m.id for m in self.memory.messages}
+        new: list[Msg] = []
+        for msg in from_agentscope(given, marks=wanted):
+            if msg.id not in known:
+                new.append(msg)
+            elif allow_duplicates:
+                new.append(Msg(**{**dict(msg), "id": AgentScopeMsg("", "", "user").id}))
+            known.add(msg.id)
+        self.memory.add_messages(new)
+        self._marks |= {m.id: list(wanted) for m in new if wanted}
+
+    async def get_memory(
+        self,
+        mark: str | None = None,
+        exclude_mark: str | None = None,
+        prepend_summary: bool = True,
+        **_more: Any,
+    ) -> list[AgentScopeMsg]:
+        """What the model should see, in a form that services take; compresses first when a threshold is reached."""
+        for name, value in (("mark", mark), ("exclude_mark", exclude_mark)):
+            if not (value is None or isinstance(value, str)):
+                raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
+        view = await self.memory.aget_messages()
+        kept = [m for m in view if _wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
+        shown = to_agentscope(kept if mark else sendable(kept))
+        hints = [m for m, marks in self._hints if _wanted(marks, mark, exclude_mark)]
+        summary = self._compressed_summary if prepend_summary else ""
+        head = [AgentScopeMsg("user", summary, "user")] if summary else []
+        return [*head, *shown, *hints]
+
+    async def delete(self, msg_ids: list[str], **_more: Any) -> int:
+        """Take messages out of the view, each with the calls and results it is paired with; the originals stay."""
+        wanted = {msg_ids} if isinstance(msg_ids, str) else set(msg_ids)
+        before = len(self._hints)
+        self._hints = [(m, marks) for m, marks in self._hints if m.id not in wanted]
+        removed = before - len(self._hints)
+        while (at := next((i for i, m in enumerate(self.memory.messages) if m.id in wanted), None)) is not None:
+            removed += len(self.memory.delete_message(at))
+        return removed
+
+    async def delete_by_mark(self, mark: str | list[str], *_args: Any, **_more: Any) -> int:
+        """Take the messages with one of these marks out of the view."""
+        wanted = set(_marks(mark))
+        hints = [m.id for m, marks in self._hints if wanted & set(marks)]
+        return await self.delete([*hints, *(id_ for id_, marks in self._marks.items() if wanted & set(marks))])
+
+    async def update_messages_mark(
+        self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
+    ) -> int:
+        """Set, change or take away marks of messages in view; how many changed. Marks set so live in `state_dict`."""
+        changed = 0
+        for msg in self.memory.messages:
+            marks = self._marks.get(msg.id, [])
+            if (msg_ids is not None and msg.id not in msg_ids) or (old_mark is not None and old_mark not in marks):
+                continue
+            left = [m for m in marks if m != old_mark]
+            after = left if new_mark is None or new_mark in left else [*left, str(new_mark)]
+            changed += after != marks
+            self._marks[msg.id] = after
+        return changed
+
+    async def size(self) -> int:
+        """How many messages are in view."""
+        return len(self.memory.messages) + len(self._hints)
+
+    async def clear(self) -> None:
+        """Drop everything: view, originals, offloads, marks."""
+        self.memory.clear()
+        self._marks.clear()
+        self._hints.clear()
+
+    # ------------------------------------------------------------------------------------------------------- state
+    def state_dict(self) -> dict[str, Any]:
+        """The whole state as JSON, for the session classes of AgentScope."""
+        marks = {id_: found for id_, found in self._marks.items() if found}
+        return {**super().state_dict(), "autocontext": self.memory.state_dict(), "marks": marks}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Replace the whole state by one of this class, or of InMemoryMemory.
+
+        Raises StateError when it is neither (with `strict`); the memory is then as it was.
+        """
+        if "autocontext" in state_dict:
+            self.memory.load_state_dict(state_dict["autocontext"])
+            self._marks = {id_: list(found) for id_, found in state_dict.get("marks", {}).items()}
+        elif "content" in state_dict:
+            self._adopt(state_dict["content"])
+        elif strict:
+            raise StateError("state_dict: has neither `autocontext` (this class) nor `content` (InMemoryMemory)")
+        self._compressed_summary = state_dict.get("_compressed_summary", "")
+        self._hints.clear()
+
+    def _adopt(self, content: Sequence[Any]) -> None:
+        """Take over what InMemoryMemory has saved: messages, each with its marks."""
+        pairs = [item if isinstance(item, list | tuple) else (item, []) for item in content]
+        msgs = [
+            m
+            for given, marks in pairs
+            for m in from_agentscope([AgentScopeMsg.from_dict(given)], marks=[str(k) for k in marks])
+        ]
+        self.memory.clear()
+        self.memory.add_messages(msgs)
+        self._marks = {m.id: found for m in msgs if (found := marks_of(m))}
+
+
+def attach(
+    agent: Any,
+    memory: AutoContextMemory | None = None,
+    *,
+    config: AutoContextConfig | None = None,
+    model: ChatModel | AsyncChatModel | None = None,
+    store: SessionStore | None = None,
+    session_id: str | None = None,
+    user_id: str = "",
+    plan: PlanLike | None = None,
+) -> AutoContextAgentScopeMemory:
+    """Give an agent that exists this memory, `context_reload` and its instructions; returns the memory.
+
+    Raises ConfigError when the agent compresses by itself.
+    """
+    made = AutoContextAgentScopeMemory(
+        memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+    )
+    made.attach(agent)
+    return made
+
+
+def _marks(marks: Any) -> list[str]:
+    """One mark, several or none as a list of plain strings: the agent's own are members of an Enum."""
+    given = [marks] if isinstance(marks, str) else marks or []
+    if not isinstance(given, list | tuple | set) or not all(isinstance(m, str) for m in given):
+        raise TypeError(f"marks must be a string, a list of strings or None, not {marks!r}")
+    return [str.__str__(m) for m in given]
+
+
+def _wanted(marks: Sequence[str], mark: str | None, exclude_mark: str | None) -> bool:
+    return (mark is None or mark in marks) and (exclude_mark is None or exclude_mark not in marks)

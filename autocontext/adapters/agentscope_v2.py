@@ -1,0 +1,260 @@
+"""AgentScope 2: a middleware that sends the model the memory's view; the agent's own state stays complete.
+
+    agent = Agent(..., middlewares=[AutoContextMiddleware(config=..., store=...)])
+
+It takes the place of the agent's own compression, puts `context_reload` into the toolkit and its instructions into the
+system prompt. Each session id of an AgentState has a memory of its own. Written against 2.0.10.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any
+
+from autocontext.adapters._agentscope_v2_messages import (
+    from_agentscope,
+    seen_blocks,
+    to_agentscope,
+    trailing_hints,
+    without_length,
+)
+from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.sendable import sendable
+from autocontext.config import AutoContextConfig
+from autocontext.errors import MissingExtraError
+from autocontext.memory import AutoContextMemory
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import Plan, PlanLike, SubTask
+from autocontext.rendering import tag
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+try:
+    from agentscope.message import AssistantMsg, DataBlock, TextBlock, ToolResultBlock, ToolResultState, URLSource
+    from agentscope.message import Msg as AgentScopeMsg
+    from agentscope.middleware import MiddlewareBase
+    from agentscope.permission import PermissionBehavior, PermissionDecision
+    from agentscope.tool import FunctionTool, ToolBase, ToolChunk, ToolResponse
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
+
+__all__ = ["AutoContextMiddleware", "AutoContextOffloader", "from_agentscope", "to_agentscope"]
+
+_TASK_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
+
+
+class AutoContextMiddleware(MiddlewareBase):
+    """Sends the model the memory's view instead of the whole context, and gives the agent `context_reload`.
+
+    With `memory` or `session_id` it serves that one conversation, otherwise one for each `AgentState.session_id`.
+    `offloader` keeps what the agent cuts off large tool results; an agent without an offloader gets it. Raises
+    ConfigError when it is bound to one conversation and run with a second session.
+    """
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+    ) -> None:
+        self._sessions = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        )
+        self._has_plan = plan is not None
+        self._seen: dict[str, dict[str, int]] = {}
+        self.instructions = INSTRUCTIONS
+        self.offloader = AutoContextOffloader(sessions=self._sessions)
+        self.tools: list[ToolBase] = [_reload_tool(self._sessions)]
+
+    def memory(self, session_id: str = "") -> AutoContextMemory:
+        """The memory of a session; of the one conversation when the middleware is bound to it."""
+        return self._sessions.bound or self._sessions.of(session_id)
+
+    async def list_tools(self) -> list[ToolBase]:
+        """`context_reload`; the middleware puts it into the agent's toolkit by itself."""
+        return self.tools
+
+    # ------------------------------------------------------------------------------------------------------- hooks
+    async def on_reply(
+        self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        """Equip the agent; at the end keep what it has said."""
+        if await agent.toolkit.get_tool(ContextOffloadTool.name) is None:
+            await agent.toolkit.add_tool(self.tools[0])
+        if agent.offloader is None:
+            agent.offloader = self.offloader
+        try:
+            async for item in next_handler(**input_kwargs):
+                yield item
+        finally:
+            self._follow(agent)
+
+    async def on_compress_context(
+        self,
+        agent: Any,
+        input_kwargs: dict[str, Any],
+        next_handler: Callable[..., Any],  # noqa: ARG002 (not called: this replaces the agent's own compression)
+    ) -> None:
+        """In place of the agent's own compression; one that is asked for by hand is done at once."""
+        memory = self._follow(agent)
+        if any(value is not None for value in input_kwargs.values()):
+            await memory.acompress_if_needed(force=True)
+
+    async def on_system_prompt(self, agent: Any, current_prompt: str) -> str:  # noqa: ARG002 (the hook's form)
+        """Add the instructions for tags."""
+        return f"{current_prompt}\n\n{INSTRUCTIONS}"
+
+    async def on_model_call(self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., Any]) -> Any:
+        """Call the model with the memory's view."""
+        memory = self._follow(agent)
+        head, tail = _passing(agent.state.context, input_kwargs["messages"])
+        if hints := trailing_hints(agent.state.context, agent.injection_config.injection_source):
+            tail.insert(0, AssistantMsg(name=agent.name, content=[without_length(hint) for hint in hints]))
+        if not self._has_plan and (tasks := agent.state.tasks_context.tasks):
+            memory.attach_plan_note(_plan(tasks))
+        besides = [
+            b.text if b.type == "text" else str(b.hint)
+            for m in (*head, *tail)
+            for b in m.content
+            if b.type in ("text", "hint")
+        ]
+        memory.count_besides(*besides, *input_kwargs["tools"])
+        view = sendable(await memory.aget_messages())
+        return await next_handler(**{**input_kwargs, "messages": [*head, *to_agentscope(view), *tail]})
+
+    async def on_acting(
+        self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
+    ) -> AsyncGenerator[Any, None]:
+        """Answer `context_reload` from this agent's memory, also where agents share a toolkit."""
+        call = input_kwargs["tool_call"]
+        tool = await agent.toolkit.get_tool(call.name)
+        if call.name != ContextOffloadTool.name or tool is self.tools[0] or not isinstance(tool, _ReloadTool):
+            async for item in next_handler(**input_kwargs):
+                yield item
+            return
+        [given] = from_agentscope([AssistantMsg(name=agent.name, content=[call])])
+        arguments = dict(given.tool_uses[0].input)
+        text = await ContextOffloadTool(self._sessions.of(agent.state.session_id)).acall(**arguments)
+        yield ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
+        yield ToolResponse(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
+
+    # ------------------------------------------------------------------------------------------------------- parts
+    def _follow(self, agent: Any) -> AutoContextMemory:
+        """Add what is new in the agent's context, block by block."""
+        session = agent.state.session_id
+        memory = self._sessions.of(session)
+        if session not in self._seen:
+            self._seen[session] = seen_blocks(memory.get_original_memory_msgs())
+        seen = self._seen[session]
+        new = from_agentscope(agent.state.context, seen, runtime=agent.injection_config.injection_source)
+        if new:
+            memory.add_messages(new)
+            for id_, until in seen_blocks(new).items():
+                seen[id_] = max(until, seen.get(id_, 0))
+        return memory
+
+
+class AutoContextOffloader:
+    """Keeps in the memory what an AgentScope 2 agent takes out of its context; `context_reload` finds it.
+
+    For an agent that compresses by itself: `Agent(..., offloader=AutoContextOffloader(memory))`. With the middleware
+    use the middleware's own `offloader`.
+    """
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+        sessions: Sessions | None = None,
+    ) -> None:
+        self._sessions = sessions or Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        )
+        self._latest = ""
+        self.instructions = INSTRUCTIONS
+        self.tools: list[ToolBase] = [_reload_tool(self._sessions)]
+
+    async def offload_data_block(self, block: DataBlock) -> DataBlock:
+        """Keep a file; the block that is given instead names it by a UUID of the memory.
+
+        The agent does not say whose file it is: it goes to the conversation that was written to last.
+        """
+        if isinstance(block.source, URLSource):
+            return block
+        kept = AgentScopeMsg(name="user", role="user", content=[block])
+        key = self._keep(self._sessions.bound or self._sessions.of(self._latest), [kept])
+        source = URLSource(url=f"autocontext://{key}", media_type=block.source.media_type)
+        return DataBlock(id=block.id, source=source, name=block.name)
+
+    async def offload_context(self, session_id: str, msgs: Sequence[AgentScopeMsg]) -> str:
+        """Keep messages that were compressed; gives the tag with their UUID."""
+        return tag(self._keep(self._of(session_id), msgs))
+
+    async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock) -> str:
+        """Keep the rest of a tool's result that was cut; gives the tag with its UUID."""
+        kept = AssistantMsg(name="tool", content=[tool_result])
+        return tag(self._keep(self._of(session_id), [kept]))
+
+    def _of(self, session_id: str) -> AutoContextMemory:
+        self._latest = session_id
+        return self._sessions.of(session_id)
+
+    @staticmethod
+    def _keep(memory: AutoContextMemory, msgs: Sequence[AgentScopeMsg]) -> str:
+        key = str(uuid.uuid4())
+        memory.offload(key, from_agentscope(msgs))
+        return key
+
+
+class _ReloadTool(FunctionTool):
+    """`context_reload`: it needs nobody's permission, and is told by the agent's state whose memory to read."""
+
+
+def _reload_tool(sessions: Sessions) -> ToolBase:
+    schema = ContextOffloadTool(AutoContextMemory()).schema()["function"]
+
+    async def context_reload(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
+        memory = sessions.one() if _agent_state is None else sessions.of(_agent_state.session_id)
+        text = await ContextOffloadTool(memory).acall(**arguments)
+        return ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
+
+    return _ReloadTool(
+        context_reload,
+        name=schema["name"],
+        description=schema["description"],
+        input_schema=schema["parameters"],
+        is_read_only=True,
+        is_state_injected=True,
+        permission=PermissionDecision(
+            behavior=PermissionBehavior.ALLOW, message="It reads this conversation's own messages."
+        ),
+    )
+
+
+def _passing(
+    context: Sequence[AgentScopeMsg], messages: Sequence[AgentScopeMsg]
+) -> tuple[list[AgentScopeMsg], list[AgentScopeMsg]]:
+    """What stands in a request before the context (system prompt, summary), and what others have put in behind."""
+    own = {m.id for m in context}
+    first = next((i for i, m in enumerate(messages) if m.id in own), len(messages))
+    return list(messages[:first]), [m for m in messages[first:] if m.id not in own]
+
+
+def _plan(tasks: Sequence[Any]) -> Plan:
+    """The agent's task list as a plan."""
+    return Plan(
+        name="task list",
+        subtasks=tuple(SubTask(name=t.subject, state=_TASK_STATES.get(t.state, "todo")) for t in tasks),
+    )
