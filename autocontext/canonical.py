@@ -14,13 +14,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from autocontext.canonical_values import quantized, text_of, written
+from autocontext.canonical_values import quantized, quoted, text_of, written
 from autocontext.errors import ConfigError, UncacheableError
 
 LABEL = 60
 """Characters of a key's readable part; it helps to read a key and decides nothing."""
 _EMPTY = ("null", "[]", "{}", '""')
 _NO_LABEL = re.compile(r"[^\w.,+-]+")
+
+_NONE: frozenset[str] = frozenset()
 
 Names = Iterable[str] | str
 """Names of parameters; a single text is one name, not its letters."""
@@ -72,8 +74,7 @@ def canonical_key(
         raise ConfigError(f"task: a task needs a name, a text that is not empty (got {type(task).__name__})")
     task = text_of(task)
     left_out, hidden, steps = names_in(ignore, "ignore"), names_in(redact, "redact"), quantize or {}
-    texts: dict[str, str] = {}
-    shown: dict[str, str] = {}
+    parts: list[tuple[str, str, str]] = []
     for name, value in params.items():
         if not isinstance(name, str):
             raise ConfigError(f"params: names are text (got {type(name).__name__}); put other mappings inside a value")
@@ -83,21 +84,20 @@ def canonical_key(
             text = written(quantized(value, steps[name]) if name in steps else value, float_digits)
         except UncacheableError as error:
             raise UncacheableError(f"{task}: parameter {name!r}: {error}") from None
-        shown[name] = "redacted" if name in hidden else _shown(name, text)
-        texts[name] = _concealed(task, name, text) if name in hidden else text
-    args = written_object(texts)
+        shown = "redacted" if name in hidden else _shown(name, text)
+        parts.append((quoted(text_of(name)), _concealed(task, name, text) if name in hidden else text, shown))
+    # Sorted by name: the order in which the parameters were given must not show.
+    parts.sort()
+    args = "{" + ",".join([f"{name}:{text}" for name, text, _ in parts]) + "}"
     edition = "" if version is None else _version(task, version)
-    digest = hashlib.sha256(f"[{written(task)},{edition or 'null'},{args}]".encode("ascii")).hexdigest()
-    return CacheKey(_label(shown, texts), digest, args, task, edition)
-
-
-def written_object(texts: Mapping[str, str]) -> str:
-    """One canonical JSON object out of parameters that are canonical JSON already."""
-    return "{" + ",".join(sorted(f"{written(name)}:{text}" for name, text in texts.items())) + "}"
+    digest = hashlib.sha256(f"[{quoted(task)},{edition or 'null'},{args}]".encode("ascii")).hexdigest()
+    return CacheKey(_label(parts), digest, args, task, edition)
 
 
 def names_in(names: Names, field: str) -> frozenset[str]:
     """Names of parameters as a set; raises ConfigError when one is no text."""
+    if not names:
+        return _NONE
     found = frozenset((names,) if isinstance(names, str) else names)
     if wrong := [name for name in found if not isinstance(name, str)]:
         raise ConfigError(f"{field}: names of parameters are text (got {type(wrong[0]).__name__})")
@@ -118,17 +118,17 @@ def _concealed(task: str, name: str, text: str) -> str:
 
 
 def _shown(name: str, text: str) -> str:
+    if text.isalnum() and text != "null":
+        return text  # a whole number, which most are
     if text in _EMPTY:
         return f"no_{name}"
     readable = json.loads(text) if text[0] == '"' else text
     return _NO_LABEL.sub("_", readable[: 2 * LABEL]).strip("_")
 
 
-def _label(shown: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """By name, single values before lists and empty ones: the order of the parameters must not show."""
-    parts = [shown[name] for name in sorted(shown, key=lambda name: (not _single(texts[name]), name))]
-    return ":".join(parts)[:LABEL] or "no_parameters"
-
-
-def _single(text: str) -> bool:
-    return text[0] not in "[{" and text not in _EMPTY
+def _label(parts: list[tuple[str, str, str]]) -> str:
+    """Single values before lists and empty ones, both by name."""
+    single = [shown for _, text, shown in parts if text[0] not in "[{" and text not in _EMPTY]
+    if len(single) < len(parts):
+        single += [shown for _, text, shown in parts if text[0] in "[{" or text in _EMPTY]
+    return ":".join(single)[:LABEL] or "no_parameters"

@@ -32,7 +32,8 @@ _PLAIN_DIGITS = 18
 _PLAIN_LIMIT = 10**_PLAIN_DIGITS
 _LARGEST_EXPONENT = 4_000
 
-_quoted = json.encoder.encode_basestring_ascii
+quoted = json.encoder.encode_basestring_ascii
+"""A text as JSON in ASCII."""
 
 
 def text_of(value: str) -> str:
@@ -75,7 +76,7 @@ def _fraction(value: Any) -> Fraction:
 
 
 def _text(value: str, _digits: int | None, _depth: int) -> str:
-    return _quoted(text_of(value))
+    return quoted(text_of(value))
 
 
 def _truth(value: bool, _digits: int | None, _depth: int) -> str:
@@ -196,26 +197,26 @@ def _uuid(value: UUID, _digits: int | None, _depth: int) -> str:
 
 
 def _path(value: Any, _digits: int | None, _depth: int) -> str:
-    return f'{{"$path":{_quoted(text_of(str(value)))}}}'
+    return f'{{"$path":{quoted(text_of(str(value)))}}}'
 
 
 def _enum(value: Enum, digits: int | None, depth: int) -> str:
-    return f'{{"$enum":[{_quoted(_name_of(value))},{written(value.value, digits, depth + 1)}]}}'
+    return f'{{"$enum":[{quoted(_name_of(value))},{written(value.value, digits, depth + 1)}]}}'
 
 
 def _model(value: BaseModel, digits: int | None, depth: int) -> str:
     # The same parts that pydantic's own == compares.
     parts = {**value.__dict__, **(value.__pydantic_extra__ or {}), **(value.__pydantic_private__ or {})}
-    return f'{{"$model":[{_quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
+    return f'{{"$model":[{quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
 
 
 def _dataclass(value: Any, digits: int | None, depth: int) -> str:
     parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return f'{{"$dataclass":[{_quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
+    return f'{{"$dataclass":[{quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
 
 
 def _named_tuple(value: Any, digits: int | None, depth: int) -> str:
-    return f'{{"$named":[{_quoted(_name_of(value))},{_list(value, digits, depth)}]}}'
+    return f'{{"$named":[{quoted(_name_of(value))},{_list(value, digits, depth)}]}}'
 
 
 def _refused(value: Any, _digits: int | None, _depth: int) -> str:

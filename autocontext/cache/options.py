@@ -82,7 +82,8 @@ class Options:
             raise ConfigError(f"early_beta must be a number above 0, or None (got {self.early_beta!r})")
         if self.float_digits is not None and not (isinstance(self.float_digits, int) and self.float_digits > 0):
             raise ConfigError(f"float_digits must be a whole number above 0, or None (got {self.float_digits!r})")
-        tags_of(self.tags)
+        if self.tags:
+            tags_of(self.tags)
 
     def key(self, task: str, params: Mapping[str, Any]) -> CacheKey:
         """The key of a call, without what belongs to this call only. Raises UncacheableError, ConfigError."""
