@@ -7,34 +7,31 @@ import weakref
 from collections.abc import Sequence
 
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg, is_compressed
+from autocontext.messages import is_compressed
 
 _log = logging.getLogger(__name__)
 _told: weakref.WeakSet[AutoContextMemory] = weakref.WeakSet()
 """Memories about which a second compression has been reported."""
 
 
-def follow(memory: AutoContextMemory, messages: Sequence[Msg]) -> list[Msg]:
-    """Add the messages that the memory has not seen, by their ids, and give them.
+def first_new(memory: AutoContextMemory, ids: Sequence[str]) -> int:
+    """The index of the first message that the memory has not seen, by the ids of a framework's list.
 
     New is what stands behind the last message that is known. What somebody has put before it is left alone and reported
-    in the log: it is another compression's summary, as a rule.
+    in the log, once for a memory: it is another compression's summary, as a rule.
     """
     known = {m.id for m in memory.get_original_memory_msgs()} | {m.id for m in memory.messages}
-    start = max((i + 1 for i, m in enumerate(messages) if m.id in known), default=0)
-    strange = [m for m in messages[:start] if m.id not in known]
+    start = max((i + 1 for i, id_ in enumerate(ids) if id_ in known), default=0)
+    strange = sum(id_ not in known for id_ in ids[:start])
     if strange and memory not in _told:
         _told.add(memory)
         _log.warning(
-            "%d messages were put into the history before messages that are known, e.g. %r: is there a second "
+            "session %r: %d messages were put into the history before messages that are known: is there a second "
             "compression at work? Switch it off; this one leaves them out.",
-            len(strange),
-            strange[0].text[:80],
+            memory.session.session_id,
+            strange,
         )
-    new = list(messages[start:])
-    if new:
-        memory.add_messages(new)
-    return new
+    return start
 
 
 def take_back(memory: AutoContextMemory, ids: Sequence[str]) -> None:

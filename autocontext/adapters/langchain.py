@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
-from autocontext.adapters._following import follow, take_back
+from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.sendable import sendable
 from autocontext.config import AutoContextConfig
@@ -112,8 +112,8 @@ class AutoContextMiddleware(AgentMiddleware):
         return self._sessions.of(session["id"], session["user"], kept=session["kept"])
 
     def _follow(self, state: Any) -> AutoContextMemory:
-        memory = self._memory_of(state)
-        follow(memory, from_langchain(state["messages"]))
+        memory, messages = self._memory_of(state), state["messages"]
+        memory.add_messages(from_langchain(messages[first_new(memory, [m.id for m in messages]) :]))
         return memory
 
     def _prepare(self, request: ModelRequest) -> AutoContextMemory:
@@ -177,7 +177,7 @@ def _plan(todos: list[Any]) -> Plan:
 
 def _reload_tool(memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
     def context_reload(
-        runtime: ToolRuntime,
+        runtime: ToolRuntime[Any, Any],
         working_context_offload_uuid: str,
         offset: int = 0,
         limit: int | None = None,

@@ -103,9 +103,9 @@ def _msg(message: BaseMessage, **fields: Any) -> Msg:
 def _rest(message: BaseMessage) -> dict[str, Any]:
     """The fields that are set and that nothing else stands for, as JSON."""
     found: dict[str, Any] = {}
-    for key in type(message).model_fields:
+    for key, field in type(message).model_fields.items():
         value = getattr(message, key)
-        if key in _FIELDS or value is None or value in ({}, []):
+        if key in _FIELDS or value is None or value == field.get_default(call_default_factory=True):
             continue
         try:
             found[key] = freeze(value)

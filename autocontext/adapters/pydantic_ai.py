@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from autocontext.adapters._following import follow, take_back
+from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.sendable import sendable
 from autocontext.config import AutoContextConfig
@@ -85,8 +85,7 @@ class AutoContextCapability(AbstractCapability[Any]):
     ) -> ModelRequestContext:
         """Put the memory's view in the place of the messages, for this request."""
         memory = self._of(ctx)
-        held = self._msgs(ctx.messages)
-        follow(memory, _all(held))
+        held = self._follow(memory, ctx.messages)
         passing = [m for m in request_context.messages if not any(m is own for own in ctx.messages)]
         besides = [msg.text for message in passing for msg in read_one(message)]
         memory.count_besides(*besides, *_besides(request_context.model_request_parameters))
@@ -96,7 +95,7 @@ class AutoContextCapability(AbstractCapability[Any]):
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         """Keep the final answer."""
         messages = result.all_messages()
-        follow(self._of(ctx), _all(self._msgs(messages)))
+        self._follow(self._of(ctx), messages)
         for message in messages:
             self._read.pop(id(message), None)
         return result
@@ -104,6 +103,13 @@ class AutoContextCapability(AbstractCapability[Any]):
     # ------------------------------------------------------------------------------------------------------- parts
     def _of(self, ctx: RunContext[Any]) -> AutoContextMemory:
         return self.memory(str(ctx.conversation_id))
+
+    def _follow(self, memory: AutoContextMemory, messages: list[ModelMessage]) -> list[list[Msg]]:
+        """Add what is new; gives each message as Msgs."""
+        held = self._msgs(messages)
+        msgs = _all(held)
+        memory.add_messages(msgs[first_new(memory, [m.id for m in msgs]) :])
+        return held
 
     def _msgs(self, messages: list[ModelMessage]) -> list[list[Msg]]:
         """Each message as Msgs. Messages do not change, so each is read once in a run."""
