@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 from autocontext.errors import InvalidMessage
 from autocontext.log import Entry
+from autocontext.ranking.stems import stem
+from autocontext.ranking.stop_words import STOP_WORDS
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_index import Hit, Segment, messages_of, searchable, terms
 
@@ -16,6 +18,7 @@ _K1, _B = 1.2, 0.5
 """As in `autocontext.ranking`: how soon repetition stops to count, how much length does."""
 _AROUND = 160
 """Characters of a snippet."""
+_WEAK = {stem(word) for word in STOP_WORDS}
 _STEM = 4
 """Characters by which a word is looked for in the text when it stands there in another form."""
 
@@ -43,10 +46,14 @@ class Ranked(NamedTuple):
 
 
 def checked(text: str, limit: int) -> list[str]:
-    """The terms of a query, each once. Raises InvalidMessage for a limit below 1."""
+    """The terms of a query, each once; words that only hold a sentence together count when there are no others.
+
+    Raises InvalidMessage for a limit below 1.
+    """
     if limit < 1:
         raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
-    return list(dict.fromkeys(terms(text)))
+    wanted = list(dict.fromkeys(terms(text)))
+    return [term for term in wanted if term not in _WEAK] or wanted
 
 
 def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]], limit: int) -> list[Ranked]:

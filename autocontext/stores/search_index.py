@@ -17,7 +17,6 @@ from typing import NamedTuple
 from autocontext.log import Added, Cleared, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.ranking.stems import stem
-from autocontext.ranking.stop_words import STOP_WORDS
 from autocontext.ranking.words import is_cjk, parts, words
 
 LONGEST = 256
@@ -125,11 +124,11 @@ def searchable(msg: Msg) -> str:
 
 
 def terms(text: str) -> Iterator[str]:
-    """The terms of a text or query, in order, without words that only hold a sentence together."""
+    """The terms of a text, in order."""
     for word, as_written in words(text):
         if is_cjk(word):
             yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
-        elif word not in STOP_WORDS:
+        else:
             yield stem(word)
             yield from map(stem, parts(word, as_written))
 

@@ -1,0 +1,175 @@
+"""Searching sessions: in every store, in every script, what is out of view too, and never another user's."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, Msg
+from autocontext.errors import InvalidMessage
+from autocontext.log import Added
+from autocontext.stores import SessionKey
+from autocontext.stores.database import Statement
+from autocontext.stores.search import snippet
+from autocontext.stores.search_index import LONGEST, Segment, terms, written
+from autocontext.testing import conversation, tool_exchange
+from tests.conversations import texts
+from tests.stores.stores import KINDS, place, stored
+
+U = SessionKey("u", "s")
+TEXTS = (
+    "The deployment of PostgreSQL on db-7.example.org failed: port 5432 was taken",
+    "请把配置文件里的超时改成三十秒，退款政策也要更新。",
+    "テストを三回実行してください。データベースの移行は明日です。",
+    "데이터베이스 이전은 내일입니다",
+    "Die Straßenbahn fährt über die Brücke",
+    "we should write more unit tests for HttpServer",
+    "nothing to see here",
+    "税",
+)
+
+
+@pytest.fixture(params=KINDS)
+def store(request, tmp_path):
+    with stored(request.param, tmp_path) as opened:
+        yield opened
+
+
+def added(*said):
+    return [Added(message=Msg(id=f"m{i}", role="user", content=text)) for i, text in enumerate(said)]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("deploying postgresql", 0), ("5432", 0), ("db-7.example.org", 0), ("POSTGRESQL", 0), ("example", 0),
+        ("退款政策", 1), ("超时", 1), ("三十秒", 1), ("データベース", 2), ("移行", 2), ("이전", 3),
+        ("nothing", 6), ("we should", 5), ("brücke", 4), ("test", 5), ("http server", 5), ("税", 7),
+    ],
+)  # fmt: skip
+def test_what_was_said_is_found_in_every_script(tmp_path, query, first):
+    with stored("sqlite memory", tmp_path) as store:
+        store.append(U, added(*TEXTS), after=0)
+        assert store.search(query, user_id="u")[0].message_id == f"m{first}"
+
+
+def test_all_stores_find_the_same(store, tmp_path):
+    with stored("sqlite memory", tmp_path) as other:
+        for each in (store, other):
+            each.append(U, added(*TEXTS), after=0)
+            each.append(SessionKey("u", "t"), added("the tests of HttpServer", "デ"), after=0)
+        for query in ("tests", "データ", "port 5432 failed", "秒", "the", ""):
+            assert store.search(query, user_id="u") == other.search(query, user_id="u")
+    [best, *_] = store.search("port", user_id="u")
+    assert best[:3] == (U, "m0", 0)
+    assert "port 5432" in best.snippet
+    assert 0 < best.score < 1
+
+
+def test_users_and_sessions_keep_apart(store):
+    keys = [SessionKey(user, id_) for user in ("u", "v", "") for id_ in ("s", "t")]
+    for key in keys:
+        store.append(key, added(f"secret of {key}"), after=0)
+    for key in keys:
+        assert [f.session for f in store.search("secret", user_id=key.user_id, session_id=key.session_id)] == [key]
+        assert {f.session.user_id for f in store.search("secret", user_id=key.user_id)} == {key.user_id}
+    assert store.search("secret", user_id="w") == []
+    assert store.search("secret", user_id="u", session_id="x") == []
+
+
+def test_what_is_added_later_is_found_too(store):
+    for i in range(6):
+        store.append(U, added(*(f"marker{i} of batch {j}" for j in range(3))), after=3 * i)
+        assert [f.sequence for f in store.search(f"marker{i}", user_id="u")] == [3 * i, 3 * i + 1, 3 * i + 2]
+
+
+def test_what_compression_took_out_of_view_is_found(store):
+    memory = AutoContextMemory(store=store, session_id="s", user_id="u")
+    call = tool_exchange("read_file", {"path": "/etc/zanzibar.conf"}, "the xylophone setting is 11")
+    memory.add_messages([*conversation(2), *call, *conversation(30)])
+    assert memory.compress_if_needed(force=True)
+    assert all("xylophone" not in m.text for m in memory.messages)
+    [found] = store.search("xylophones", user_id="u")
+    assert found.message_id == call[1].id
+    assert store.search("zanzibar", user_id="u")[0].message_id == call[0].id
+    memory.clear()
+    assert store.search("xylophones", user_id="u") == []
+    memory.load_state_dict(AutoContextMemory().state_dict())
+    memory.offload("mine", [Msg(id="kept", role="user", content="my xylophone")])
+    assert [f.message_id for f in store.search("xylophones", user_id="u")] == ["kept"]
+
+
+def test_the_limit_holds_and_is_checked(store):
+    store.append(U, added(*["again"] * 9), after=0)
+    assert len(store.search("again", user_id="u", limit=4)) == 4
+    with pytest.raises(InvalidMessage, match="limit must be 1 or more"):
+        store.search("again", user_id="u", limit=0)
+
+
+@pytest.mark.parametrize("kind", ["sqlite file", "postgresql"])
+def test_a_long_history_is_indexed_in_segments_once(kind, tmp_path):
+    count = 2 * LONGEST + 50
+    with stored(kind, tmp_path) as store:
+        store.append(U, added(*(f"number{i}" for i in range(count))), after=0)
+        assert [f.sequence for f in store.search(f"number{count - 1}", user_id="u")] == [count - 1]
+
+        def rows():
+            return (yield Statement("SELECT start, until, body FROM autocontext_search ORDER BY start"))
+
+        before = place(store).read(rows)
+        assert [(start, until) for start, until, _ in before] == [
+            (0, LONGEST), (LONGEST, 2 * LONGEST), (2 * LONGEST, count),
+        ]  # fmt: skip
+        store.append(U, added("one more"), after=count)
+        assert store.search("more", user_id="u")
+        after = place(store).read(rows)
+        assert after[:2] == before[:2]
+        assert after[2][1] == count + 1
+
+
+def test_an_index_of_another_format_is_made_anew(tmp_path):
+    import zlib
+
+    with stored("sqlite file", tmp_path) as store:
+        store.append(U, added("hello world"), after=0)
+        old = zlib.compress(b"0 1 1 -1\n[]\n\n")
+
+        def plant():
+            yield Statement("INSERT INTO autocontext_search VALUES ('u', 's', 0, 1, :body)", {"body": old})
+
+        place(store).write(plant)
+        assert store.search("hello", user_id="u")
+
+
+def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
+    from autocontext.stores.search_statements import put
+
+    with stored("sqlite file", tmp_path) as store:
+        store.append(U, added("first", "second"), after=0)
+        assert store.search("second", user_id="u")
+        stale = [(0, 1, b"stale")]
+        place(store).write(lambda: put(U, 0, stale))
+        place(store).write(lambda: put(SessionKey("u", "gone"), 0, stale))
+        place(store).write(lambda: put(U, 7, [(0, 99, b"of another edition")]))
+        assert store.search("second", user_id="u")
+
+
+@given(texts(), st.integers(0, 3))
+def test_every_word_of_a_text_leads_to_it(text, before):
+    messages = [Added(message=Msg(role="user", content="zzz")) for _ in range(before)]
+    segment = Segment(written(5, [*messages, Added(message=Msg(id="it", role="user", content=text))]))
+    for term in set(terms(text)):
+        assert any(h.document[:2] == (5 + before, "it") for h in segment.holders(term)), term
+    assert segment.count == before + 1
+
+
+@given(texts(), texts(max_chars=50))
+def test_a_snippet_is_short_and_of_the_text(query, text):
+    shown = snippet(query, text)
+    assert len(shown) <= 166
+    assert shown.removeprefix("...").removesuffix("...") in " ".join(text.split())
+
+
+def test_a_snippet_shows_where_the_words_stand():
+    text = "filler " * 500 + "the needle is in the haystack" + " filler" * 500
+    assert "needle is in the haystack" in snippet("needles haystack", text)
+    assert snippet("needles", text)[:3] == "..." == snippet("needles", text)[-3:]
