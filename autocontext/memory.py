@@ -161,13 +161,16 @@ class AutoContextMemory:
             return list(self._log.events)
 
     # ------------------------------------------------------------------------------------------------- compressing
-    def compress_if_needed(self, *, force: bool = False) -> CompressionReport:
-        """Run a pass when a threshold is reached, or anyway with `force`; the report is true when something changed."""
-        return self._passes.run(force=force)
+    def compress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
+        """Run a pass when a threshold is reached, or anyway with `force`; the report is true when something changed.
 
-    async def acompress_if_needed(self, *, force: bool = False) -> CompressionReport:
+        `max_token` is the window to fit into this time, for a call of the model that leaves less room than usual.
+        """
+        return self._passes.run(force=force, max_token=max_token)
+
+    async def acompress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
         """The same for asynchronous callers: the model and the store are awaited."""
-        return await self._passes.arun(force=force)
+        return await self._passes.arun(force=force, max_token=max_token)
 
     @property
     def usage(self) -> UsageTotals:

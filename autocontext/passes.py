@@ -22,7 +22,6 @@ from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.questions import Ask
 from autocontext.tally import Tally
-from autocontext.turns import Running
 
 _log = logging.getLogger(__name__)
 _COUNTED_ASIDE = 64 * 1024
@@ -156,12 +155,15 @@ class Passes:
             _log.error("a pass in the background failed; the view is as it was", exc_info=error)
 
     # ------------------------------------------------------------------------------------------------------ running
-    def run(self, *, force: bool = False, early: bool = False) -> CompressionReport:
-        """Run a pass if one is due, or anyway with `force`; waits for one that is running."""
+    def run(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> CompressionReport:
+        """Run a pass if one is due, or anyway with `force`; waits for one that is running.
+
+        `max_token` is the window of this pass, in place of the configured one.
+        """
         running = self._turn.take()
         if running is None:
             return self._busy()
-        attempt = self._attempt(running, force=force, early=early)
+        attempt = Attempt(self._ground, self._settings(force=force, early=early, max_token=max_token), running)
         try:
             step = attempt.advance()
             while isinstance(step, Ask):
@@ -174,12 +176,14 @@ class Passes:
             self._end(attempt)
         return self._tell(step, early=early)
 
-    async def arun(self, *, force: bool = False, early: bool = False) -> CompressionReport:
+    async def arun(
+        self, *, force: bool = False, early: bool = False, max_token: int | None = None
+    ) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         running = await self._turn.atake()
         if running is None:
             return self._busy()
-        attempt = self._attempt(running, force=force, early=early)
+        attempt = Attempt(self._ground, self._settings(force=force, early=early, max_token=max_token), running)
         try:
             await self._count_aside(anyway=force)
             step = await in_thread(attempt.advance)
@@ -193,11 +197,9 @@ class Passes:
             self._end(attempt)
         return self._tell(step, early=early)
 
-    def _settings(self, *, force: bool = False, early: bool = False) -> Settings:
-        return Settings(self._config, self.plan, self._pacing, force=force, early=early, strict=self._strict)
-
-    def _attempt(self, running: Running, *, force: bool, early: bool) -> Attempt:
-        return Attempt(self._ground, self._settings(force=force, early=early), running)
+    def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
+        config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
+        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict)
 
     def _busy(self) -> CompressionReport:
         with self._lock:

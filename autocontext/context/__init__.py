@@ -90,7 +90,7 @@ class AutoContext:
 
     def cache_of(self, user_id: str) -> ResultCache:
         """The cached results of one user."""
-        return self._cache("user", user_id)
+        return self._cache(f"user:{user_id}")
 
     @cached_property
     def memories(self) -> MemoryStore:
@@ -104,15 +104,17 @@ class AutoContext:
         return f"user:{user_id}"
 
     def injector(self, user_id: str, counter: TokenCounter) -> MemoryInjector | None:
-        """What puts a user's memories into a context; None when they may take no room."""
+        """What puts a user's memories into a context; None without a user, or when they may take no room."""
+        if not self._memory_tokens or not user_id:
+            return None
         from autocontext.memories import MemoryInjector  # noqa: PLC0415 (as above)
 
-        if not self._memory_tokens:
-            return None
         return MemoryInjector(self.memories, user_id=user_id, max_tokens=self._memory_tokens, counter=counter)
 
     def memory_tools(self, user_id: str) -> list[Tool]:
-        """The tools by which a model keeps memories of one user."""
+        """The tools by which a model keeps memories of one user; none when no user is named."""
+        if not user_id:
+            return []
         from autocontext.memories import memory_tools  # noqa: PLC0415 (as above)
 
         return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
@@ -125,7 +127,7 @@ class AutoContext:
         """`close` for asynchronous callers."""
         await self.database.aclose()
 
-    def _cache(self, *namespace: str) -> ResultCache:
+    def _cache(self, namespace: str) -> ResultCache:
         from autocontext.cache import ResultCache  # noqa: PLC0415 (only who caches needs it)
 
         return ResultCache(self.database, namespace=namespace)

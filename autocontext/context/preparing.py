@@ -90,8 +90,9 @@ class Preparation:
 
     def _compressed(self, *, force: bool) -> Flow[CompressionReport]:
         memory = self.memory
+        options: dict[str, Any] = {"force": True, "max_token": self.max_tokens} if force else {}
         report: CompressionReport = yield Step(
-            partial(memory.compress_if_needed, force=force), partial(memory.acompress_if_needed, force=force)
+            partial(memory.compress_if_needed, **options), partial(memory.acompress_if_needed, **options)
         )
         return report
 
