@@ -25,6 +25,7 @@ from autocontext.events import CompressionReport, Outcome
 from autocontext.limits import Gauge, Settings, due
 from autocontext.log import Edited, Log, Noted
 from autocontext.messages import Msg
+from autocontext.promising import plain
 from autocontext.questions import Ask, Wording, Written, write
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps
@@ -159,6 +160,8 @@ class _Run:
         if self.breaker_open and any(p.questions for p in proposals):
             proposals, fault = [p for p in proposals if not p.questions], _BREAKER
         tried = Tried(len(proposals), fault=fault)
+        if not proposals:
+            return tried
         worth_asking = self._promising(strategy.name, view, proposals)
         made = yield from self._edits(strategy.name, worth_asking, tried)
         tried.unanswered = len(worth_asking) - len(made)
@@ -184,13 +187,17 @@ class _Run:
 
     def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
-        drafts = {
-            i: build(p, ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
-            for i, p in enumerate(proposals)
-            if p.questions
-        }
+
+        def frame_tokens(p: Proposal) -> int:
+            return sum(map(self._count, self._draft(strategy, p).messages))
+
+        sure = plain(view, [p for p in proposals if p.questions], frame_tokens)
+        drafts = {i: self._draft(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
         passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
         return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
+
+    def _draft(self, strategy: str, p: Proposal) -> Edit:
+        return build(p, ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
         # Where the view has become another one since, a refused edit is nobody's mistake.

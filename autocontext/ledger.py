@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from heapq import heapify, heappop, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TypeAlias
 
 from autocontext.messages import Msg
 from autocontext.occurrences import Lines, Sought, Texts
@@ -41,13 +41,9 @@ _PHRASE = 0.5
 """Factor for quoted phrases that no call has used."""
 
 
-class _Seen(NamedTuple):
-    """One message's best occurrence of a value."""
-
-    kind: int
-    position: int
-    order: int
-    snippet: str
+_Seen: TypeAlias = tuple[int, int, int, str, int]
+"""One message's best occurrence of a value: the length of its snippet, its message's position with a minus, the order
+in the message, the snippet, the kind. So the smallest is the one to quote: the shortest, of these the newest."""
 
 
 class _Entry(Sought):
@@ -69,17 +65,17 @@ class _Entry(Sought):
 
     def add(self, id_: str, seen: _Seen) -> None:
         self.seen[id_] = seen
-        self.messages[seen.kind] += 1
-        self.last = max(self.last, seen.position)
-        if self.best is None or _preference(seen) < _preference(self.best):
+        self.messages[seen[4]] += 1
+        self.last = max(self.last, -seen[1])
+        if self.best is None or seen < self.best:
             self.best, self.tokens = seen, None
 
     def remove(self, id_: str) -> None:
         gone = self.seen.pop(id_)
-        self.messages[gone.kind] -= 1
-        self.last = max((s.position for s in self.seen.values()), default=-1)
+        self.messages[gone[4]] -= 1
+        self.last = max((-seen[1] for seen in self.seen.values()), default=-1)
         if gone is self.best:
-            self.best, self.tokens = min(self.seen.values(), key=_preference, default=None), None
+            self.best, self.tokens = min(self.seen.values(), default=None), None
 
     def weight(self) -> float:
         # The root: the fourth message that holds a value says less than the second.
@@ -91,8 +87,8 @@ class _Entry(Sought):
         return weight
 
 
-def _preference(seen: _Seen) -> tuple[int, int, int, str]:
-    return len(seen.snippet), -seen.position, seen.order, seen.snippet
+_Order: TypeAlias = tuple[float, list[int], dict[int, dict[str, _Entry]]]
+"""A weight, its positions in ascending order, and its entries by position and value."""
 
 
 class _Ranking:
@@ -138,20 +134,33 @@ class _Ranking:
 
     def best_first(self, now: int) -> Iterator[_Entry]:
         """All entries, those worth the same by value; `now` is the number of messages so far."""
-        heap = [(-_worth(w, at[-1], now), w, len(at) - 1) for w, at in self._positions.items()]
+        orders = [(w, at, self._found[w]) for w, at in self._positions.items()]
+        heap = [(-_worth(w, at[-1], now), n, len(at) - 1) for n, (w, at, _) in enumerate(orders)]
         heapify(heap)
         while heap:
-            worth = heap[0][0]
-            equal: list[_Entry] = []
-            while heap and heap[0][0] == worth:
-                _, weight, k = heap[0]
-                positions = self._positions[weight]
-                equal += self._found[weight][positions[k]].values()
-                if k:
-                    heapreplace(heap, (-_worth(weight, positions[k - 1], now), weight, k - 1))
-                else:
-                    heappop(heap)
-            yield from sorted(equal, key=_value) if len(equal) > 1 else equal
+            worth, n, k = heap[0]
+            weight, positions, group = orders[n]
+            best = list(group[positions[k]].values())
+            if k:
+                heapreplace(heap, (-_worth(weight, positions[k - 1], now), n, k - 1))
+            else:
+                heappop(heap)
+            if heap and heap[0][0] == worth:
+                self._as_good(best, orders, heap, now)
+            if len(best) > 1:
+                best.sort(key=_value)
+            yield from best
+
+    @staticmethod
+    def _as_good(best: list[_Entry], orders: list[_Order], heap: list[tuple[float, int, int]], now: int) -> None:
+        """Take the entries from the heap that are worth as much by chance, though weight and position differ."""
+        worth = heap[0][0]
+        while heap and heap[0][0] == worth:
+            _, n, k = heappop(heap)
+            weight, positions, group = orders[n]
+            best += group[positions[k]].values()
+            if k:
+                heappush(heap, (-_worth(weight, positions[k - 1], now), n, k - 1))
 
 
 _value = attrgetter("value")
@@ -212,21 +221,25 @@ class Evidence:
             for entry in self._entries.values():
                 entry.tokens = None
         self._look_at(shown)
+        held = self._view.numbers
         chosen: list[_Seen] = []
         left = budget
         self._lines.begin()
         for entry in self._ranked(now):
-            if entry.best is None or self._view.hold(entry) or self._lines.quote(entry):
+            if entry.held_in in held or entry.best is None or self._view.hold(entry):
+                continue
+            line = entry.best[3]
+            if self._lines.quote(entry, line):
                 continue
             if entry.tokens is None:
-                entry.tokens = count(entry.best.snippet) + 1
+                entry.tokens = count(line) + 1
             left -= entry.tokens
             if left < 0:
                 break
             chosen.append(entry.best)
-            self._lines.choose(entry.best.snippet)
+            self._lines.choose(line)
         parts = self._lines.end()
-        chosen = [s for s in {s.snippet: s for s in chosen}.values() if s.snippet not in parts]
+        chosen = [seen for seen in {seen[3]: seen for seen in chosen}.values() if seen[3] not in parts]
         return _joined_within(chosen, budget, count)
 
     def _look_at(self, shown: Iterable[Msg]) -> None:
@@ -264,12 +277,16 @@ class Evidence:
 def _joined_within(chosen: list[_Seen], budget: int, count: Callable[[str], int]) -> list[str]:
     """The lines in their order in the log. Joined they may take a few tokens more than apart: then the worst go."""
     while chosen:
-        lines = [s.snippet for s in sorted(chosen, key=lambda s: (s.position, s.order, s.snippet))]
+        lines = [seen[3] for seen in sorted(chosen, key=_in_the_log)]
         excess = count("\n".join(lines)) - budget
         if excess <= 0:
             return lines
         del chosen[-max(1, excess // 50) :]
     return []
+
+
+def _in_the_log(seen: _Seen) -> tuple[int, int, str]:
+    return -seen[1], seen[2], seen[3]
 
 
 def _texts(msg: Msg) -> Iterator[tuple[int, str]]:
@@ -287,23 +304,23 @@ def _texts(msg: Msg) -> Iterator[tuple[int, str]]:
 def _found(msg: Msg, position: int) -> dict[str, _Seen]:
     """The values of one message: the weightiest writer and the shortest surroundings of each."""
     found: dict[str, _Seen] = {}
-
-    def put(kind: int, value: str, snippet: str) -> None:
-        old = found.get(value)
-        if old is None:
-            found[value] = _Seen(kind, position, len(found), snippet)
-        elif kind < old.kind or len(snippet) < len(old.snippet):
-            shorter = snippet if len(snippet) < len(old.snippet) else old.snippet
-            found[value] = _Seen(min(kind, old.kind), position, old.order, shorter)
-
     for kind, text in _texts(msg):
         for value, snippet in argument_values(text) if kind == _CALL else values_in(text):
-            put(kind, value, snippet)
+            _put(found, value, snippet, kind, position)
         if kind == _TOOL:
             for line in errors_in(text):
-                put(_ERROR, line, line)
+                _put(found, line, line, _ERROR, position)
     if len(found) > _OF_ONE_MESSAGE:
         half = _OF_ONE_MESSAGE // 2
         values = list(found)
         return {v: found[v] for v in values[:half] + values[-half:]}
     return found
+
+
+def _put(found: dict[str, _Seen], value: str, snippet: str, kind: int, position: int) -> None:
+    old = found.get(value)
+    if old is None:
+        found[value] = (len(snippet), -position, len(found), snippet, kind)
+    elif kind < old[4] or len(snippet) < old[0]:
+        shorter = snippet if len(snippet) < old[0] else old[3]
+        found[value] = (len(shorter), -position, old[2], shorter, min(kind, old[4]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sized
 
 from autocontext.values import occurs, words
 
@@ -10,11 +10,22 @@ from autocontext.values import occurs, words
 class Sought:
     """A value that is looked for again and again, with what was found out about it."""
 
-    __slots__ = ("held_in", "not_before", "quoted_by", "rare", "value", "words")
+    __slots__ = (
+        "held_in",
+        "not_before",
+        "own",
+        "quoted_by",
+        "rare",
+        "rare_in_lines",
+        "unquoted_before",
+        "value",
+        "words",
+    )
 
     def __init__(self, value: str) -> None:
         self.value = value
-        self.words = tuple(dict.fromkeys(words(value)))
+        self.words: tuple[str, ...] | None = None
+        """Its words, once they were needed."""
         self.held_in = -1
         """Number of a text that holds it."""
         self.not_before = -1
@@ -22,6 +33,17 @@ class Sought:
         self.rare = ""
         """The word of it that stood in the fewest texts when none was found to hold it."""
         self.quoted_by: Line | None = None
+        """A line that holds it."""
+        self.rare_in_lines = ""
+        self.unquoted_before = -1
+        """No line with a smaller number holds it but `own`, which it would get."""
+        self.own = ""
+
+    def rarest(self, by_word: Mapping[str, Sized]) -> str:
+        """Its word that stands in the fewest places; "" when it has no words."""
+        if self.words is None:
+            self.words = tuple(words(self.value))
+        return min(self.words, key=lambda word: len(by_word.get(word, ())), default="")
 
 
 class Texts:
@@ -63,6 +85,11 @@ class Texts:
             if not found:
                 del self._by_word[word]
 
+    @property
+    def numbers(self) -> Container[int]:
+        """Numbers of the texts that are there."""
+        return self._texts
+
     def hold(self, sought: Sought) -> bool:
         """Whether the value occurs in any of the texts."""
         if sought.held_in in self._texts:
@@ -71,7 +98,7 @@ class Texts:
         if since == self._next:
             return False
         if since < 0:
-            sought.rare = _rarest(self._by_word, sought.words)
+            sought.rare = sought.rarest(self._by_word)
         found = self._by_word.get(sought.rare, _NOWHERE)
         # A dict keeps its order, and numbers grow: the newest texts stand last.
         for number in reversed(found):
@@ -87,18 +114,14 @@ class Texts:
 _NOWHERE: dict[int, str] = {}
 
 
-def _rarest(by_word: dict[str, dict[int, str]], sought: Sequence[str]) -> str:
-    """The word that stands in the fewest texts."""
-    return min(sought, key=lambda word: len(by_word.get(word, _NOWHERE)), default="")
-
-
 class Line:
     """A line that was chosen."""
 
-    __slots__ = ("checked", "inner", "text", "turn", "within", "words")
+    __slots__ = ("checked", "inner", "number", "text", "turn", "within", "words")
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, number: int) -> None:
         self.text = text
+        self.number = number
         found = words(text)
         self.words = tuple(set(found))
         self.inner = tuple(found[1:-1])
@@ -110,13 +133,17 @@ class Line:
         """One of those that it is a part of."""
 
 
+_NO_LINES: dict[int, Line] = {}
+
+
 class Lines:
     """The lines chosen in one turn, one after the other; mostly those of the turn before."""
 
     def __init__(self) -> None:
         self._lines: dict[str, Line] = {}
-        self._by_word: dict[str, dict[str, Line]] = {}
-        self._turn = 0
+        self._by_word: dict[str, dict[int, Line]] = {}
+        """By number, which grows."""
+        self._turn = self._next = 0
 
     def begin(self) -> None:
         """Nothing is chosen yet."""
@@ -126,27 +153,35 @@ class Lines:
         """Choose a line."""
         line = self._lines.get(text)
         if line is None:
-            line = self._lines[text] = Line(text)
+            line = self._lines[text] = Line(text, self._next)
+            self._next += 1
             for word in line.words:
-                self._by_word.setdefault(word, {})[text] = line
+                self._by_word.setdefault(word, {})[line.number] = line
         line.turn = self._turn
 
-    def quote(self, sought: Sought) -> bool:
-        """Whether the value occurs in a line that was chosen in this turn."""
+    def quote(self, sought: Sought, own: str) -> bool:
+        """Whether the value occurs in a line that was chosen in this turn; `own` is the line that it would get."""
         turn = self._turn
         if sought.quoted_by is not None and sought.quoted_by.turn == turn:
             return True
-        fewest: dict[str, Line] = {}
-        for word in sought.words:
-            found = self._by_word.get(word)
-            if found is None:
-                return False
-            if not fewest or len(found) < len(fewest):
-                fewest = found
-        for line in fewest.values():
-            if line.turn == turn and occurs(sought.value, line.text):
-                sought.quoted_by = line
-                return True
+        line = self._lines.get(own)
+        if line is not None and line.turn == turn and occurs(sought.value, own):
+            return True
+        if sought.unquoted_before < 0 or sought.own != own:
+            sought.own, sought.unquoted_before = own, -1
+            sought.rare_in_lines = sought.rarest(self._by_word)
+        found = self._by_word.get(sought.rare_in_lines, _NO_LINES)
+        free = True
+        for number in reversed(found):
+            if number < sought.unquoted_before:
+                break
+            line = found[number]
+            if occurs(sought.value, line.text):
+                if line.turn == turn:
+                    sought.quoted_by, sought.unquoted_before = line, -1
+                    return True
+                free = free and line.text == own
+        sought.unquoted_before = self._next if free else -1
         return False
 
     def end(self) -> set[str]:
@@ -165,10 +200,11 @@ class Lines:
         return {line.text for line in self._lines.values() if line.within is not None}
 
     def _forget_others(self) -> None:
-        for text in [text for text, line in self._lines.items() if line.turn != self._turn]:
-            for word in self._lines.pop(text).words:
+        for line in [line for line in self._lines.values() if line.turn != self._turn]:
+            del self._lines[line.text]
+            for word in line.words:
                 found = self._by_word[word]
-                del found[text]
+                del found[line.number]
                 if not found:
                     del self._by_word[word]
 

@@ -27,12 +27,13 @@ BOUNDARY = re.compile(
 
 # The same for texts that are to be cut at their ends of lines. No piece runs on from a line end to anything but white
 # space, save that signs take line ends and then slashes with them.
-_LINE_END = re.compile(r"(?<=\n)(?=[^\s/])|(?<=[^\W_]\n)(?=/)")
+_LINE_END = re.compile(r"\n(?:(?=[^\s/])|(?<=[^\W_]\n)(?=/))")
 
 
 def lines(text: str) -> list[str]:
     """Split `text` at those of its ends of lines where no token can span the cut."""
-    return _LINE_END.split(text)
+    *ended, last = _LINE_END.split(text)
+    return [*(line + "\n" for line in ended), last]
 
 
 def chunks(text: str, limit: int = CHUNK_CHARS) -> Iterator[str]:
