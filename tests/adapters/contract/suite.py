@@ -90,7 +90,7 @@ class AdapterContract:
         assert answers == ["All parts of alpha are read.", "Hello from alpha."]
         assert (server.refused, agent.faults) == ([], [])
         for turn in agent.turns[:7]:
-            shown = [p for m in turn.messages if isinstance(m["content"], list) for p in m["content"]]
+            shown = [p for m in turn.messages if isinstance(m.get("content"), list) for p in m["content"]]
             assert [p["image_url"]["url"] for p in shown if p["type"] == "image_url"] == [IMAGE_URL]
 
     # ---------------------------------------------------------------------------------------------------- failures
