@@ -1,0 +1,152 @@
+"""Erasing: what a message said is nowhere any more, and the conversation stays valid."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, Msg
+from autocontext.log import Added, Noted, Offloaded, dump_entry
+from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
+from autocontext.stores.database import Statement
+from autocontext.stores.erasing import ERASED
+from autocontext.stores.records import pack
+from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, tool_exchange, user
+from tests.stores.stores import KINDS, stored
+
+SECRET = "hunter2-swordfish"
+U = SessionKey("u", "s")
+
+
+def memory_on(store, **options):
+    return AutoContextMemory(store=store, session_id="s", user_id="u", **options)
+
+
+def filled(store, *, passes=2):
+    """A session in which a secret was said, called with, answered with, summarised, shortened and offloaded."""
+    memory = memory_on(store, model=ScriptedModel(f"The password {SECRET} was tried in /src/login.py, line 7."))
+    call = tool_exchange("login", {"password": SECRET}, f"accepted {SECRET}\n" * 900)
+    told = user(f"my password is {SECRET}", metadata={"hint": SECRET})
+    memory.add_messages([*conversation(3), told, *call, *conversation(8, chars=1000)])
+    for _ in range(passes):
+        memory.compress_if_needed(force=True)
+        memory.add_messages(conversation(3))
+    memory.offload("mine", [told])
+    return memory, [told.id, call[0].id, call[1].id]
+
+
+def said(store):
+    return "".join(map(dump_entry, store.read(U)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_erased_message_is_nowhere_and_pairing_stays_valid(kind, tmp_path):
+    with stored(kind, tmp_path) as store:
+        memory, ids = filled(store)
+        assert store.search(SECRET, user_id="u")
+        assert SECRET in said(store)
+        before = memory.get_original_memory_msgs()
+        assert store.redact(U, [*ids, "unknown"]) == 3
+        assert SECRET not in said(store)
+        assert store.search(SECRET, user_id="u") == []
+        again = memory_on(store)
+        assert_valid_chat(again.messages)
+        after = again.get_original_memory_msgs()
+        assert [m.id for m in after] == [m.id for m in before]
+        assert [m for m in after if m.id not in ids] == [m for m in before if m.id not in ids]
+        assert {ERASED in str(m.to_dict()) for m in after if m.id in ids if not m.tool_uses} == {True}
+        assert again.get_offload_context().keys() == memory.get_offload_context().keys()
+        assert store.redact(U, ids) == 3
+
+
+def pieces(entry):
+    """Stretches of an entry's stored bytes that would be found in the file, also where it is spread over pages."""
+    body, _ = pack(entry)
+    return [body[i : i + 24] for i in range(30, len(body) - 24, 400)] + [body[-24:]]
+
+
+def files(folder):
+    return b"".join(f.read_bytes() for f in folder.iterdir())
+
+
+def random_entries(count):
+    rng = random.Random(7)
+    sizes = [rng.choice((5, 60, 400, 3000, 20_000)) for _ in range(count)]
+    return [
+        Added(message=Msg(id=f"{i}", role="user", content=rng.randbytes(size).hex(), timestamp="t"))
+        for i, size in enumerate(sizes)
+    ]
+
+
+def test_what_was_erased_is_not_in_the_files_bytes(tmp_path):
+    entries = random_entries(160)
+    store = SqliteSessionStore(tmp_path / "agent.db")
+    for i, entry in enumerate(entries):
+        store.append(U, [entry], after=i)
+    store.search("ab", user_id="u")
+    written = files(tmp_path)
+    assert all(piece in written for entry in entries for piece in pieces(entry)[:1])
+    random.Random(3).shuffle(entries)
+    for at in range(0, 160, 40):
+        store.redact(U, [e.message.id for e in entries[at : at + 40]])
+        written = files(tmp_path)
+        assert [e.message.id for e in entries[: at + 40] for piece in pieces(e) if piece in written] == []
+        assert (tmp_path / "agent.db-wal").stat().st_size == 0
+
+    def integrity():
+        return (yield Statement("PRAGMA integrity_check"))
+
+    assert store.database.read(integrity) == [("ok",)]
+
+
+def test_deleting_and_scrubbing_leaves_no_bytes_either(tmp_path):
+    entries = random_entries(60)
+    store = SqliteSessionStore(tmp_path / "agent.db")
+    store.append(U, entries, after=0)
+    store.append(SessionKey("u", "other"), random_entries(1), after=0)
+    store.delete(U)
+    store.scrub()
+    written = files(tmp_path)
+    assert not any(piece in written for entry in entries[1:] for piece in pieces(entry))
+
+
+def test_what_was_added_while_erasing_is_erased_too():
+    class Growing(InMemorySessionStore):
+        """Another process notes the secret down between the reading and the rewriting."""
+
+        def rewrite(self, session, entries):
+            if len(self.read(session)) == before:
+                self.append(session, [Offloaded(uuid="late", messages=(told,))], after=before)
+            super().rewrite(session, entries)
+
+    store = Growing()
+    _, [told_id, *_] = filled(store, passes=0)
+    told = next(m for m in memory_on(store).get_original_memory_msgs() if m.id == told_id)
+    before = len(store.read(U))
+    store.redact(U, [told_id])
+    assert "my password is" not in said(store)
+
+
+def test_a_ledger_that_may_quote_it_is_emptied():
+    store = InMemorySessionStore()
+    memory, ids = filled(store)
+    assert any(isinstance(e, Noted) and e.message is not None for e in store.read(U)) == any(
+        m.origin is not None and m.origin.kind == "ledger" for m in memory.messages
+    )
+    store.redact(U, ids)
+    assert all(SECRET not in dump_entry(e) for e in store.read(U) if isinstance(e, Noted))
+
+
+@settings(max_examples=15)
+@given(st.sets(st.integers(0, 60), max_size=12), st.booleans())
+def test_erasing_any_messages_keeps_the_view_valid_and_the_others_whole(wanted, passes):
+    store = InMemorySessionStore()
+    memory, _ = filled(store, passes=int(passes))
+    messages = memory.get_original_memory_msgs()
+    ids = {messages[i].id for i in wanted if i < len(messages)}
+    store.redact(U, ids)
+    again = memory_on(store)
+    assert_valid_chat(again.messages)
+    left = [m for m in again.get_original_memory_msgs() if m.id not in ids]
+    assert left == [m for m in messages if m.id not in ids]
