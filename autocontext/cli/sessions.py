@@ -59,7 +59,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", metavar="DIRECTORY", help="the session's folder")
     parser.add_argument("session", metavar="SESSION", nargs="?", help="its id here (default: the folder's name)")
 
-    parser = command("copy", copy, "copy all sessions to another database")
+    parser = command("copy", copy, "copy everything to another database; with --user, the sessions of that user")
     parser.add_argument("to", metavar="TO", help="a database file, or a postgresql:// URL")
     parser.set_defaults(user=None)
 
@@ -161,7 +161,7 @@ def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Copy sessions between databases."""
-    from autocontext.stores.copying import Progress, copy_sessions  # noqa: PLC0415 (nobody else needs it)
+    from autocontext.stores.copying import Progress, copy_sessions  # noqa: PLC0415
 
     def tell(progress: Progress) -> None:
         told = f"session {progress.done} of {progress.total}: {progress.session.session_id}"

@@ -1,0 +1,50 @@
+"""Contents, memories and saved states move between databases with every byte."""
+
+import pytest
+
+from autocontext import AutoContext, Msg
+from autocontext.content.queries import SCHEMA as CONTENTS
+from autocontext.memories.schema import SCHEMA as MEMORIES
+from autocontext.sessions.states import SCHEMA as STATES
+from autocontext.stores.copying import copy_sessions
+from autocontext.stores.moving import copy_parts, tables_of
+from tests.stores.homes import home
+
+PARTS = (CONTENTS, MEMORIES, STATES)
+
+
+@pytest.mark.parametrize(("first", "second"), [("file", "postgresql"), ("postgresql", "file"), ("file", "file")])
+def test_everything_moves_and_the_session_goes_on_there(first, second, tmp_path):
+    with home(first, tmp_path) as there, home(second, tmp_path) as here:
+        old, new = AutoContext.open(there), AutoContext.open(here)
+        session = old.session("s", user_id="u")
+        session.add(Msg(role="user", content="hello"))
+        refs = [old.content.put(f"content {i} \udcff" * 5_000, key=f"k{i}", namespace="user:u").ref for i in range(7)]
+        blob = old.content.put(bytes(range(256)), namespace="user:u").ref
+        for i in range(450):
+            old.memories.add(f"fact number {i}", user_id="u", tags=[f"t{i % 3}"])
+        session.save()
+        told = []
+        copy_sessions(old.sessions, new.sessions)
+        copied = copy_parts(old.database, new.database, PARTS, progress=lambda *args: told.append(args))
+        assert copied >= 7 + 450 * 2 + 1
+        assert told[-1] == ("autocontext_states", 1)
+        assert copy_parts(old.database, new.database, PARTS) == copied, "again: nothing is doubled"
+        for i, ref in enumerate(refs):
+            assert new.content.read(ref, namespace="user:u").text == f"content {i} \udcff" * 5_000
+            assert new.content.read(f"k{i}", namespace="user:u") == new.content.read(ref, namespace="user:u")
+        assert new.content.read_bytes(blob, namespace="user:u") == bytes(range(256))
+        assert new.memories.stats(user_id="u") == old.memories.stats(user_id="u")
+        assert new.memories.search("fact 77", user_id="u")[0].memory.content == "fact number 77"
+        moved = new.session("s", user_id="u")
+        assert moved.memory.messages == session.memory.messages
+        assert moved.state() == session.state()
+        moved.add(Msg(role="assistant", content="hi"))
+        old.close()
+        new.close()
+
+
+def test_the_tables_of_each_part_are_known():
+    assert [t.name for t in tables_of(STATES)] == ["autocontext_states"]
+    assert {t.name: t.key for t in tables_of(MEMORIES)}["autocontext_memory_users"] == ("user_id",)
+    assert {t.key[0] for schema in PARTS for t in tables_of(schema)} == {"namespace", "user_id"}
