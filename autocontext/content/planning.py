@@ -92,7 +92,7 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy) -> list[Change]:
         for output in _outputs(m, i, calls):
             recent.update((change.place, change) for change in _recent(output, policy))
             if i < tail:
-                due.extend(_old(output, policy))
+                due.extend(change for change in _old(output, policy) if _is_milder(recent.get(output.place), change))
         if i < tail and i in cuttable:
             due.extend(_user(m, i, policy))
     chosen = dict(recent)
@@ -191,6 +191,11 @@ def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
         change = Change(place, "old_tool", text, tool, policy.head(text, policy.old_tool_keep_chars), error)
     if change.shrinks:
         yield change
+
+
+def _is_milder(mild: Change | None, change: Change) -> bool:
+    """Whether the change of a recent result leaves more of it than that of an old one, as it should."""
+    return mild is None or len(change.replacement(_ANY_REF)) < len(mild.replacement(_ANY_REF))
 
 
 def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:

@@ -59,7 +59,8 @@ def test_000_1_content_survives_the_process_and_is_seen_by_another_instance(tmp_
     for store in (one, two):
         page = store.read("/docs/a.txt")
         info = store.info("/docs/a.txt")
-        assert page is not None and page.text == "text " * 1000
+        assert page is not None
+        assert page.text == "text " * 1000
         assert info is not None
         assert (info.name, info.path, info.type, info.summary) == ("a", "/docs/a.txt", "md", "about a")
     two.put("more", key="b")
@@ -80,21 +81,29 @@ def test_000_2_put_returns_the_record_without_the_content(store: DatabaseContent
 def test_000_3_reading_a_slice(store: DatabaseContentStore) -> None:
     store.put(string.ascii_uppercase, key="abc")
     page = store.read("abc", 5, 10)
-    assert page is not None and page.text == "FGHIJKLMNO"
+    assert page is not None
+    assert page.text == "FGHIJKLMNO"
     page = store.read("abc", 20)
-    assert page is not None and page.text == "UVWXYZ"
+    assert page is not None
+    assert page.text == "UVWXYZ"
     page = store.read("abc", 100)
-    assert page is not None and page.text == ""
+    assert page is not None
+    assert page.text == ""
     assert store.read("unknown") is None
 
 
 def test_000_4_has_summary_info_and_clear(store: DatabaseContentStore) -> None:
     info = store.put("hello", key="k", summary="greets")
-    assert store.has("k") and store.has(info.ref) and not store.has("x")
-    assert store.summary("k") == "greets" and store.summary("x") is None
-    assert store.info("k") == info and store.info("x") is None
+    assert store.has("k")
+    assert store.has(info.ref)
+    assert not store.has("x")
+    assert store.summary("k") == "greets"
+    assert store.summary("x") is None
+    assert store.info("k") == info
+    assert store.info("x") is None
     store.clear()
-    assert not store.has("k") and not store.has(info.ref)
+    assert not store.has("k")
+    assert not store.has(info.ref)
     assert store.stats(None).contents == store.stats(None).pages == store.stats(None).keys == 0
 
 
@@ -109,17 +118,22 @@ def test_000_5_the_file_tool_gives_compact_chunks(store: DatabaseContentStore) -
     }  # fmt: skip
     assert len(tool("long.txt", 0, 50_000)["chunk"]) == 10_000
     last = tool("long.txt", start_char=len(text) - 10)
-    assert last["chunk"] == text[-10:] and last["end_char"] == len(text) and not last["has_more"]
+    assert last["chunk"] == text[-10:]
+    assert last["end_char"] == len(text)
+    assert not last["has_more"]
     unknown = tool("short.txt")
     assert set(unknown) == {"error", "available_files"}
-    assert "'short.txt' not found" in unknown["error"] and unknown["available_files"] == ["/data/long.txt"]
+    assert "'short.txt' not found" in unknown["error"]
+    assert unknown["available_files"] == ["/data/long.txt"]
 
 
 def test_000_6_the_constants_are_the_defaults_and_can_be_set(memory_store: SqliteContentStore) -> None:
     p = PrunePolicy()
     assert (p.keep_last, p.large_tool_chars, p.large_user_chars, p.user_keep_chars) == (4, 3_000, 800, 400)
     assert (p.recent_tool_keep_chars, p.old_tool_keep_chars, p.min_prune_chars) == (500, 0, 200)
-    assert p.keep_unit == "messages" and p.prune_user and p.exclude_tools == {"context_reload"}
+    assert p.keep_unit == "messages"
+    assert p.prune_user
+    assert p.exclude_tools == {"context_reload"}
     kept = prune_messages(files(), store=memory_store, policy=PrunePolicy(keep_last=31, large_tool_chars=6_000))
     assert kept.chars_after == kept.chars_before
     headed = prune_messages(files(), store=memory_store, policy=PrunePolicy(old_tool_keep_chars=50))
@@ -167,7 +181,8 @@ def test_000_11_a_long_older_user_message_keeps_its_beginning(memory_store: Sqli
     text = result.messages[1].text
     assert text == long[:400] + f'... [Truncated, {len(long) - 400:,} more chars: context_reload("{result.refs[0]}")]'
     page = memory_store.read(result.refs[0])
-    assert page is not None and page.text == long
+    assert page is not None
+    assert page.text == long
     exact = [user("task"), user("u" * 800), *rounds(3, chars=10)]
     assert prune_messages(exact, store=memory_store).messages == exact
 
@@ -211,7 +226,9 @@ def test_000_14_compression_ttl_figures_and_search(store: DatabaseContentStore, 
     store.put(english, key="copy.md")
     store.put("short-lived secret", key="tmp", ttl=60)
     hits = store.search("when does the deployment key rotate?")
-    assert hits[0].ref == ref and hits[0].text.startswith("The deployment key rotates") and hits[0].offset == 0
+    assert hits[0].ref == ref
+    assert hits[0].text.startswith("The deployment key rotates")
+    assert hits[0].offset == 0
     assert store.search("数据库", limit=1)[0].key == "zh.md"
     assert store.search("rotates", ref=store.info("zh.md").ref) == []  # type: ignore[union-attr]
     assert store.search("") == store.search("xylophone quartz") == []
@@ -223,8 +240,10 @@ def test_000_14_compression_ttl_figures_and_search(store: DatabaseContentStore, 
     clock.now += 59_000
     assert store.has("tmp")
     clock.now += 2_000
-    assert not store.has("tmp") and store.read("tmp") is None
-    assert store.purge_expired() == 1 and store.purge_expired() == 0
+    assert not store.has("tmp")
+    assert store.read("tmp") is None
+    assert store.purge_expired() == 1
+    assert store.purge_expired() == 0
     assert store.stats().contents == 2
 
 
@@ -233,9 +252,11 @@ def test_000_15_the_claimed_figures_hold_with_handles(memory_store: SqliteConten
     assert small.chars_before == 50_538
     assert small.chars_after <= 2_738
     assert small.reduction >= 0.946
-    assert small.chars_before // 31 == 1_630 and small.chars_after // 31 <= 88
+    assert small.chars_before // 31 == 1_630
+    assert small.chars_after // 31 <= 88
     large = prune_messages(files(100, text=lambda i: f"{i:05}" * 10_000), store=memory_store)
-    assert large.chars_after <= 50_000 and large.reduction >= 0.99
+    assert large.chars_after <= 50_000
+    assert large.reduction >= 0.99
     assert all("context_reload(" in text for text in outputs(large.messages))
 
 

@@ -25,7 +25,9 @@ def read(store: DatabaseContentStore, name: str, namespace: str = "") -> str | N
 
 def test_the_same_content_has_one_handle_and_lies_there_once(store: DatabaseContentStore) -> None:
     one, two = store.put("same text"), store.put("same text", key="k")
-    assert one.ref == two.ref and REF.fullmatch(one.ref) and one.ref == f"c_{one.sha256[:12]}"
+    assert one.ref == two.ref
+    assert REF.fullmatch(one.ref)
+    assert one.ref == f"c_{one.sha256[:12]}"
     assert store.put(b"same text").ref == one.ref, "bytes that are UTF-8 are the text"
     assert store.put("same text").ref == one.ref
     assert store.stats().contents == store.stats().pages == 1
@@ -36,12 +38,15 @@ def test_a_content_stays_as_long_as_anything_leads_to_it(store: DatabaseContentS
     ref = store.put("shared", key="a").ref
     store.put("shared", key="a")
     store.put("shared", key="b")
-    assert store.delete("a") and not store.delete("a")
+    assert store.delete("a")
+    assert not store.delete("a")
     assert read(store, "b") == read(store, ref) == "shared"
     store.put("shared")
-    assert store.delete("b") and not store.has("b")
+    assert store.delete("b")
+    assert not store.has("b")
     assert read(store, ref) == "shared", "it was also put without a key"
-    assert store.delete(ref) and not store.has(ref)
+    assert store.delete(ref)
+    assert not store.has(ref)
     assert store.stats().pages == 0
     store.put("shared", key="c")
     assert store.delete(ref) and not store.has("c"), "by its handle it goes with all its keys"
@@ -50,7 +55,9 @@ def test_a_content_stays_as_long_as_anything_leads_to_it(store: DatabaseContentS
 def test_a_key_lets_its_old_content_go(store: DatabaseContentStore) -> None:
     old = store.put("old", key="k").ref
     new = store.put("new", key="k").ref
-    assert read(store, "k") == "new" and store.has(new) and not store.has(old)
+    assert read(store, "k") == "new"
+    assert store.has(new)
+    assert not store.has(old)
     assert store.stats().contents == 1
 
 
@@ -59,7 +66,8 @@ def test_the_path_is_the_key_when_none_is_given(store: DatabaseContentStore) -> 
     assert read(store, "/a/b.txt") == "x"
     assert store.put("x", key="own", path="/a/b.txt").key == "own"
     assert store.put("x").key is None
-    assert store.keys() == ["/a/b.txt", "own"] and store.keys(limit=1) == ["/a/b.txt"]
+    assert store.keys() == ["/a/b.txt", "own"]
+    assert store.keys(limit=1) == ["/a/b.txt"]
 
 
 def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(store: DatabaseContentStore) -> None:
@@ -70,23 +78,27 @@ def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(st
 
     store.database.write(disguise)
     longer = store.put("mine")
-    assert longer.ref == f"c_{longer.sha256[:16]}" and longer.ref.startswith(ref)
+    assert longer.ref == f"c_{longer.sha256[:16]}"
+    assert longer.ref.startswith(ref)
     assert store.put("mine", key="k").ref == longer.ref == store.put("mine").ref
-    assert read(store, longer.ref) == "mine" and store.stats().contents == 2
+    assert read(store, longer.ref) == "mine"
+    assert store.stats().contents == 2
     assert [len(c) for c in candidates("f" * 64)] == [14, 18, 26, 66]
 
 
 def test_bytes_come_back_as_they_were(store: DatabaseContentStore) -> None:
     raw = bytes(range(256)) * 300
     info = store.put(raw, key="raw", type="image/png")
-    assert info.encoding == "base64" and store.read_bytes("raw") == raw == store.read_bytes(info.ref)
+    assert info.encoding == "base64"
+    assert store.read_bytes("raw") == raw == store.read_bytes(info.ref)
     assert info.chars == len(read(store, "raw") or "")
     assert store.read_bytes("nothing") is None
     surrogate = "half \ud800 pair\x00"
     store.put(surrogate, key=surrogate, name=surrogate, summary=surrogate)
     found = store.info(surrogate)
     assert read(store, surrogate) == surrogate
-    assert found is not None and (found.key, found.name, found.summary) == (surrogate,) * 3
+    assert found is not None
+    assert (found.key, found.name, found.summary) == (surrogate,) * 3
     assert read(store, store.put("").ref) == ""
     with pytest.raises(TypeError, match="takes str or bytes"):
         store.put({"a": 1})  # type: ignore[arg-type]
@@ -97,16 +109,21 @@ def test_nothing_crosses_namespaces(store: DatabaseContentStore) -> None:
     theirs = store.put("tenant one secret", key="k", namespace="two")
     assert mine.ref == theirs.ref
     for name in ("k", mine.ref):
-        assert read(store, name) is None and not store.has(name)
-        assert store.summary(name) is None and store.read_bytes(name) is None
-    assert store.search("secret") == [] and store.find("k") == [] and store.keys() == []
+        assert read(store, name) is None
+        assert not store.has(name)
+        assert store.summary(name) is None
+        assert store.read_bytes(name) is None
+    assert store.search("secret") == []
+    assert store.find("k") == []
+    assert store.keys() == []
     assert [h.key for h in store.search("secret", namespace="one")] == ["k"]
     assert not store.delete(mine.ref)
     assert store.delete(mine.ref, namespace="one")
     assert read(store, "k", "two") == "tenant one secret"
     store.put("other", namespace="one")
     store.clear("two")
-    assert store.stats("two").contents == 0 and store.stats("one").contents == store.stats(None).contents == 1
+    assert store.stats("two").contents == 0
+    assert store.stats("one").contents == store.stats(None).contents == 1
 
 
 def test_time_ends_keys_and_contents(store: DatabaseContentStore, clock: Clock) -> None:
@@ -117,14 +134,18 @@ def test_time_ends_keys_and_contents(store: DatabaseContentStore, clock: Clock) 
     store.put("kept", key="forever")
     clock.now += 50_000
     assert read(store, "longer") == read(store, short.ref) == "text"
-    assert not store.has("kept") and read(store, "forever") == "kept"
-    assert store.purge_expired() == 0 and store.stats().keys == 2
+    assert not store.has("kept")
+    assert read(store, "forever") == "kept"
+    assert store.purge_expired() == 0
+    assert store.stats().keys == 2
     clock.now += 51_000
-    assert not store.has("longer") and not store.has(short.ref)
+    assert not store.has("longer")
+    assert not store.has(short.ref)
     assert store.search("text") == []
     assert store.purge_expired() == 1
     again = store.put("text")
-    assert again.expires_at is None and read(store, again.ref) == "text"
+    assert again.expires_at is None
+    assert read(store, again.ref) == "text"
     for wrong in (0, -1, float("nan")):
         with pytest.raises(ConfigError, match="ttl"):
             store.put("x", ttl=wrong)
@@ -135,19 +156,23 @@ def test_the_async_twins_do_the_same(store: DatabaseContentStore) -> None:
         info = await store.aput("needle in hay\n" * 3_000, key="/a/k.txt", summary="hay")
         assert (await store.aput("free")).ref == (await store.aput("free")).ref
         page = await store.aread("/a/k.txt", 0, 13)
-        assert page is not None and page.text == "needle in hay"
+        assert page is not None
+        assert page.text == "needle in hay"
         assert page == store.read("/a/k.txt", 0, 13)
         assert (await store.aread(info.ref)) == store.read(info.ref)
-        assert await store.aread("nothing") is None and await store.aread_bytes("nothing") is None
+        assert await store.aread("nothing") is None
+        assert await store.aread_bytes("nothing") is None
         assert await store.aread_bytes("/a/k.txt") == store.read_bytes("/a/k.txt")
         assert await store.ainfo(info.ref) == store.info(info.ref)
-        assert await store.ahas("/a/k.txt") and await store.asummary("/a/k.txt") == "hay"
+        assert await store.ahas("/a/k.txt")
+        assert await store.asummary("/a/k.txt") == "hay"
         assert await store.asummary("nothing") is None
         assert await store.afind("k.txt") == await store.afind("/a/k.txt") == store.find("k.txt")
         assert await store.akeys() == ["/a/k.txt"]
         assert await store.asearch("needle", limit=1) == store.search("needle", limit=1)
         assert (await store.astats()).contents == 2
-        assert await store.adelete("/a/k.txt") and await store.apurge_expired() == 0
+        assert await store.adelete("/a/k.txt")
+        assert await store.apurge_expired() == 0
         await store.aclear()
         assert (await store.astats(None)).contents == 0
         await store.aclose()
@@ -160,7 +185,8 @@ def test_many_tasks_put_the_same_and_different_texts(store: DatabaseContentStore
         puts = (store.aput(f"text {i % 5} " * 400, key=f"k{i}") for i in range(20))
         found = [info.ref for info in await asyncio.gather(*puts)]
         assert len(set(found)) == 5
-        assert (await store.astats()).contents == 5 and (await store.astats()).keys == 20
+        assert (await store.astats()).contents == 5
+        assert (await store.astats()).keys == 20
         await asyncio.gather(*(store.adelete(f"k{i}") for i in range(20)))
         assert (await store.astats()).contents == 0
         await store.aclose()
@@ -175,7 +201,8 @@ def test_search_finds_a_passage_in_a_large_corpus(store: DatabaseContentStore) -
         store.put(f"{filler}file number {i}", key=f"f{i}")
     store.put(filler + "\nThe retry limit of the billing service is 17.\n" + filler, key="target")
     hits = store.search("billing retry limits", limit=3)
-    assert hits[0].key == "target" and "is 17" in hits[0].text
+    assert hits[0].key == "target"
+    assert "is 17" in hits[0].text
     text = read(store, "target") or ""
     assert text[hits[0].offset :].startswith(hits[0].text)
     assert store.search("billing", limit=0) == []
@@ -185,7 +212,8 @@ def test_one_database_holds_several_parts(tmp_path: Path) -> None:
     first = SqliteContentStore(tmp_path / "agent.db")
     shared = SqliteContentStore(first.database)
     first.put("x", key="k")
-    assert shared.has("k") and shared.database is first.database
+    assert shared.has("k")
+    assert shared.database is first.database
     shared.close()
     assert read(first, "k") == "x", "a closed database opens again"
 
