@@ -168,12 +168,13 @@ def build(
 
 
 def _handle(proposal: Proposal, handles: Container[str]) -> str:
-    """The UUID whose reload a message shortened in place consists of; "" when it is something else."""
-    if len(proposal.span) != 1 or len(proposal.blocks) != 1 or proposal.arguments_to is not None:
+    """The UUID whose reloads all replaced texts are pages of; "" when they are something else."""
+    if proposal.arguments_to is not None or MESSAGE_TEXT in proposal.blocks:
         return ""
-    m = proposal.span.messages[0]
-    block = m.content[next(iter(proposal.blocks))] if MESSAGE_TEXT not in proposal.blocks else None
-    found = rendering.page_of(block.text) if isinstance(block, ToolResultBlock) else ""
+    cut = [proposal.span.messages[0].content[i] for i in proposal.blocks]
+    blocks = cut or [b for m in proposal.span.messages for b in m.content if not isinstance(b, ToolUseBlock)]
+    pages = {rendering.page_of(b.text) if isinstance(b, ToolResultBlock) else "" for b in blocks}
+    found = pages.pop() if len(pages) == 1 else ""
     return found if found in handles else ""
 
 

@@ -92,6 +92,8 @@ class Snapshot(Value):
     view: tuple[str, ...]
     offloads: dict[str, tuple[str, ...]]
     events: tuple[CompressionEvent, ...]
+    replaced: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    """Per note, what it took the place of, where its offload entry does not end with that."""
 
 
 class Sealed(Value):
@@ -180,8 +182,8 @@ class Log:
 
         A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
         self.events: list[CompressionEvent] = []
-        self._folds: set[str] = set()
-        """UUIDs of folds, whose entries read as originals all the way down."""
+        self._made: set[str] = set()
+        """UUIDs of the entries that compressions have made."""
 
     def fork(self) -> Log:
         """A log of its own that has recorded the same."""
@@ -206,10 +208,6 @@ class Log:
         self.messages[key] = msg
         return key
 
-    def _note_fold(self, msg: Msg) -> None:
-        if msg.origin is not None and msg.origin.kind == "fold":
-            self._folds.add(msg.origin.uuid)
-
     def _share(self, msg: Msg) -> str:
         """The id of a message that is held already, or a new one."""
         return msg.id if self.messages.get(msg.id) == msg else self._keep(msg)
@@ -229,10 +227,10 @@ class Log:
             gone.update(edit.ids)
             for m in edit.messages:
                 self.messages[m.id] = m
-                self._note_fold(m)
                 come.append(m.id)
                 self.replaced[m.id] = edit.ids
             # A handle may have an entry already: a reloaded page, shortened again, goes back to where it came from.
+            self._made.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
         by_first = {edit.ids[0]: edit for edit in entry.edits}
         self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, gone)
@@ -284,13 +282,24 @@ class Log:
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
             if m.origin is not None and counts.get(id_, 0) > 0:
-                self._note_fold(m)
+                self._made.add(m.origin.uuid)
                 # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
-                self.replaced[id_] = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
+                tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
+                self.replaced[id_] = entry.replaced.get(id_, tail)
         return Change(come=entry.view, all_new=True)
 
     def _on_sealed(self, _: Sealed) -> Change:
         raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
+
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """What the notes replaced whose entries do not end with it, because a later edit has added to them."""
+        found = {}
+        for id_, ids in self.replaced.items():
+            origin = self.messages[id_].origin
+            entry = self.offloads.get(origin.uuid, ()) if origin is not None else ()
+            if entry[-len(ids) :] != ids and set(ids) <= set(entry):
+                found[id_] = ids
+        return found
 
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids = list(ids)
@@ -311,29 +320,28 @@ class Log:
         return origin.uuid if origin is not None else ""
 
     def originals_of(self, uuid: str) -> list[Msg]:
-        """The messages behind an offload entry, with what was shortened in place or folded since put back.
+        """The messages behind an offload entry, with what was shortened, condensed or folded before put back.
 
-        A fold, and the ledger, stand for all the originals they cover; other notes show as they stood, with a tag of
-        their own.
+        So whatever a note in view covers, all the way down, comes back by one reload. An entry of the caller's own
+        reads as he made it.
         """
-        whole = uuid in self._folds
         ids = self.offloads.get(uuid, ())
         if uuid and uuid == self.ledger_handle:
-            whole = True
             pairs = zip(self.view_ids, self.view_messages, strict=True)
             ids = tuple(id_ for id_, m in pairs if m.origin is not None and id_ != self.ledger)
+        elif uuid not in self._made:
+            return self.read(ids)
         found: dict[str, None] = {}
         opened: set[str] = set()
-        todo = [(id_, whole) for id_ in reversed(ids)]
+        todo = list(reversed(ids))
         while todo:
-            id_, deep = todo.pop()
+            id_ = todo.pop()
             origin = self.messages[id_].origin if id_ in self.replaced else None
-            deep = deep or (origin is not None and origin.kind == "fold")
-            if origin is None or origin.uuid not in self.offloads or not (deep or origin.kind == "stub"):
+            if origin is None or origin.uuid not in self.offloads:
                 found[id_] = None
             elif id_ not in opened:
                 opened.add(id_)
-                todo.extend((inner, deep) for inner in reversed(self.behind(id_)))
+                todo.extend(reversed(self.behind(id_)))
         return self.read(found)
 
     def note_of(self, uuid: str) -> str | None:
@@ -365,6 +373,7 @@ class Log:
             view=tuple(self.view_ids),
             offloads=dict(self.offloads),
             events=tuple(self.events),
+            replaced=self.shared(),
         )
 
 

@@ -28,12 +28,17 @@ def dump(log: Log) -> dict[str, Any]:
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
         "compression_events": [thaw(e.model_dump()) for e in log.events],
     }
-    if any(id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids):
+    shared = log.shared()
+    if shared or any(
+        id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids
+    ):
         # Several messages were added with one id: which of them stands where can only be told by the log's own ids.
+        # Likewise, where several compressions have put messages into one entry, which note stands for which of them.
         state["ids"] = {
             "working_memory_storage": list(log.view_ids),
             "original_memory_storage": list(log.original),
             "offload_context": {uuid: list(ids) for uuid, ids in log.offloads.items()},
+            **({"replaced": {id_: list(ids) for id_, ids in shared.items()}} if shared else {}),
         }
     return state
 
@@ -65,6 +70,7 @@ def load(state: Any) -> Snapshot:
         offloads={uuid: table.place(messages, "offload_context", uuid) for uuid, messages in offloads.items()},
         messages=table.messages,
         events=events,
+        replaced=table.replaced(),
     )
 
 
@@ -102,6 +108,15 @@ class _Table:
             used.add(key)
             ids.append(key)
         return tuple(ids)
+
+    def replaced(self) -> dict[str, tuple[str, ...]]:
+        """Per note, what it stands for, where that was saved; of messages that have been placed."""
+        saved = self.ids.get("replaced", {}) if isinstance(self.ids, Mapping) else {}
+        known = self.messages.keys()
+        for id_, ids in saved.items() if isinstance(saved, Mapping) else [("", None)]:
+            if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not {id_, *ids} <= known:
+                raise StateError(f"state.ids.replaced.{id_} does not name messages of the state")
+        return {id_: tuple(ids) for id_, ids in saved.items()}
 
     def _new(self, msg: Msg) -> str:
         keys = self._same_id.setdefault(msg.id, [])

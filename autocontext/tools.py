@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autocontext.content.store import ContentStore
     from autocontext.memory import AutoContextMemory
 
+_ARGUMENT = "working_context_offload_uuid"
 PAGE_TOKENS = 8_000
 """Largest page without a `limit`."""
 _PASSAGE = 600
@@ -125,7 +126,7 @@ class ContextOffloadTool:
     def _offloaded(self, given: str) -> _Source | None:
         """The originals of a compression."""
         uuid = self._memory.handle(given)
-        messages = [m for m in self._memory.reload(uuid) if not _is_page_of(uuid, m)]
+        messages = [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
         if not messages:
             return None
         text = "\n".join(rendering.transcript(m) for m in messages)
@@ -184,9 +185,12 @@ def _bare(uuid: Any) -> str:
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
 
 
-def _is_page_of(uuid: str, msg: Msg) -> bool:
-    """Whether a message is what an earlier reload of the same entry gave, kept there when it was shortened again."""
-    return any(rendering.page_of(result.text) == uuid for result in msg.tool_results)
+def _is_reload_of(uuid: str, msg: Msg) -> bool:
+    """Whether a message belongs to an earlier reload of the same entry, put there when it was condensed again."""
+    if any(rendering.page_of(result.text) == uuid for result in msg.tool_results):
+        return True
+    asked = [_bare(use.input.get(_ARGUMENT)) if use.name == ContextOffloadTool.name else "" for use in msg.tool_uses]
+    return bool(asked) and not msg.text and all(key and uuid.startswith(key) for key in asked)
 
 
 def _whole(value: Any) -> int | None:

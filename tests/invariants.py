@@ -127,6 +127,16 @@ def unreachable(memory: AutoContextMemory, wanted: Iterable[Msg]) -> list[Msg]:
     return [m for m in wanted if m not in held.get(m.id, ())]
 
 
+def beyond_one_reload(memory: AutoContextMemory, wanted: Iterable[Msg]) -> list[Msg]:
+    """Those of `wanted` that neither stand in the view nor come back by reloading a tag that stands there."""
+    shown = memory.messages
+    held: dict[str, list[Msg]] = {}
+    keys = dict.fromkeys(key for m in shown for key in handles(m))
+    for m in [*shown, *(found for key in keys for found in memory.reload(key))]:
+        held.setdefault(m.id, []).append(m)
+    return [m for m in wanted if m not in held.get(m.id, ())]
+
+
 def owed(messages: Iterable[Msg]) -> tuple[Counter[str], Counter[str]]:
     """Per tool id, how many calls are left open and how many results have no call."""
     waiting: Counter[str] = Counter()

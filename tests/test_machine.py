@@ -9,10 +9,10 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from autocontext import AutoContextMemory, ModelRequest, Msg
+from autocontext import AutoContextMemory, ContextOffloadTool, ModelRequest, Msg
 from autocontext.log import Entry
 from autocontext.stores import InMemorySessionStore
-from autocontext.testing import ScriptedModel, conversation
+from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
 from tests import invariants
 from tests.conversations import histories
 from tests.invariants import CONFIGS, ESTIMATE, REPLIES, handles, owed, reach, unreachable
@@ -84,6 +84,18 @@ class MemoryMachine(RuleBasedStateMachine):
     def add_what_a_compression_made(self, place: int) -> None:
         made = [m for m in self.memory.messages if handles(m)]
         self.add([made[place % len(made)]])
+
+    @precondition(lambda self: any(map(handles, self.memory.messages)))
+    @rule(place=places, answered=st.booleans())
+    def reload(self, place: int, answered: bool) -> None:
+        """As an agent does: the page stands in the conversation from then on."""
+        shown = [key for m in self.memory.messages for key in handles(m)]
+        key = shown[place % len(shown)]
+        self.keys += 1
+        page = ContextOffloadTool(self.memory)(key)
+        asked = {"working_context_offload_uuid": key}
+        exchange = tool_exchange(ContextOffloadTool.name, asked, page, id=f"reload-{self.keys}")
+        self.add([*exchange, assistant("I see."), user("Go on.")] if answered else list(exchange))
 
     @rule(model=st.sampled_from(sorted(REPLIES)), in_loop=st.booleans())
     def get(self, model: str, in_loop: bool) -> None:

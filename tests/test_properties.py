@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.chat_rules import first_violation
-from autocontext.testing import ScriptedModel
+from autocontext.testing import ScriptedModel, conversation
 from tests import invariants
 from tests.conversations import histories, valid_histories
-from tests.invariants import CONFIGS, REPLIES, made, owed, unreachable
+from tests.invariants import CONFIGS, ESTIMATE, REPLIES, beyond_one_reload, made, owed, unreachable
 
 configs = st.sampled_from(sorted(CONFIGS))
 models = st.sampled_from(sorted(REPLIES))
@@ -103,6 +103,23 @@ def test_the_report_tells_what_happened(history: list[Msg], config: str, model: 
         assert report.prefix_tokens_invalidated == report.tokens_before - sum(
             memory._tally.counter.count(m) for m in before[:changed]
         )
+
+
+@given(st.lists(valid_histories(max_moves=6), min_size=1, max_size=3), configs)
+def test_one_reload_of_what_the_view_shows_gives_every_original(parts: list[list[Msg]], config: str) -> None:
+    memory = AutoContextMemory(
+        CONFIGS[config].model_copy(update={**ESTIMATE, "ledger_ratio": 0.0}), ScriptedModel(REPLIES["good"])
+    )
+    added: list[Msg] = []
+    for n, part in enumerate(parts):
+        added += (m.model_copy(update={"id": f"{n}-{m.id}"}) for m in [*part, *conversation(rounds=2, chars=300)])
+        memory.add_messages(added[len(memory.get_original_memory_msgs()) :])
+        for _ in range(3):
+            memory.compress_if_needed(force=True)
+            assert beyond_one_reload(memory, added) == []
+    again = AutoContextMemory(memory.config)
+    again.load_state_dict(json.loads(json.dumps(memory.state_dict())))
+    assert beyond_one_reload(again, added) == []
 
 
 @given(anything, configs, models)

@@ -14,7 +14,7 @@ from autocontext.testing import assistant, conversation, system, tool_call, tool
 from tests.conversations import histories
 from tests.invariants import owed
 
-CONFIG = AutoContextConfig(max_token=4_000)
+CONFIG = AutoContextConfig(max_token=4_000, protected_tools=frozenset({"context_reload", "load_skill"}))
 LONG = "a line of output that is long enough to be cut " * 40
 
 
@@ -78,10 +78,18 @@ def test_the_note_quotes_the_user_and_the_first_words_of_what_came_of_it() -> No
 
 
 def test_protected_tools_are_folded_only_as_a_last_resort() -> None:
-    protected = tool_exchange("context_reload", {}, LONG)
+    protected = tool_exchange("load_skill", {}, LONG)
     messages = [user("a"), *protected, assistant("b"), user("c"), assistant("d"), user("e")]
     assert all(m in folded(messages, count=9) for m in protected)
     assert not any(m in folded(messages, count=9, hard=True) for m in protected)
+
+
+def test_a_reloaded_page_is_folded_when_its_round_is_over() -> None:
+    page = tool_exchange("context_reload", {}, LONG)
+    going_on = [user("a"), assistant("b"), user("c"), *page, *tool_exchange("read", {}, LONG)]
+    assert all(m in folded(going_on, count=9) for m in page)
+    after = folded([user("a"), *page, assistant("b"), user("c"), assistant("d"), user("e")], count=9)
+    assert not any(m in after for m in page)
 
 
 @pytest.mark.parametrize("hard", [False, True])

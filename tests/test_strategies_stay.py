@@ -56,7 +56,7 @@ def worked(output: str = LONG, **fields: Any) -> list[Msg]:
 @given(histories(), st.sampled_from(sorted(CONFIGS)))
 def test_proposals_keep_what_must_stay_and_do_not_overlap(history: list[Msg], config: str) -> None:
     view, chosen = View.of(history, size), CONFIGS[config]
-    keep = stays(chosen)
+    keep = stays(chosen, view)
     for strategy in steps(chosen):
         found = list(strategy.propose(view))
         spans = [id_ for p in found for id_ in p.span.ids]

@@ -36,7 +36,7 @@ class CurrentRoundLargeMessages:
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per large one that has been read."""
         stop = _readable(view, self.config)[1]
-        keep = stays(self.config)
+        keep = stays(self.config, view)
         found = []
         for i in range(view.latest_user + 1 if view.latest_user >= 0 else stop, stop):
             m = view.messages[i]
@@ -75,7 +75,7 @@ class CurrentRound:
     def propose(self, view: View) -> list[Proposal]:
         """One note; several where a message that must stay stands between. Notes of its own are left alone."""
         start, stop = _readable(view, self.config)
-        keep = stays(self.config)
+        keep = stays(self.config, view)
         found = []
         for a, b in view.pieces(start, stop, lambda m: keep(m) or is_note(m)):
             span = view.span(a, b)

@@ -46,7 +46,7 @@ class Fold:
     def propose(self, view: View) -> list[Proposal]:
         """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
         found: list[Proposal] = []
-        keep = stays(self.config, protected=not self.last_resort)
+        keep = stays(self.config, view, protected=not self.last_resort)
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread

@@ -25,7 +25,7 @@ class LargeMessages:
         if self.protect_newest:
             stop = min(stop, len(view) - self.config.last_keep)
         event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD
-        keep = stays(self.config)
+        keep = stays(self.config, view)
         found = []
         for i in range(max(0, stop)):
             m = view.messages[i]

@@ -25,13 +25,14 @@ class Rounds:
     def propose(self, view: View) -> list[Proposal]:
         """One summary per round that is large enough; what must stay splits a round in two."""
         found = []
+        keep = stays(self.config, view)
         for r in view.rounds():
             if (
                 r.stop - 1 >= min(view.latest_reply, recent(view, self.config))
                 or view.tokens(r.user, r.stop) < self.config.min_tokens
             ):
                 continue
-            for a, b in view.pieces(r.start, r.stop, stays(self.config)):
+            for a, b in view.pieces(r.start, r.stop, keep):
                 if b - a > 1 and not all(map(is_note, view.messages[a:b])):
                     found.append(self._summary(view, r, a, b))
         return found

@@ -10,6 +10,7 @@ from autocontext.edits import Question
 from autocontext.messages import Msg, is_pinned
 from autocontext.view import View
 
+RELOAD_TOOL = "context_reload"
 _LEAST_ANSWER = 64
 """Tokens; a shorter answer says nothing."""
 
@@ -25,15 +26,20 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
-def stays(config: AutoContextConfig, *, protected: bool = True) -> Callable[[Msg], bool]:
-    """A test for messages that no strategy touches: system, pinned, and those of protected tools."""
+def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> Callable[[Msg], bool]:
+    """A test for messages that no strategy touches: system, pinned, and those of protected tools.
+
+    Of these, what the reload tool gave stays only until the user writes again: the agent has asked for it just now.
+    """
     tools = config.protected_tools if protected else frozenset()
+    lasting = tools - {RELOAD_TOOL}
+    going_on = {m.id for m in view.messages[view.latest_user + 1 :]}
 
     def test(m: Msg) -> bool:
         if m.role == "system" or is_pinned(m):
             return True
         names = [use.name for use in m.tool_uses] + [result.name for result in m.tool_results]
-        return not tools.isdisjoint(names)
+        return not (tools if m.id in going_on else lasting).isdisjoint(names)
 
     return test
 

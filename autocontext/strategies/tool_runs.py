@@ -26,8 +26,9 @@ class ToolRuns:
         """One note per closed run that is long and large enough."""
         stop = min(view.latest_reply, len(view) - self.config.last_keep, recent(view, self.config))
         found: list[Proposal] = []
+        keep = stays(self.config, view)
         for run_start, run_stop in view.tool_runs(0, max(0, stop)):
-            for a, b in view.pieces(run_start, run_stop, stays(self.config)):
+            for a, b in view.pieces(run_start, run_stop, keep):
                 if b - a > self.config.min_consecutive_tool_messages and view.tokens(a, b) >= self.config.min_tokens:
                     found.append(self._note(view, a, b))
                 if len(found) == _RUNS_A_PASS:

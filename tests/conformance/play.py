@@ -166,8 +166,12 @@ class Play:
 
     @property
     def entries(self) -> list[list[str]]:
-        """Ids in the offload entries behind the new messages of the view, in the view's order."""
-        return [ids(self.memory.reload(uuid_of(m))) for m in self.new]
+        """Ids in the entries behind the new messages of the view, in its order; notes inside as they were put there."""
+        return [ids(self._entry(uuid_of(m))) for m in self.new]
+
+    def _entry(self, uuid: str) -> list[Msg]:
+        # The evidence ledger stands for what other entries hold and has none of its own.
+        return self.memory.get_offload_context().get(uuid) or self.memory.reload(uuid)
 
     @property
     def events(self) -> list[tuple[str, int]]:
@@ -194,7 +198,8 @@ def play(name: str, config: Callable[..., AutoContextConfig] = preset, **fields:
 
 
 def reachable(memory: AutoContextMemory) -> list[Msg]:
-    """Everything the agent can get at: the view, and what the tags in it lead to, tags inside that included."""
+    """The view and the offload entries behind its tags, those behind tags inside them included."""
+    entries = memory.get_offload_context()
     found, todo, seen = [], list(memory.messages), set()
     while todo:
         msg = todo.pop()
@@ -202,7 +207,7 @@ def reachable(memory: AutoContextMemory) -> list[Msg]:
         key = uuid_of(msg)
         if key and key not in seen:
             seen.add(key)
-            todo += memory.reload(key)
+            todo += entries.get(key) or memory.reload(key)
     return found
 
 

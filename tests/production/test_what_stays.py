@@ -1,5 +1,7 @@
 """What a pass leaves alone, and how what it writes reads: as reference, never as a task or as the agent's own words."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +18,7 @@ from autocontext.testing import (
     user,
 )
 from tests.conversations import valid_histories
-from tests.invariants import CONFIGS, made, unreachable
+from tests.invariants import CONFIGS, beyond_one_reload, made, unreachable
 from tests.production.agents import day, notes, rounds_only, small, with_reports
 
 BIG = "a line of the file\n" * 200
@@ -130,11 +132,62 @@ def test_a_reloads_result_is_not_compressed_while_its_round_goes_on() -> None:
     assert memory.messages[-5:-2] == going_on
 
 
-def test_a_reloads_result_keeps_its_first_uuid_when_it_is_compressed_again() -> None:
+@pytest.mark.parametrize("strategy", ["large_messages", "tool_runs", "rounds"])
+def test_a_reloads_result_is_compressed_like_others_once_its_round_is_over(strategy: str) -> None:
+    first, uuid = reloaded()
+    fields = {"min_consecutive_tool_messages": 1, "last_keep": 1, "offload_single_preview": 80, "last_resort": False}
+    memory = AutoContextMemory(small(strategies=(strategy,), **fields), ScriptedModel("In short."))
+    memory.load_state_dict(first.state_dict())
+    page = memory.messages[-1]
+    memory.compress_if_needed(force=True)
+    assert page in memory.messages
+    memory.add_messages([assistant("As I said."), user("And?"), assistant("So.")])
+    assert memory.compress_if_needed(force=True)
+    assert page not in memory.messages
+    if strategy != "rounds":
+        made = [m.origin.uuid for m in memory.messages if m.origin is not None]
+        assert made[-1] == uuid
+    again = AutoContextMemory(memory.config)
+    again.load_state_dict(json.loads(json.dumps(memory.state_dict())))
+    for m in (memory, again):
+        assert m.reload(uuid)[0].tool_results[0].text == BIG
+        assert beyond_one_reload(m, m.get_original_memory_msgs()) == []
+
+
+def test_several_pages_of_one_entry_become_one_note_that_leads_there() -> None:
+    first, uuid = reloaded()
+    ask = {"working_context_offload_uuid": uuid[:8], "offset": 100}
+    config = small(strategies=("tool_runs",), min_consecutive_tool_messages=1, last_keep=1)
+    memory = AutoContextMemory(config, ScriptedModel("In short."))
+    memory.load_state_dict(first.state_dict())
+    before = ContextOffloadTool(memory)(uuid)
+    memory.add_messages(
+        [*tool_exchange("context_reload", ask, ContextOffloadTool(memory)(uuid, 100)), assistant("So.")]
+    )
+    memory.add_messages([user("Thanks."), assistant("Welcome.")])
+    memory.compress_if_needed(force=True)
+    assert [m.origin.uuid for m in notes(memory) if m.origin][-1] == uuid
+    assert ContextOffloadTool(memory)(uuid) == before
+
+
+def test_a_page_among_other_results_goes_with_them() -> None:
+    first, uuid = reloaded()
+    memory = AutoContextMemory(
+        small(strategies=("tool_runs",), min_consecutive_tool_messages=1, last_keep=1), ScriptedModel("In short.")
+    )
+    memory.load_state_dict(first.state_dict())
+    memory.add_messages([*tool_exchange("grep", {}, "x " * 200), assistant("So."), user("Thanks."), assistant("OK.")])
+    memory.compress_if_needed(force=True)
+    note = notes(memory)[-1]
+    assert note.origin is not None
+    assert note.origin.uuid != uuid
+    assert beyond_one_reload(memory, memory.get_original_memory_msgs()) == []
+
+
+def test_a_reloads_result_keeps_its_first_uuid_when_the_last_resort_cuts_it() -> None:
     memory, uuid = reloaded()
-    memory.add_messages([assistant("As I said."), *day(1, size=1)])
     before = memory.reload(uuid)
-    memory.add_message(user("word " * 1_500))
+    memory.add_messages(tool_exchange("cat", {}, "word " * 1_500))
     memory.compress_if_needed()
     (again,) = [m.tool_results[0].text for m in memory.messages if m.tool_results and m.tool_results[0].id == "reload"]
     assert again.endswith(f"<!-- CONTEXT_OFFLOAD: uuid={uuid} -->")
