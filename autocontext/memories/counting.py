@@ -22,7 +22,8 @@ _CODE_SHARE = 0.08
 class EstimateCounter:
     """Tokens by the kind of characters, rounded up: never exact, and rather too many than too few.
 
-    A CJK character is one token, three characters of code one, four of other ASCII text, two bytes of anything else.
+    Two CJK characters are three tokens (cl100k takes one to two for each), three characters of code are one, four of
+    other ASCII text, two bytes of anything else.
     """
 
     name: str = "estimate"
@@ -34,7 +35,7 @@ class EstimateCounter:
         plain = sum(ch.isascii() for ch in text)
         others = len(_WIDE.sub("", text).encode("utf-8", "surrogatepass")) - plain
         per_token = 3 if len(_CODE_SIGNS.findall(text)) > plain * _CODE_SHARE else 4
-        return wide + -(-plain // per_token) + -(-others // 2)
+        return -(-wide * 3 // 2) + -(-plain // per_token) + -(-others // 2)
 
     def count(self, msg: Msg) -> int:
         """Estimated tokens of a message's texts, and four for what surrounds them."""
