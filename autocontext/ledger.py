@@ -12,7 +12,6 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from itertools import islice
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -49,7 +48,7 @@ in the message, the snippet, the kind. So the smallest is the one to quote: the 
 class _Entry(Sought):
     """A value with its occurrences by message id, and what follows from them."""
 
-    __slots__ = ("best", "last", "messages", "ranked", "seen", "tokens")
+    __slots__ = ("apart", "best", "last", "messages", "ranked", "seen", "tokens", "weight")
 
     def __init__(self, value: str) -> None:
         super().__init__(value)
@@ -60,8 +59,12 @@ class _Entry(Sought):
         self.best: _Seen | None = None
         self.tokens: int | None = None
         """Of the best occurrence's line."""
+        self.weight = 0.0
+        """What it is worth when it is new; set when it is ranked."""
         self.ranked: tuple[float, int] | None = None
         """Weight and position under which it stands in the ranking."""
+        self.apart = False
+        """Whether it is kept beside the ranking: seen in view, or looked at in every turn."""
 
     def add(self, id_: str, seen: _Seen) -> None:
         self.seen[id_] = seen
@@ -77,14 +80,19 @@ class _Entry(Sought):
         if gone is self.best:
             self.best, self.tokens = min(self.seen.values(), default=None), None
 
-    def weight(self) -> float:
+    def weigh(self) -> None:
+        """Find its weight anew."""
         # The root: the fourth message that holds a value says less than the second.
         weight = sum([w * math.sqrt(n) for w, n in zip(_WEIGHTS, self.messages, strict=True) if n])
         if len(self.value) < 5 and self.value.isdigit():
             weight *= _SHORT_NUMBER
         if " " in self.value and not self.messages[_CALL] and not self.messages[_ERROR]:
             weight *= _PHRASE
-        return weight
+        self.weight = weight
+
+    def worth(self, now: int) -> float:
+        """What it is worth at a moment; `now` is the number of messages so far."""
+        return _worth(self.weight, self.last, now)
 
 
 _Order: TypeAlias = tuple[float, list[int], dict[int, dict[str, _Entry]]]
@@ -105,8 +113,8 @@ class _Ranking:
         """The positions of each weight, ascending."""
 
     def place(self, entry: _Entry) -> None:
-        """Put an entry where it belongs, or take it out when no message holds it any more."""
-        place = (entry.weight(), entry.last) if entry.seen else None
+        """Put an entry where it belongs, or take it out when no message holds it any more or it is kept apart."""
+        place = (entry.weight, entry.last) if entry.seen and not entry.apart else None
         if place == entry.ranked:
             return
         if entry.ranked is not None:
@@ -132,8 +140,11 @@ class _Ranking:
             insort(self._positions.setdefault(weight, []), last)
         group[last][entry.value] = entry
 
-    def best_first(self, now: int) -> Iterator[_Entry]:
-        """All entries, those worth the same by value; `now` is the number of messages so far."""
+    def best_first(self, now: int) -> Iterator[tuple[float, list[_Entry]]]:
+        """All entries by what they are worth (with a minus), those worth the same in one list, by value.
+
+        `now` is the number of messages so far.
+        """
         orders = [(w, at, self._found[w]) for w, at in self._positions.items()]
         heap = [(-_worth(w, at[-1], now), n, len(at) - 1) for n, (w, at, _) in enumerate(orders)]
         heapify(heap)
@@ -149,7 +160,7 @@ class _Ranking:
                 self._as_good(best, orders, heap, now)
             if len(best) > 1:
                 best.sort(key=_value)
-            yield from best
+            yield worth, best
 
     @staticmethod
     def _as_good(best: list[_Entry], orders: list[_Order], heap: list[tuple[float, int, int]], now: int) -> None:
@@ -171,7 +182,11 @@ def _worth(weight: float, last: int, now: int) -> float:
 
 
 class Evidence:
-    """The values of the messages that left the view. Deterministic; does no I/O."""
+    """The values of the messages that left the view. Deterministic; does no I/O.
+
+    Most that was quoted or seen in view in one turn is so in the next one. So these entries are kept beside the
+    ranking: what is quoted is looked at in every turn, and what was seen in a text in view is not until that text goes.
+    """
 
     def __init__(self) -> None:
         self.ids: dict[str, Sequence[str]] = {}
@@ -181,6 +196,10 @@ class Evidence:
         self._view, self._lines = Texts(), Lines()
         self._entries: dict[str, _Entry] = {}
         self._ranking = _Ranking()
+        self._quoted: list[_Entry] = []
+        """Those whose lines were chosen in the turn before, or that such a line holds."""
+        self._seen: dict[int, list[_Entry]] = {}
+        """Those that a text in view holds, by its number."""
         self._changed: dict[str, _Entry] = {}
         """Entries that have to be ranked anew."""
         self._count: Callable[[str], int] | None = None
@@ -221,26 +240,57 @@ class Evidence:
             for entry in self._entries.values():
                 entry.tokens = None
         self._look_at(shown)
-        held = self._view.numbers
+        self._rank()
         chosen: list[_Seen] = []
         left = budget
         self._lines.begin()
-        for entry in self._ranked(now):
-            if entry.held_in in held or entry.best is None or self._view.hold(entry):
+        before = [(-entry.worth(now), entry.value, entry) for entry in self._quoted if entry.seen]
+        before.sort(reverse=True)
+        self._quoted, looked_at = [], []
+        for entry in self._best_first(before, now):
+            if entry.best is None:
+                continue
+            if self._view.hold(entry):
+                looked_at.append(entry)
                 continue
             line = entry.best[3]
-            if self._lines.quote(entry, line):
-                continue
-            if entry.tokens is None:
-                entry.tokens = count(line) + 1
-            left -= entry.tokens
-            if left < 0:
-                break
-            chosen.append(entry.best)
-            self._lines.choose(line)
+            if not self._lines.quote(entry, line):
+                if entry.tokens is None:
+                    entry.tokens = count(line) + 1
+                left -= entry.tokens
+                if left < 0:
+                    before.append((0.0, entry.value, entry))
+                    break
+                chosen.append(entry.best)
+                self._lines.choose(line)
+            self._quoted.append(entry)
+        self._keep_apart(looked_at, before)
         parts = self._lines.end()
         chosen = [seen for seen in {seen[3]: seen for seen in chosen}.values() if seen[3] not in parts]
         return _joined_within(chosen, budget, count)
+
+    def _best_first(self, before: list[tuple[float, str, _Entry]], now: int) -> Iterator[_Entry]:
+        """The entries of the ranking and those in `before`, best first; what is taken from `before` leaves it."""
+        for worth, entries in self._ranking.best_first(now):
+            for entry in entries:
+                while before and before[-1][:2] < (worth, entry.value):
+                    yield before.pop()[2]
+                yield entry
+        while before:
+            yield before.pop()[2]
+
+    def _keep_apart(self, in_view: Iterable[_Entry], unused: Iterable[tuple[float, str, _Entry]]) -> None:
+        """Take from the ranking what need not be ranked before the next turn, and give back what is not quoted."""
+        for entry in in_view:
+            self._seen.setdefault(entry.held_in, []).append(entry)
+            entry.apart = True
+            self._ranking.place(entry)
+        for entry in self._quoted:
+            entry.apart = True
+            self._ranking.place(entry)
+        for _, _, entry in unused:
+            entry.apart = False
+            self._ranking.place(entry)
 
     def _look_at(self, shown: Iterable[Msg]) -> None:
         """From now on the view is these messages."""
@@ -253,23 +303,25 @@ class Evidence:
         for key, m in before.items():
             if key not in self._shown:
                 for _, text in _texts(m):
-                    self._view.remove(text)
+                    for entry in self._seen.pop(self._view.remove(text), ()):
+                        entry.apart = False
+                        if self._entries.get(entry.value) is entry:
+                            self._changed[entry.value] = entry
 
     def _rank(self) -> None:
         for entry in self._changed.values():
+            entry.weigh()
             self._ranking.place(entry)
         self._changed.clear()
 
-    def _ranked(self, now: int) -> Iterator[_Entry]:
-        self._rank()
-        return self._ranking.best_first(now)
-
     def _drop_the_worst(self) -> None:
+        self._rank()
         now = max(entry.last for entry in self._entries.values())
-        kept = list(islice(self._ranked(now), _AFTER_DROPPING))
-        self._entries, self._ranking = {entry.value: entry for entry in kept}, _Ranking()
+        kept = sorted(self._entries.values(), key=lambda entry: (-entry.worth(now), entry.value))[:_AFTER_DROPPING]
+        self._entries = {entry.value: entry for entry in kept}
+        self._ranking, self._quoted, self._seen = _Ranking(), [], {}
         for entry in kept:
-            entry.ranked = None
+            entry.ranked, entry.apart = None, False
             self._ranking.place(entry)
         self.ids = {id_: tuple(v for v in values if v in self._entries) for id_, values in self.ids.items()}
 

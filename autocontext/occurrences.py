@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 
 from autocontext.values import occurs, words
 
@@ -71,11 +71,11 @@ class Texts:
             else:
                 found[number] = text
 
-    def remove(self, text: str) -> None:
-        """Take out a text that was added, once."""
+    def remove(self, text: str) -> int:
+        """Take out a text that was added, once; its number when it is gone now, else -1."""
         self._times[text] -= 1
         if self._times[text]:
-            return
+            return -1
         del self._times[text]
         number = self._numbers.pop(text)
         del self._texts[number]
@@ -84,11 +84,7 @@ class Texts:
             del found[number]
             if not found:
                 del self._by_word[word]
-
-    @property
-    def numbers(self) -> Container[int]:
-        """Numbers of the texts that are there."""
-        return self._texts
+        return number
 
     def hold(self, sought: Sought) -> bool:
         """Whether the value occurs in any of the texts."""
