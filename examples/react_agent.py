@@ -49,7 +49,8 @@ class ReactAgent:
             if not reply.tool_uses:
                 return reply.text
             for use in reply.tool_uses:
-                self._add_result(use.id, use.name, self.call(use.name, use.input))
+                result = ToolResultBlock(id=use.id, name=use.name, output=self.call(use.name, use.input))
+                self.memory.add_message(Msg(role="tool", content=[result]))
         return "I stopped after too many steps."
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
@@ -58,9 +59,6 @@ class ReactAgent:
             return str(self.functions[name](**arguments))
         except Exception as e:  # noqa: BLE001 (whatever a tool raises)
             return f"Error: {type(e).__name__}: {e}"
-
-    def _add_result(self, call_id: str, name: str, output: str) -> None:
-        self.memory.add_message(Msg(role="tool", content=[ToolResultBlock(id=call_id, name=name, output=output)]))
 
 
 # ----------------------------------------------------------------------------------------------- a tool, two models
@@ -72,26 +70,19 @@ def read_log(day: int) -> str:
 
 SCHEMA = {"type": "object", "properties": {"day": {"type": "integer"}}, "required": ["day"]}
 TOOLS = {"read_log": ({"type": "function", "function": {"name": "read_log", "parameters": SCHEMA}}, read_log)}
-
-
-days = itertools.count(1)
+DAYS = itertools.count(1)
 
 
 def scripted(messages: list[Message], _tools: list[Message]) -> Message:
     """Plays the model: reads 12 days, then looks the third one up again, whose log is long out of view."""
-    question = max(i for i, m in enumerate(messages) if m["role"] == "user" and m["content"].startswith("Which"))
-    last = messages[-1]
-    if "third" not in messages[question]["content"]:
-        days = [
-            int(d) for m in messages for d in re.findall(r"ALERT disk \d+ failed|^day (\d+)", str(m["content"])) if d
-        ]
-        day = max(days, default=0) + 1
+    questions = [m["content"] for m in messages if m["role"] == "user" and m["content"].startswith("Which")]
+    told = messages[-1]["content"] if messages[-1]["role"] == "tool" else ""
+    if "third" not in questions[-1]:
+        day = next(DAYS)
         return _call("read_log", {"day": day}) if day <= 12 else {"role": "assistant", "content": "Disks failed daily."}
-    if last["role"] == "tool" and (found := re.search(r"day 3 ALERT disk (\d+)", last["content"])):
+    if found := re.search(r"day 3 ALERT disk (\d+)", told):
         return {"role": "assistant", "content": f"On the third day disk {found[1]} failed."}
-    tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages))
-    tried = [u for u in tags if last["role"] == "tool" and u in last["content"]]
-    uuid = next(u for u in tags if u not in tried)
+    uuid = next(u for u in re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages)) if u not in told)
     return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
 
 

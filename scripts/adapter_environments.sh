@@ -4,6 +4,7 @@
 #   scripts/adapter_environments.sh              all environments
 #   scripts/adapter_environments.sh main         one of them
 #   scripts/adapter_environments.sh --make main  makes it, runs nothing
+#   scripts/adapter_environments.sh --examples   names the examples that need one of them, makes and runs nothing
 #
 # An environment is kept in .venv-adapters/NAME and made anew when its list of packages has changed.
 set -euo pipefail
@@ -14,6 +15,7 @@ tests=(pytest hypothesis)
 declare -A packages=(
   # One environment for all that can live together: agentscope 2 pins mcp below 2.
   [main]="agentscope>=2,<3 openai-agents>=0.24 langchain>=1,<2 langchain-openai>=1,<2 langgraph-checkpoint-sqlite
+          anthropic
           pydantic-ai-slim[openai]>=2,<3 agent-framework-core>=1,<2 agent-framework-openai>=1,<2 mcp"
   # As published, agentscope 1.0.21 no longer starts: it needs older mcp and openai, and two packages it does not name.
   [agentscope1]="agentscope==1.0.21 mcp<2 openai<3 greenlet tqdm"
@@ -33,24 +35,36 @@ make_environment() {
   echo "$name: $("$home/bin/python" -m pip list --format=freeze | grep -ciE '.') packages"
 }
 
+# What tests/adapters/frameworks/environments.py names: $1 is ENVIRONMENTS or EXAMPLES, $2 the folder, $3 an environment.
 files_of() {
-  python3 - "$1" <<'PY'
+  python3 - "$@" <<'PY'
 import runpy, sys
-found = runpy.run_path("tests/adapters/frameworks/environments.py")["ENVIRONMENTS"][sys.argv[1]]
-print(*(f"tests/adapters/frameworks/{name}" for name in found), sep="\n")
+table, folder, *names = sys.argv[1:]
+found = runpy.run_path("tests/adapters/frameworks/environments.py")[table]
+for name in names or found:
+    for file in found[name]:
+        print(f"{folder}/{file}")
 PY
 }
 
 run_tests() {
-  local name=$1 files
-  mapfile -t files < <(files_of "$name")
-  if [[ ${#files[@]} -eq 0 || -z "${files[0]}" ]]; then
+  local name=$1 files example
+  mapfile -t files < <(files_of ENVIRONMENTS tests/adapters/frameworks "$name")
+  if [[ ${#files[@]} -eq 0 ]]; then
     echo "$name: no tests" >&2
     return 1
   fi
   ".venv-adapters/$name/bin/python" -m pytest -q -p no:cacheprovider "${files[@]}"
+  while read -r example; do
+    echo "$example"
+    ".venv-adapters/$name/bin/python" -W error "$example"
+  done < <(files_of EXAMPLES examples "$name")
 }
 
+if [[ "${1:-}" == --examples ]]; then
+  files_of EXAMPLES examples
+  exit
+fi
 only_make=false
 if [[ "${1:-}" == --make ]]; then only_make=true; shift; fi
 names=("$@")

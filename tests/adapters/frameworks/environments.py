@@ -13,10 +13,17 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_langchain_state.py",
         "test_openai_agents.py",
         "test_pydantic_ai.py",
-        "test_agentscope_v2.py",
+        "test_pydantic_ai_history.py",
+        "test_anthropic.py",
+        "test_agentscope_v2.py", "test_agent_framework.py", "test_mcp_server.py",
     ),
     "agentscope1": ("test_agentscope_v1.py",),
 }
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "main": ("langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"),
+    "agentscope1": (),
+}
+"""Scripts of examples/ that need a framework."""
 
 
 def current() -> str | None:

@@ -1,0 +1,161 @@
+"""pydantic-ai's messages come back as they were; histories that are passed, cut or taken back are understood."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai import AsyncOpenAI
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    AudioUrl,
+    BinaryContent,
+    DocumentUrl,
+    ImageUrl,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    RetryFeedbackPart,
+    RetryInfo,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+from autocontext import AutoContextConfig
+from autocontext.adapters.pydantic_ai import AutoContextCapability
+from autocontext.adapters.pydantic_ai_messages import from_pydantic_ai, to_pydantic_ai
+from autocontext.messages import Msg
+from tests.conversations import json_objects, texts, valid_histories
+from tests.fakes import FakeOpenAI
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SHORT = st.one_of(st.sampled_from(["", "hi", "你好"]), texts(max_chars=100, surrogates=False))
+ITEMS = st.one_of(
+    SHORT,
+    st.sampled_from(
+        [
+            ImageUrl(url="https://e.org/a.png"),
+            BinaryContent(data=b"hi", media_type="image/png"),
+            BinaryContent(data=b"hi", media_type="application/pdf"),
+            AudioUrl(url="https://e.org/a.mp3"),
+            DocumentUrl(url="https://e.org/a.pdf"),
+        ]
+    ),
+)
+CONTENT = st.one_of(SHORT, st.lists(ITEMS, max_size=3))
+IMAGE = BinaryContent(data=b"x", media_type="image/png")
+OUTPUT = st.one_of(SHORT, json_objects(), st.none(), st.sampled_from([[1, "a"], IMAGE, ["seen:", IMAGE]]))
+ASKED = st.one_of(
+    st.builds(lambda c: UserPromptPart(c, timestamp=NOON), CONTENT),
+    st.builds(lambda c: SystemPromptPart(c, timestamp=NOON), SHORT),
+    st.builds(lambda c: ToolReturnPart("f", c, tool_call_id="c1", timestamp=NOON, metadata={"a": 1}), OUTPUT),
+    st.builds(lambda c: ToolReturnPart("f", c, tool_call_id="c1", timestamp=NOON, outcome="retried"), SHORT),
+    st.builds(lambda c: RetryFeedbackPart(c, timestamp=NOON, retry=RetryInfo("no_output")), SHORT),
+)
+ANSWERED = st.one_of(
+    st.builds(TextPart, SHORT),
+    st.builds(lambda c: ThinkingPart(c, signature="sig", provider_name="openai"), SHORT),
+    st.builds(
+        lambda args: ToolCallPart("f", args, tool_call_id="c1"),
+        st.one_of(st.none(), json_objects(), st.sampled_from(["", "{}", '{"a":1}', "{broken"])),
+    ),
+)
+HISTORY = st.lists(
+    st.one_of(
+        st.builds(
+            lambda parts: ModelRequest(parts, instructions="Be brief.", timestamp=NOON),
+            st.lists(ASKED, min_size=1, max_size=3),
+        ),
+        st.builds(lambda parts: ModelResponse(parts, model_name="m", timestamp=NOON), st.lists(ANSWERED, max_size=3)),
+    ),
+    max_size=4,
+)
+
+
+def as_json(messages: list[ModelMessage]) -> Any:
+    return ModelMessagesTypeAdapter.dump_python(messages, mode="json")
+
+
+@given(HISTORY)
+def test_messages_come_back_as_they_were(history: list[ModelMessage]) -> None:
+    msgs = from_pydantic_ai(history)
+    for held in (msgs, [Msg.model_validate(json.loads(json.dumps(m.to_dict()))) for m in msgs]):
+        assert as_json(to_pydantic_ai(held)) == as_json(history)
+    again = ModelMessagesTypeAdapter.validate_python(as_json(history))
+    assert [m.id for m in from_pydantic_ai(again)] == [m.id for m in msgs]
+
+
+@given(valid_histories())
+def test_valid_messages_become_a_history(history: list[Msg]) -> None:
+    parts = [part for message in to_pydantic_ai(history) for part in message.parts]
+    assert [p.tool_call_id for p in parts if isinstance(p, ToolCallPart)] == [
+        u.id for m in history for u in m.tool_uses
+    ]
+    results = [p.tool_call_id for p in parts if isinstance(p, ToolReturnPart)]
+    assert results == [r.id for m in history for r in m.tool_results]
+
+
+# ---------------------------------------------------------------------------------------------------- in the agent
+@pytest.fixture
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI(default="Very well.") as service:
+        yield service
+
+
+async def run(server: FakeOpenAI, capability: AutoContextCapability, text: str, **options: Any) -> Any:
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url) as client:
+        model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
+        return await Agent(model, instructions="Be brief.", capabilities=[capability]).run(text, **options)
+
+
+def sent(server: FakeOpenAI) -> list[str]:
+    return [m["content"] for m in server.requests[-1].body["messages"] if m["role"] != "system"]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_a_history_that_is_passed_is_held_once(server: FakeOpenAI) -> None:
+    capability = AutoContextCapability(config=AutoContextConfig.for_window(8_000))
+    first = await run(server, capability, "one", conversation_id="c1")
+    saved = ModelMessagesTypeAdapter.validate_json(first.all_messages_json())
+    second = await run(server, capability, "two", message_history=saved)
+    assert sent(server) == ["one", "Very well.", "two"]
+    assert len(second.all_messages()) == len(capability.memory("c1").messages) == 4
+    await run(server, capability, "three", conversation_id="c1")
+    assert sent(server) == ["one", "Very well.", "two", "Very well.", "three"]
+
+
+@pytest.mark.anyio
+async def test_a_turn_that_is_taken_back_goes_out_of_view(server: FakeOpenAI) -> None:
+    capability = AutoContextCapability()
+    first = await run(server, capability, "one", conversation_id="c1")
+    await run(server, capability, "wrong", message_history=first.all_messages())
+    await run(server, capability, "right", message_history=first.all_messages())
+    assert sent(server) == ["one", "Very well.", "right"]
+    assert "wrong" in [m.text for m in capability.memory("c1").get_original_memory_msgs()]
+
+
+@pytest.mark.anyio
+async def test_conversations_of_one_agent_do_not_meet(server: FakeOpenAI) -> None:
+    capability = AutoContextCapability()
+    for name in ("c1", "c2", "c1"):
+        await run(server, capability, f"I am {name}", conversation_id=name)
+    assert sent(server) == ["I am c1", "Very well.", "I am c1"]
+    await run(server, capability, "Who am I?")
+    assert sent(server) == ["Who am I?"]
