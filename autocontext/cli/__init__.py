@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 from autocontext import AutoContextConfig, AutoContextError, __version__
-from autocontext.cli import demo, inspecting, pruning, replay, sessions
+from autocontext.cli import demo, inspecting, mcp, pruning, replay, sessions
 from autocontext.cli.screen import Screen, open_screen
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
             metavar="N",
             help="tokens of the model's context window, e.g. 8000 or 32k (default: 16000)",
         )
-    for part in (inspecting, sessions, pruning):
+    for part in (inspecting, sessions, pruning, mcp):
         part.add(commands, everywhere)
     return parser
 

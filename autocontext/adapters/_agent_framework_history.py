@@ -1,0 +1,112 @@
+"""Which messages of a request a memory knows, where the framework gives most of them no ids.
+
+What a memory has given out carries a mark (`_autocontext` among a message's additional properties, where the framework
+keeps its own compaction marks as well). Messages without a mark are looked for among the originals, in order, behind
+the last one that was found.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent_framework import Message
+
+from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg
+
+MARK = "_autocontext"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A message of a request, and the id it has in the memory; None: it is only passing through."""
+
+    message: Message
+    id: str | None
+
+
+def follow(memory: AutoContextMemory, messages: Sequence[Message], histories: Sequence[str] = ()) -> list[Placed]:
+    """Add the messages that the memory has not seen; what context providers other than `histories` put in passes by."""
+    originals = memory.get_original_memory_msgs()
+    given = from_agent_framework(messages)
+    placed: list[Placed] = []
+    new: list[Msg] = []
+    taken = {m.id for m in originals} | {m.id for m in memory.messages}
+    pointer = 0
+    for i, (message, msg) in enumerate(zip(messages, given, strict=True)):
+        mark = message.additional_properties.get(MARK)
+        if isinstance(mark, Mapping):
+            pointer = max(pointer, int(mark["until"]))
+            placed.append(Placed(message, str(mark["id"])))
+        elif _passing(message, histories):
+            placed.append(Placed(message, None))
+        elif (at := _find(originals, pointer, msg, last=i == len(given) - 1)) is not None:
+            pointer = at + 1
+            placed.append(Placed(message, originals[at].id))
+        else:
+            new.append(unique(msg, taken))
+            placed.append(Placed(message, new[-1].id))
+    memory.add_messages(new)
+    return placed
+
+
+def unique(msg: Msg, taken: set[str]) -> Msg:
+    """The message, under a new id if its own is taken: services repeat theirs, and two would become one."""
+    found = msg if msg.id not in taken else Msg(**{k: v for k, v in msg if k != "id"})
+    taken.add(found.id)
+    return found
+
+
+def _find(originals: Sequence[Msg], start: int, msg: Msg, *, last: bool) -> int | None:
+    """Where a message stands among the originals. The last of a request is the newest there is, or new."""
+    first = max(start, len(originals) - 1) if last else start
+    wanted = _essence(msg)
+    return next((i for i in range(first, len(originals)) if _essence(originals[i]) == wanted), None)
+
+
+def _essence(msg: Msg) -> tuple[Any, ...]:
+    """What a message says; ids and notes about its form may differ from one time to the next."""
+    return (msg.role, *(block.model_dump(exclude={"metadata"}) for block in msg.content))
+
+
+def _passing(message: Message, histories: Sequence[str]) -> bool:
+    attribution = message.additional_properties.get("_attribution")
+    if not isinstance(attribution, Mapping):
+        return False
+    known = "History" in str(attribution.get("source_type", "")) or attribution.get("source_id") in histories
+    return not known
+
+
+def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: Sequence[Placed]) -> list[Message]:
+    """The view as messages, marked; the framework's own where they are as they were, others' in their places."""
+    own = {p.id: p.message for p in placed if p.id is not None}
+    before = _guests(placed)
+    unchanged = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
+    places = {m.id: i + 1 for i, m in enumerate(memory.get_original_memory_msgs())}
+    found: list[Message] = []
+    until = 0
+    for msg in view:
+        behind = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
+        until = max([until, *(places.get(m.id, 0) for m in behind)])
+        kept = own.get(msg.id) if msg.id in unchanged else None
+        message = copy.copy(kept) if kept is not None else to_agent_framework([msg])[0]
+        mark = {"session": session, "id": msg.id, "until": until}
+        message.additional_properties = {**message.additional_properties, MARK: mark}
+        found += [*before.pop(msg.id, ()), message]
+    return [*found, *(guest for guests in before.values() for guest in guests)]
+
+
+def _guests(placed: Sequence[Placed]) -> dict[str | None, list[Message]]:
+    """The messages that pass through, by the id of the message that they stand before."""
+    found: dict[str | None, list[Message]] = {}
+    waiting: list[Message] = []
+    for p in placed:
+        if p.id is None:
+            waiting.append(p.message)
+        elif waiting:
+            found[p.id], waiting = waiting, []
+    return {**found, None: waiting} if waiting else found

@@ -1,0 +1,197 @@
+"""agent-framework: history and compaction of an agent's sessions in one.
+
+    agent = Agent(client, context_providers=[AutoContextCompaction(config=..., store=...)])
+
+keeps the history, compresses before each call of the model, and gives the agent `context_reload` with its instructions.
+In the narrower seat, `Agent(client, compaction_strategy=AutoContextCompaction(...))`, it compresses only; `tools` and
+`instructions` are then the caller's to pass. Written against agent-framework-core 1.23.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.sendable import sendable
+from autocontext.config import AutoContextConfig
+from autocontext.errors import MissingExtraError
+from autocontext.memory import AutoContextMemory
+from autocontext.messages import Msg
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import PlanLike
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+try:
+    from agent_framework import ChatContext, ChatMiddleware, FunctionTool, HistoryProvider, Message
+
+    from autocontext.adapters._agent_framework_history import MARK, follow, shown, unique
+    from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
+except ImportError as e:
+    raise MissingExtraError("autocontext.adapters.agent_framework", "agent-framework") from e
+
+__all__ = ["AutoContextCompaction", "from_agent_framework", "to_agent_framework"]
+
+_log = logging.getLogger(__name__)
+
+
+class AutoContextCompaction(HistoryProvider):
+    """The history of an agent's sessions, of which each request holds the memory's view.
+
+    With `memory` or `session_id` it serves that one conversation, otherwise one for each `AgentSession.session_id`:
+    pass `session=` to `run`, or each run is a conversation of its own. Raises ConfigError when it is bound to one
+    conversation and run with a second session.
+    """
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+        source_id: str = "autocontext",
+    ) -> None:
+        super().__init__(source_id)
+        self._sessions = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        )
+        self.instructions = INSTRUCTIONS
+        self._told = False
+
+    def memory(self, session_id: str = "") -> AutoContextMemory:
+        """The memory of a session; of the one conversation when this is bound to it."""
+        return self._sessions.bound or self._sessions.of(session_id)
+
+    @property
+    def tools(self) -> list[FunctionTool]:
+        """`context_reload` of the one conversation, for the narrower seat; a provider adds it by itself."""
+        return [_reload_tool(self._sessions.one())]
+
+    # ----------------------------------------------------------------------------------------- compaction strategy
+    async def __call__(self, messages: list[Message]) -> bool:
+        """Compress a list of messages in place; True when it was changed."""
+        marks = (m.additional_properties.get(MARK) for m in messages)
+        session = next((str(mark["session"]) for mark in marks if isinstance(mark, Mapping)), None)
+        memory = self._sessions.one() if session is None or self._sessions.bound else self._sessions.of(session)
+        before = len(memory.get_compression_events())
+        found = await self._shown(memory, messages, session or memory.session.session_id)
+        if len(memory.get_compression_events()) == before and len(found) == len(messages):
+            return False
+        messages[:] = found
+        return True
+
+    # ---------------------------------------------------------------------------------------------------- provider
+    async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:  # noqa: ARG002 (the hook's form)
+        """Give the run its history, `context_reload`, the instructions, and compression before each call."""
+        memory = self._sessions.of(session.session_id)
+        self._warn_of(getattr(agent, "compaction_strategy", None))
+        others = [
+            p for p in getattr(agent, "context_providers", ()) if isinstance(p, HistoryProvider) and p is not self
+        ]
+        if not any(p.load_messages for p in others):
+            context.extend_messages(self, shown(memory, session.session_id, sendable(memory.messages), ()))
+        context.extend_tools(self.source_id, [_reload_tool(memory)])
+        context.extend_instructions(self.source_id, INSTRUCTIONS)
+        histories = [self.source_id, *(p.source_id for p in others)]
+        context.extend_middleware(self.source_id, _Compressing(self._shown, memory, session.session_id, histories))
+        context.metadata[self.source_id] = len(memory.get_original_memory_msgs())
+
+    async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:  # noqa: ARG002 (the hook's form)
+        """Keep what the run has said that no request held: its last answer."""
+        memory = self._sessions.of(session.session_id)
+        start = context.metadata.get(self.source_id, 0)
+        answer = context.response.messages if context.response else ()
+        known = {r.id for m in memory.get_original_memory_msgs()[start:] for r in m.tool_results}
+        results = [_result_ids(m) & known for m in answer]
+        last = max((i + 1 for i, found in enumerate(results) if found), default=0)
+        memory.add_messages(_with_new_ids(memory, answer[last:]))
+
+    async def get_messages(
+        self, session_id: str | None, *, state: dict[str, Any] | None = None, **_more: Any  # noqa: ARG002 (the base class's signature)
+    ) -> list[Message]:  # fmt: skip
+        """The view of a session as it stands."""
+        return to_agent_framework(self._sessions.of(session_id or "").messages)
+
+    async def save_messages(
+        self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **_more: Any  # noqa: ARG002 (the base class's signature)
+    ) -> None:  # fmt: skip
+        """Add messages at the end of a session."""
+        memory = self._sessions.of(session_id or "")
+        memory.add_messages(_with_new_ids(memory, messages))
+
+    # --------------------------------------------------------------------------------------------------------- parts
+    async def _shown(
+        self, memory: AutoContextMemory, messages: Sequence[Message], session: str, histories: Sequence[str] = ()
+    ) -> list[Message]:
+        placed = follow(memory, messages, histories)
+        return shown(memory, session, sendable(await memory.aget_messages()), placed)
+
+    def _warn_of(self, strategy: object) -> None:
+        if strategy is not None and strategy is not self and not self._told:
+            self._told = True
+            _log.warning(
+                "this agent has a compaction_strategy (%s) besides AutoContextCompaction: two compressions work on "
+                "each other's notes; leave compaction_strategy out",
+                type(strategy).__name__,
+            )
+
+
+class _Compressing(ChatMiddleware):
+    """Sends one run's calls of the model with the memory's view."""
+
+    def __init__(
+        self,
+        shown_of: Callable[..., Awaitable[list[Message]]],
+        memory: AutoContextMemory,
+        session: str,
+        histories: list[str],
+    ) -> None:
+        self._shown, self._memory = shown_of, memory
+        self._session, self._histories = session, histories
+
+    async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
+        """Exchange the messages; a conversation that the service itself keeps is left alone."""
+        options = context.options or {}
+        if options.get("conversation_id"):
+            _log.warning("the service keeps this conversation, so nothing can be compressed; pass store=False")
+        else:
+            self._memory.count_besides(*_besides(options))
+            context.messages = await self._shown(self._memory, context.messages, self._session, self._histories)
+        await call_next()
+
+
+def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
+    """What a request holds besides messages: instructions and tool schemas."""
+    given = options.get("instructions") or ()
+    texts = [given] if isinstance(given, str) else [str(part) for part in given]
+    tools = options.get("tools") or ()
+    return [*texts, *(tool.to_json_schema_spec() for tool in tools if isinstance(tool, FunctionTool))]
+
+
+def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
+    tool = ContextOffloadTool(memory)
+
+    async def context_reload(**arguments: Any) -> str:
+        return await tool.acall(**arguments)
+
+    return FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        func=context_reload,
+        input_model=tool.schema()["function"]["parameters"],
+    )
+
+
+def _result_ids(message: Message) -> set[str]:
+    return {str(content.call_id) for content in message.contents if content.type == "function_result"}
+
+
+def _with_new_ids(memory: AutoContextMemory, messages: Sequence[Message]) -> list[Msg]:
+    taken = {m.id for m in memory.get_original_memory_msgs()}
+    return [unique(msg, taken) for msg in from_agent_framework(messages)]

@@ -1,0 +1,54 @@
+"""`autocontext mcp`: serve one session of a database to any MCP client, on standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autocontext.cli.screen import Screen
+from autocontext.errors import ConfigError
+from autocontext.stores import SessionInfo
+
+if TYPE_CHECKING:
+    from autocontext.context import AutoContext
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "mcp",
+        parents=[parent],
+        help="serve a session's tools to an MCP client",
+        description="An MCP server on standard input and output with the tools context_reload, content_search, "
+        "memory_search and memory_add, for one session and one user of a database (needs the extra `mcp`).",
+    )
+    parser.set_defaults(command=run, name="mcp")
+    parser.add_argument(
+        "--db", default="agent.db", metavar="DB", help="a file or postgresql:// URL (default: agent.db)"
+    )
+    parser.add_argument("--session", metavar="ID", help="the session (default: the one that was written to last)")
+    parser.add_argument("--user", default="", metavar="ID", help="whose session; memories are offered if it is given")
+
+
+def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+    """Serve until the client is gone. Raises ConfigError when no session is named and there is none."""
+    from autocontext.adapters.mcp_server import serve  # noqa: PLC0415 (an extra)
+    from autocontext.context import AutoContext  # noqa: PLC0415 (databases: only this command needs them)
+
+    where = arguments.db
+    if arguments.session is None and "://" not in where and not Path(where).exists():
+        raise ConfigError(f"--db: there is no file {where!r}; name the agent's database, or a --session to begin one")
+    with AutoContext.open(where) as context:
+        session = arguments.session or _latest(context, arguments.user)
+        screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {where}")
+        asyncio.run(serve(context, session, arguments.user))
+    return True
+
+
+def _latest(context: AutoContext, user: str) -> str:
+    found: list[SessionInfo] = context.sessions.sessions(user)
+    if not found:
+        raise ConfigError(f"--session: user {user!r} has no session in this database; name one to begin it")
+    return found[0].session_id
