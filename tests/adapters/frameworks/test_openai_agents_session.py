@@ -1,0 +1,209 @@
+"""AutoContextSession as a Session of the SDK: what the SDK's own sessions promise, and what the filter does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agents import (
+    Agent,
+    GuardrailFunctionOutput,
+    InputGuardrail,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Runner,
+    function_tool,
+    handoff,
+    set_tracing_disabled,
+)
+from agents.memory import Session
+from agents.run import CallModelData, ModelInputData
+from hypothesis import given
+from hypothesis import strategies as st
+from openai import AsyncOpenAI
+
+from autocontext import AutoContextConfig
+from autocontext.adapters.openai_agents import AutoContextSession
+from autocontext.stores import SqliteSessionStore
+from tests.adapters.test_openai_responses import ITEMS
+from tests.fakes import FakeOpenAI, Reply
+
+set_tracing_disabled(disabled=True)
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeOpenAI]:
+    with FakeOpenAI(default="Very well.") as service:
+        yield service
+
+
+def said(*texts: str) -> list[Any]:
+    return [{"role": "user" if i % 2 == 0 else "assistant", "content": text} for i, text in enumerate(texts)]
+
+
+def calling(name: str) -> Reply:
+    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    return Reply(text=None, finish="tool_calls", tool_calls=[call])
+
+
+# ------------------------------------------------------------------------------------------------ as any session
+async def test_it_is_a_session() -> None:
+    session = AutoContextSession(session_id="s1")
+    assert isinstance(session, Session)
+    assert (session.session_id, session.session_settings) == ("s1", None)
+    assert await session.get_items() == []
+    assert await session.pop_item() is None
+
+
+@given(items=ITEMS, more=ITEMS, limit=st.integers(0, 9))
+async def test_items_are_kept_in_order(items: list[Any], more: list[Any], limit: int) -> None:
+    session = AutoContextSession()
+    await session.add_items(items)
+    await session.add_items(more)
+    held = await session.get_items()
+    assert held == [*items, *more]
+    assert await session.get_items(limit) == held[len(held) - min(limit, len(held)) :]
+
+
+async def test_items_are_popped_one_by_one() -> None:
+    session = AutoContextSession()
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "42"}
+    items = [*said("hi"), call, result, {"role": "assistant", "content": "It is 42."}]
+    await session.add_items(items)
+    for left in range(len(items) - 1, -1, -1):
+        assert await session.pop_item() == items[left]
+        assert await session.get_items() == items[:left]
+
+
+async def test_clearing_leaves_nothing() -> None:
+    session = AutoContextSession()
+    await session.add_items(said("hi", "hello"))
+    await session.clear_session()
+    assert await session.get_items() == []
+    assert session.memory.get_original_memory_msgs() == []
+
+
+async def test_sessions_in_one_file_do_not_meet(tmp_path: Path) -> None:
+    def opened(session_id: str, user_id: str) -> AutoContextSession:
+        store = SqliteSessionStore(tmp_path / "agent.db")
+        return AutoContextSession(store=store, session_id=session_id, user_id=user_id)
+
+    for key in (("s1", "u1"), ("s1", "u2"), ("s2", "u1")):
+        await opened(*key).add_items(said(f"I am {key}"))
+    assert await opened("s1", "u2").get_items() == said("I am ('s1', 'u2')")
+
+
+async def test_an_item_behind_a_note_is_popped_as_it_was() -> None:
+    session = AutoContextSession(config=AutoContextConfig.for_window(1_000))
+    call = {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c1", "output": "line\n" * 5_000}
+    await session.add_items([*said("hi"), call, result])
+    assert (await session.get_items())[-1] != result
+    assert await session.pop_item() == result
+    assert [item.get("type") for item in await session.get_items()] == [None, "function_call"]
+
+
+# ----------------------------------------------------------------------------------------------------- in a run
+async def run(server: FakeOpenAI, session: AutoContextSession, text: Any, **options: Any) -> Any:
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        given = {"name": "a", "instructions": "Be brief.", "tools": session.tools, **options.pop("agent", {})}
+        agent: Agent[Any] = Agent(model=model, **{k: v(model) if k == "handoffs" else v for k, v in given.items()})
+        config = options.pop("run_config", None) or session.run_config()
+        return await Runner.run(agent, text, session=session, run_config=config, **options)
+
+
+def sent(server: FakeOpenAI, number: int = -1) -> list[str]:
+    messages = server.requests[number].body["messages"]
+    return [m["content"] for m in messages if m["role"] in ("user", "assistant") and m["content"]]
+
+
+async def test_the_same_words_again_are_a_new_turn(server: FakeOpenAI) -> None:
+    session = AutoContextSession()
+    for _ in range(3):
+        await run(server, session, "yes")
+    assert sent(server) == ["yes", "Very well.", "yes", "Very well.", "yes"]
+    assert len(await session.get_items()) == 6
+
+
+async def test_a_limit_of_the_run_holds_for_what_is_read(server: FakeOpenAI) -> None:
+    from agents import SessionSettings
+
+    session = AutoContextSession()
+    await session.add_items(said("one", "two", "three", "four"))
+    config = session.run_config(session_settings=SessionSettings(limit=2))
+    await run(server, session, "five", run_config=config)
+    # The filter sends the view: it is small already, and says more than the newest two items.
+    assert sent(server) == ["one", "two", "three", "four", "five"]
+
+
+async def test_input_of_a_callback_s_own_is_sent_and_not_kept(server: FakeOpenAI) -> None:
+    def remind(history: list[Any], new: list[Any]) -> list[Any]:
+        return [*history, *new]
+
+    async def with_note(data: CallModelData[Any]) -> ModelInputData:
+        data.model_data.input = [*data.model_data.input, {"role": "user", "content": "It is noon."}]
+        return await session.model_input_filter(data)
+
+    session = AutoContextSession()
+    config = RunConfig(call_model_input_filter=with_note, session_input_callback=remind)
+    await run(server, session, "hi", run_config=config)
+    assert sent(server) == ["hi", "It is noon."]
+    assert [m.text for m in session.memory.messages] == ["hi", "Very well."]
+
+
+async def test_a_handoff_keeps_one_conversation(server: FakeOpenAI) -> None:
+    server.script([calling("transfer_to_expert"), "The expert says hi."])
+    session = AutoContextSession()
+
+    def experts(model: Any) -> list[Any]:
+        return [handoff(Agent(name="expert", instructions="You are the expert.", model=model, tools=session.tools))]
+
+    result = await run(server, session, "Ask the expert.", agent={"handoffs": experts})
+    assert result.final_output == "The expert says hi."
+    assert server.refused == []
+    await run(server, session, "Thanks.")
+    assert sent(server) == ["Ask the expert.", "The expert says hi.", "Thanks."]
+
+
+async def test_a_guardrail_that_trips_leaves_a_session_that_goes_on(server: FakeOpenAI) -> None:
+    async def refuse(_context: Any, _agent: Any, _input: Any) -> GuardrailFunctionOutput:
+        return GuardrailFunctionOutput(output_info=None, tripwire_triggered=True)
+
+    session = AutoContextSession()
+    with pytest.raises(Exception, match="Guardrail"):
+        await run(server, session, "bad", agent={"input_guardrails": [InputGuardrail(refuse)]})
+    await run(server, session, "good")
+    assert sent(server)[-1] == "good"
+    assert server.refused == []
+
+
+async def test_a_run_that_waits_for_approval_goes_on(server: FakeOpenAI) -> None:
+    @function_tool(needs_approval=True)
+    def delete() -> str:
+        """Delete everything."""
+        return "It is gone."
+
+    server.script([calling("delete"), "Deleted."])
+    session = AutoContextSession()
+    agent = {"tools": [delete, *session.tools]}
+    first = await run(server, session, "Delete it.", agent=agent)
+    assert first.interruptions
+    state = first.to_state()
+    state.approve(first.interruptions[0])
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        state._current_agent.model = OpenAIChatCompletionsModel("m", openai_client=client)
+        second = await Runner.run(state._current_agent, state, session=session, run_config=session.run_config())
+    assert second.final_output == "Deleted."
+    assert server.refused == []
+    kinds = [item.get("type") or item["role"] for item in await session.get_items()]
+    assert kinds == ["user", "function_call", "function_call_output", "message"]
