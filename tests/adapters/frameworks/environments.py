@@ -23,8 +23,15 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "agentscope1": ("test_agentscope_v1.py",),
 }
 EXAMPLES: dict[str, tuple[str, ...]] = {
-    "main": ("langchain_agent.py", "openai_agents_agent.py", "pydantic_ai_agent.py"),
-    "agentscope1": (),
+    "main": (
+        "langchain_agent.py",
+        "openai_agents_agent.py",
+        "pydantic_ai_agent.py",
+        "agentscope_v2_agent.py",
+        "agent_framework_agent.py",
+        "mcp_client.py",
+    ),
+    "agentscope1": ("agentscope_v1_agent.py",),
 }
 """Scripts of examples/ that need a framework."""
 
