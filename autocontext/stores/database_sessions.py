@@ -50,13 +50,20 @@ class DatabaseSessionStore(Lifecycle):
 
         Raises StoreCorruptError naming session and sequence; with `until` what stands before that can be read.
         """
-        return self._unpacked(session, after, self.database.read(partial(statements.read, session, after, until)))
+        try:
+            rows = self.database.read(partial(statements.read, session, after, until))
+        except StoreCorruptError as e:
+            raise StoreCorruptError(f"{self._place(session, self._first_lost(session, after, until))}: {e}") from e
+        return self._unpacked(session, after, rows)
 
     async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """`read` without blocking the event loop for the database; unpacking takes about 30 us an entry."""
-        return self._unpacked(
-            session, after, await self.database.aread(partial(statements.read, session, after, until))
-        )
+        try:
+            rows = await self.database.aread(partial(statements.read, session, after, until))
+        except StoreCorruptError:
+            # Told in full by the synchronous twin, which looks for the place.
+            return await in_thread(lambda: self.read(session, after=after, until=until))
+        return self._unpacked(session, after, rows)
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
         """All sessions of a user (None: of everybody), the one written to last first."""
@@ -144,13 +151,35 @@ class DatabaseSessionStore(Lifecycle):
 
     def _unpacked(self, session: SessionKey, after: int, found: statements.Rows) -> list[Entry]:
         entries: list[Entry] = []
-        for number in range(after, found.entries):
-            where = f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
+        for number in range(after, max(found.entries, after + len(found.rows))):
             sequence, checksum, body = found.rows[len(entries)] if len(entries) < len(found.rows) else (-1, 0, b"")
             if sequence != number:
-                raise StoreCorruptError(f"{where}: it is missing")
-            entries.append(unpack(body, checksum, where=where))
+                raise StoreCorruptError(f"{self._place(session, number)}: it is missing")
+            if number >= found.entries:
+                raise StoreCorruptError(
+                    f"{self._place(session, number)}: the session should end before it; read it with until={number + 1}"
+                )
+            entries.append(unpack(body, checksum, where=self._place(session, number)))
         return entries
+
+    def _place(self, session: SessionKey, number: int) -> str:
+        return f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
+
+    def _first_lost(self, session: SessionKey, after: int, until: int | None) -> int:
+        """The first sequence that the database cannot give, found by halving."""
+        good, bad = after, until
+        step = 1
+        while bad is None or bad - good > 1:
+            probe = good + step if bad is None else (good + bad) // 2
+            try:
+                found = self.database.read(partial(statements.read, session, after, probe))
+            except StoreCorruptError:
+                bad = probe
+                continue
+            if bad is None and found.entries < probe:
+                return good
+            good, step = probe, 2 * step
+        return good
 
 
 def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:

@@ -71,14 +71,17 @@ def append(rows: list[dict[str, Any]], expires_at: int | None) -> Work[None]:
 
 
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
-    """The rows from `after` on, before `until`."""
+    """The rows from `after` on, before `until`; None: all, also such as should not be there."""
     known = yield Statement(f"SELECT entries FROM autocontext_sessions WHERE {_SESSION}", _params(session))
     end = known[0][0] if known else 0
-    end = end if until is None else min(end, until)
+    bounds = {"after": after}
+    if until is not None:
+        bounds["until"] = end = min(end, until)
     rows = yield Statement(
-        f"SELECT sequence, checksum, body FROM autocontext_entries WHERE {_SESSION} "
-        "AND sequence >= :after AND sequence < :until ORDER BY sequence",
-        {**_params(session), "after": after, "until": end},
+        f"SELECT sequence, checksum, body FROM autocontext_entries WHERE {_SESSION} AND sequence >= :after "
+        + ("" if until is None else "AND sequence < :until ")
+        + "ORDER BY sequence",
+        {**_params(session), **bounds},
     )
     return Rows(end, rows)
 

@@ -61,7 +61,8 @@ class SqlDatabase(Database):
         self._patience = patience
         self._reached = False
         """A server that never answered is told at once: most likely the URL is wrong."""
-        self._pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_recycle": 1800}
+        # What users say must not be in an error's text, which ends in somebody's log.
+        self._pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_recycle": 1800, "hide_parameters": True}
         self._sync: Engine | None = None
         self._engines: PerLoop[AsyncEngine] = PerLoop(self._open_async, lambda engine: engine.dispose())
 
@@ -145,6 +146,10 @@ class _Attempts:
         if ((lost and reached) or state in _START_ANEW) and time.monotonic() < self._until:
             self._pause = min(2 * self._pause, _LAST_PAUSE)
             return self._pause * (0.5 + random.random() / 2)
+        if state in _START_ANEW:
+            raise StoreError(
+                f"{self._name}: transactions went on colliding ({_START_ANEW[state]}: {_first_line(error)}): try again"
+            ) from error
         if state in _CORRUPT:
             raise StoreCorruptError(f"{self._name}: {_first_line(error)}; restore it from a backup") from error
         for prefix, way_out in _WAYS_OUT.items():

@@ -1,0 +1,173 @@
+"""A PostgreSQL server that restarts, refuses to serialize, or whose answers are lost: nothing is lost or doubled."""
+
+import asyncio
+import threading
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from autocontext import Msg
+from autocontext.errors import Conflict, StoreError
+from autocontext.log import Added
+from autocontext.stores import SessionKey, SqlSessionStore
+from autocontext.stores.sql_database import SqlDatabase
+from tests.stores.homes import SERVER, own_schema
+from tests.stores.servers import Proxy, can_run_a_server, own_server
+
+S = SessionKey("u", "s")
+
+
+def added(*said):
+    return [Added(message=Msg(id=text, role="user", content=text)) for text in said]
+
+
+def texts(store):
+    return [e.message.text for e in store.read(S)]
+
+
+@pytest.fixture
+def proxied():
+    """A proxy to the server, the URL through it, and the direct one."""
+    address = urlsplit(SERVER)
+    proxy = Proxy(address.port or 5432)
+    with own_schema() as direct:
+        yield proxy, direct.replace(f"{address.hostname}:{address.port or 5432}", f"127.0.0.1:{proxy.port}"), direct
+    proxy.close()
+
+
+@pytest.mark.parametrize("moment", ["cut_after_commit", "cut_before_commit"])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_connection_lost_around_the_commit_stores_exactly_once(proxied, moment, times):
+    proxy, url, _ = proxied
+    store = SqlSessionStore(url)
+    store.append(S, added("a"), after=0)
+    setattr(proxy, moment, times)
+    store.append(S, added("b", "c"), after=1)
+    assert proxy.cuts == times
+    assert texts(store) == ["a", "b", "c"]
+    assert [r.entries for r in store.revisions(S)] == [1, 3]
+    setattr(proxy, moment, 1)
+    store.append(SessionKey("u", "new"), added("first"), after=0)
+    setattr(proxy, moment, 1)
+    assert store.delete(SessionKey("u", "new")) in (True, False)
+    assert [s.key for s in store.sessions("u")] == [S]
+    store.close()
+
+
+@pytest.mark.parametrize("moment", ["cut_after_commit", "cut_before_commit"])
+def test_the_same_in_async_code(proxied, moment):
+    proxy, url, _ = proxied
+
+    async def go():
+        store = SqlSessionStore(url)
+        await store.aappend(S, added("a"), after=0)
+        setattr(proxy, moment, 1)
+        await store.aappend(S, added("b"), after=1)
+        proxy.cut_all()
+        found = await store.aread(S)
+        await store.aclose()
+        return [e.message.text for e in found]
+
+    assert asyncio.run(go()) == ["a", "b"]
+
+
+def test_somebody_elses_entry_is_a_conflict_even_when_our_answer_was_lost(proxied):
+    proxy, url, direct = proxied
+    ours, theirs = SqlSessionStore(url), SqlSessionStore(direct)
+    ours.append(S, added("a"), after=0)
+    theirs.append(S, added("theirs"), after=1)
+    proxy.cut_before_commit = 1
+    with pytest.raises(Conflict):
+        ours.append(S, added("ours"), after=1)
+    assert texts(theirs) == ["a", "theirs"]
+    ours.close()
+    theirs.close()
+
+
+def test_connections_that_break_between_calls_are_opened_anew(proxied):
+    proxy, url, _ = proxied
+    store = SqlSessionStore(url)
+    for i in range(5):
+        store.append(S, added(str(i)), after=i)
+        proxy.cut_all()
+    assert texts(store) == list("01234")
+    store.close()
+
+
+def test_patience_ends_with_one_clear_error(proxied):
+    proxy, url, _ = proxied
+    store = SqlSessionStore(SqlDatabase(url, patience=0.3))
+    store.append(S, added("a"), after=0)
+    proxy.cut_before_commit = 10**6
+    with pytest.raises(StoreError, match="cannot be reached"):
+        store.append(S, added("b"), after=1)
+    proxy.cut_before_commit = 0
+    assert texts(store) == ["a"]
+    store.close()
+
+
+def refuse(url, table, state, times):
+    """Let the server itself refuse the first `times` inserts with an SQLSTATE; sequences do not roll back."""
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("CREATE SEQUENCE tries")
+        server.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+            f"IF nextval('tries') <= {times} THEN RAISE EXCEPTION 'injected' USING ERRCODE = '{state}'; END IF; "
+            "RETURN NEW; END $$"
+        )
+        server.execute(f"CREATE TRIGGER refusing BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()")
+
+
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+def test_serialization_failures_are_tried_again(state):
+    with own_schema() as url:
+        store = SqlSessionStore(url)
+        refuse(url, "autocontext_entries", state, 4)
+        store.append(S, added("a", "b"), after=0)
+        store.append(S, added("c"), after=2)
+        assert texts(store) == ["a", "b", "c"]
+        store.close()
+
+
+def test_serialization_failures_without_end_are_told():
+    with own_schema() as url:
+        store = SqlSessionStore(SqlDatabase(url, patience=0.2))
+        refuse(url, "autocontext_entries", "40001", 10**6)
+        with pytest.raises(StoreError, match="injected"):
+            store.append(S, added("a"), after=0)
+        assert store.sessions() == []
+        store.close()
+
+
+def test_a_server_that_crashes_while_we_write_loses_nothing_acknowledged(tmp_path):
+    if not can_run_a_server():
+        pytest.skip("needs root and PostgreSQL 15's server programs: the crash of a server was NOT tested")
+    with own_server(tmp_path) as server:
+        store = SqlSessionStore(server.url)
+        acknowledged: list[str] = []
+        enough = threading.Event()
+
+        def write():
+            while not enough.is_set():
+                text = f"message {len(acknowledged)}"
+                store.append(S, added(text), after=len(acknowledged))
+                acknowledged.append(text)
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            for crash in range(2):
+                while len(acknowledged) < 30 * (crash + 1):
+                    enough.wait(0.005)
+                server.stop("immediate")
+                server.start()
+            seen = len(acknowledged)
+            while len(acknowledged) < seen + 20 and writer.is_alive():
+                enough.wait(0.005)
+        finally:
+            enough.set()
+            writer.join()
+        assert texts(store) == acknowledged
+        assert len(acknowledged) >= 80
+        store.close()
