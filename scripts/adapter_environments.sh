@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the environments in which the adapters meet their frameworks, and runs the adapters' tests and examples there.
+# Makes the environments in which the adapters meet their frameworks, and runs the adapters' tests, examples and pages of
+# the documentation there.
 #
 #   scripts/adapter_environments.sh              all environments
 #   scripts/adapter_environments.sh main         one of them
@@ -59,6 +60,10 @@ run_tests() {
     echo "$example"
     ".venv-adapters/$name/bin/python" -W error "$example"
   done < <(files_of EXAMPLES examples "$name")
+  mapfile -t files < <(grep -l "^<!-- environment: $name -->" docs/*.md || true)
+  if [[ ${#files[@]} -gt 0 ]]; then
+    ".venv-adapters/$name/bin/python" scripts/run_doc_blocks.py "${files[@]}"
+  fi
 }
 
 if [[ "${1:-}" == --examples ]]; then

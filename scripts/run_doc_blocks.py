@@ -4,6 +4,9 @@ Usage: `python scripts/run_doc_blocks.py README.md docs/*.md` (no argument: exac
 page share a namespace and run in order, each page in a process of its own. A ```text block that directly follows a
 ```python block is what the block prints, compared line by line after trailing spaces are stripped. A block
 that fails, warns or prints something else is reported by page and line, and the exit code is 1.
+
+A page that begins with `<!-- environment: NAME -->` needs an agent framework. It runs where it is named, which
+scripts/adapter_environments.sh does in that environment; without an argument it is only listed.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
+_ENVIRONMENT = re.compile(r"<!-- environment: (\w+) -->\n")
 _SECONDS_A_PAGE = 120
 
 
@@ -86,6 +90,10 @@ def main() -> int:
         return bool(problem)
     failed = 0
     for page in pages:
+        needs = _ENVIRONMENT.match(page.read_text(encoding="utf-8"))
+        if needs and not options.pages:
+            sys.stdout.write(f"not run here  {page.name}: scripts/adapter_environments.sh {needs[1]} runs it\n")
+            continue
         count = sum(1 for _ in blocks(page.read_text(encoding="utf-8")))
         if not count:
             continue
