@@ -10,6 +10,7 @@ outgoing, report = injector.inject(messages)        # messages stay as they are
 
 from autocontext.memories.conversation import extract_conversation_context, is_injected
 from autocontext.memories.counting import EstimateCounter
+from autocontext.memories.creation import Suggestion, memory_worth_making, suggested_tags
 from autocontext.memories.exchange import ImportReport
 from autocontext.memories.formatting import BEFORE_RANKING, InjectionSettings, compose, format_memory_for_injection
 from autocontext.memories.injector import MemoryInjector, MemorySource, without_injected
@@ -24,10 +25,13 @@ from autocontext.memories.records import (
 )
 from autocontext.memories.reports import DroppedFact, InjectionReport, SelectedFact
 from autocontext.memories.store import MemoryStore
+from autocontext.memories.tools import INSTRUCTIONS, MemoryTool, memory_tools
+from autocontext.memories.updating import Learning, apply_update, parse_update, stale, to_learn_from
 from autocontext.ranking import Bm25Ranker, HybridRanker, InConversation, RelevanceRanker, TfidfRanker, default_ranker
 
 __all__ = [
     "BEFORE_RANKING",
+    "INSTRUCTIONS",
     "Bm25Ranker",
     "DroppedFact",
     "EstimateCounter",
@@ -36,23 +40,33 @@ __all__ = [
     "InConversation",
     "InjectionReport",
     "InjectionSettings",
+    "Learning",
     "Memory",
     "MemoryInjector",
     "MemorySource",
     "MemoryStats",
     "MemoryStore",
+    "MemoryTool",
     "RelevanceRanker",
     "ScoredMemory",
     "SelectedFact",
+    "Suggestion",
     "TfidfRanker",
+    "apply_update",
     "compose",
     "default_ranker",
     "dynamic_importance",
     "extract_conversation_context",
     "format_memory_for_injection",
     "is_injected",
+    "memory_tools",
+    "memory_worth_making",
     "normalised_tags",
+    "parse_update",
     "recency",
     "retention",
+    "stale",
+    "suggested_tags",
+    "to_learn_from",
     "without_injected",
 ]

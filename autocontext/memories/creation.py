@@ -1,0 +1,93 @@
+"""When something a user says is worth remembering, without asking a model."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_URGENT = r"urgent|critical|important"
+_HABIT = r"preferences?|habits?|routines?|patterns?"
+_ASKED = re.compile(
+    r"\b(?:remember|save|note)(?: down)? (?:this|that)\b|\bkeep (?:this|that) in mind\b|\bfor future reference\b"
+    r"|记住|记下|请注意|別忘|别忘|覚えて|メモして",
+    re.IGNORECASE,
+)
+_MARKED = re.compile(rf"\b(?:{_URGENT}|{_HABIT})\b|重要|紧急|偏好|习惯|緊急|習慣", re.IGNORECASE)
+_PERSONAL = re.compile(
+    r"\bi (?:(?:really|much|strongly) )?"
+    r"(?:prefer|like|love|dislike|hate|always|never|usually|typically|often|sometimes)\b"
+    r"|\bi(?:'m| am) (?:allergic|vegan|vegetarian)\b|\bi (?:work|live)\b"
+    r"|\bmy (?:preference|habit|routine|name|birthday)\b"
+    r"|\bi\b[^.!?]{0,200}\bevery (?:day|week|month|morning|evening|night)\b"
+    r"|我(?:更|很|最)?(?:喜欢|讨厌|不喜欢|总是|从不|通常|经常|住|在.{1,12}工作|对.{1,12}过敏)"
+    r"|私は.{0,30}(?:好き|嫌い|苦手|住んで|働いて)",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？]*")
+
+_SUGGESTED = {
+    "preference": r"prefer|like|love|favou?rite|喜欢|好き",
+    "dislike": r"dislike|hate|never|讨厌|嫌い",
+    "work": r"work|job|office|colleague|boss|工作|仕事",
+    "home": r"live|home|house|apartment|住",
+    "health": r"allergic|allergy|doctor|health|sick|过敏|アレルギー",
+    "food": r"eat|food|vegan|vegetarian|cook|coffee|tea|吃|喝|食べ",
+    "routine": r"every (?:day|week|month|morning)|usually|routine|habit|习惯|毎",
+    "schedule": r"meeting|deadline|calendar|birthday|会议|生日|会議",
+    "coding": r"python|code|coding|program|software|test|代码|编程",
+    "family": r"wife|husband|son|daughter|mother|father|妻|儿子|女儿|家族",
+    "travel": r"travel|trip|flight|holiday|旅行|旅游",
+    "urgent": _URGENT,
+}
+_TAGS = {
+    tag: re.compile("|".join(rf"\b{word}" if word.isascii() else word for word in words.split("|")), re.IGNORECASE)
+    if "(" not in words
+    else re.compile(words, re.IGNORECASE)
+    for tag, words in _SUGGESTED.items()
+}
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Something to remember, as the arguments of `MemoryStore.add`."""
+
+    content: str
+    importance: int
+    tags: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+def memory_worth_making(user_text: str, agent_text: str = "", *, importance_threshold: int = 1) -> Suggestion | None:
+    """What to remember of one exchange, None for most of them.
+
+    Looks at what the user said only, at whole words, and not at questions unless they ask to remember something.
+    Importance is 9 for what is called urgent, critical or important, 8 for a preference, habit or routine, else 7;
+    what is under `importance_threshold` is left out. The content is "User: ...", with the agent's answer below if
+    there is one.
+    """
+    said = [s.strip() for s in _SENTENCE.findall(user_text)]
+    statements = " ".join(s for s in said if s and s[-1] not in "?？")
+    reasons = [
+        name
+        for name, pattern, text in (
+            ("asked", _ASKED, user_text), ("marked", _MARKED, statements), ("personal", _PERSONAL, statements)
+        )
+        if pattern.search(text)
+    ]  # fmt: skip
+    if not reasons:
+        return None
+    importance = 7
+    if re.search(rf"\b(?:{_HABIT})\b|偏好|习惯|習慣", statements, re.IGNORECASE):
+        importance = 8
+    if re.search(rf"\b(?:{_URGENT})\b|重要|紧急|緊急", statements, re.IGNORECASE):
+        importance = 9
+    if importance < importance_threshold:
+        return None
+    content = f"User: {user_text.strip()}" + (f"\nAgent: {agent_text.strip()}" if agent_text.strip() else "")
+    return Suggestion(content, importance, suggested_tags(user_text), tuple(reasons))
+
+
+def suggested_tags(text: str, most: int = 5) -> tuple[str, ...]:
+    """Tags that the words of a text suggest, ("general",) when none does."""
+    found = [tag for tag, pattern in _TAGS.items() if pattern.search(text)][:most]
+    return tuple(found) or ("general",)

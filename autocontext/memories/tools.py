@@ -1,0 +1,162 @@
+"""The tools an agent gets for its memories: each is bound to one user, who is never a parameter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autocontext.errors import AutoContextError
+from autocontext.memories.records import Memory, ScoredMemory, checked_user, iso
+from autocontext.memories.store import MemoryStore
+
+INSTRUCTIONS = """\
+You can remember things about the user across conversations. Use memory_add for lasting facts, preferences and \
+corrections that the user states, one fact each and in a full sentence; never for passwords, for the task at hand or \
+for what a tool printed. Use memory_search before you ask the user for something they may have told you before. \
+When something has changed, use memory_update instead of adding the opposite."""
+
+
+@dataclass(frozen=True)
+class MemoryTool:
+    """One tool: call it, or await `acall`, with the arguments of the model; it always answers with a text."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    required: tuple[str, ...]
+    run: Callable[..., str]
+    arun: Callable[..., Awaitable[str]]
+
+    def __call__(self, **arguments: Any) -> str:
+        """What the tool answers; a mistake in the arguments is answered, not raised."""
+        try:
+            return self.run(**self._taken(arguments))
+        except (AutoContextError, TypeError, ValueError) as e:
+            return f"Error: {e}"
+
+    async def acall(self, **arguments: Any) -> str:
+        """The same for asynchronous agents."""
+        try:
+            return await self.arun(**self._taken(arguments))
+        except (AutoContextError, TypeError, ValueError) as e:
+            return f"Error: {e}"
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI function schema."""
+        parameters = {"type": "object", "properties": dict(self.parameters), "required": list(self.required)}
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+    def _taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments there are; what a model makes up, a user_id above all, is ignored."""
+        missing = [name for name in self.required if arguments.get(name) in (None, "")]
+        if missing:
+            raise ValueError(f"{', '.join(missing)} is missing")
+        return {key: value for key, value in arguments.items() if key in self.parameters and value is not None}
+
+
+def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
+    """memory_add, memory_search, memory_update, memory_delete and memory_stats for one user.
+
+    Raises InvalidMemory for a user_id that is none.
+    """
+    owner = {"user_id": checked_user(user_id)}
+    unknown = "there is no memory with this id; memory_search gives the ids"
+
+    def tool(  # noqa: PLR0917 (a table of tools reads best in columns)
+        name: str,
+        description: str,
+        names: str,
+        required: tuple[str, ...],
+        shown: Callable[[Any], str],
+        sync: Any,
+        later: Any,
+    ) -> MemoryTool:
+        def run(**arguments: Any) -> str:
+            return shown(sync(**arguments, **owner))
+
+        async def arun(**arguments: Any) -> str:
+            return shown(await later(**arguments, **owner))
+
+        parameters = {key: _PARAMETERS[key] for key in names.split()}
+        return MemoryTool(name, description, parameters, required, run, arun)
+
+    # An id that the model passes by name is a positional argument of the store.
+    def update(*, memory_id: str, **fields: Any) -> Memory | None:
+        return store.update(memory_id, **fields)
+
+    async def aupdate(*, memory_id: str, **fields: Any) -> Memory | None:
+        return await store.aupdate(memory_id, **fields)
+
+    return [
+        tool(
+            "memory_add", "Remember one lasting fact about the user.",
+            "content category tags importance", ("content",), _added, store.add, store.aadd,
+        ),
+        tool(
+            "memory_search", "Find what is remembered about the user, best match first.",
+            "query limit min_importance tags", ("query",), _found, store.search, store.asearch,
+        ),
+        tool(
+            "memory_update", "Change a memory that is no longer right.",
+            "memory_id content category tags importance", ("memory_id",), lambda m: _changed(m, unknown),
+            update, aupdate,
+        ),
+        tool(
+            "memory_delete", "Forget a memory for good, when the user asks for that.",
+            "memory_id", ("memory_id",), lambda done: "Deleted." if done else f"Error: {unknown}",
+            store.delete, store.adelete,
+        ),
+        tool(
+            "memory_stats", "How much is remembered about the user, and under which tags.",
+            "", (), lambda s: json.dumps({"total_memories": s.total_memories, "average_importance": s.average_importance,
+                                          "top_tags": dict(s.top_tags)}, ensure_ascii=False),
+            store.stats, store.astats,
+        ),
+    ]  # fmt: skip
+
+
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "content": {"type": "string", "description": "The fact in one full sentence."},
+    "category": {
+        "type": "string",
+        "description": "preference, knowledge, context, behavior, goal or correction.",
+    },
+    "tags": {"type": "array", "items": {"type": "string"}, "description": "A few short words."},
+    "importance": {"type": "integer", "minimum": 1, "maximum": 10, "description": "1 (trivial) to 10 (vital)."},
+    "query": {"type": "string", "description": "What to look for; empty gives the most important."},
+    "limit": {"type": "integer", "minimum": 1, "description": "Most memories to return; 5 without it."},
+    "min_importance": {"type": "integer", "minimum": 1, "maximum": 10, "description": "Leave out lesser ones."},
+    "memory_id": {"type": "string", "description": "The id that memory_search gave."},
+}
+
+
+def _added(memory: Memory) -> str:
+    return (
+        f"Remembered as {memory.id}." if not memory.confirmation_count else f"Already known as {memory.id}; confirmed."
+    )
+
+
+def _changed(memory: Memory | None, unknown: str) -> str:
+    return f"Error: {unknown}" if memory is None else f"Changed {memory.id}."
+
+
+def _found(hits: list[ScoredMemory]) -> str:
+    if not hits:
+        return "Nothing is remembered about that."
+    rows = [
+        {
+            "id": hit.memory.id,
+            "content": hit.memory.content,
+            "category": hit.memory.category,
+            "tags": list(hit.memory.tags),
+            "importance": hit.memory.importance,
+            "since": iso(hit.memory.created_at)[:10],
+        }
+        for hit in hits
+    ]
+    return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)

@@ -1,0 +1,172 @@
+"""What a model has learned from a conversation, taken over into a memory.json document by the original's rules."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autocontext.errors import StateError
+from autocontext.memories.conversation import is_injected
+from autocontext.memories.document import CATEGORIES, SECTIONS
+from autocontext.memories.records import DAY, Memory, iso
+from autocontext.memories.relevance import coerced_confidence
+from autocontext.messages import Msg, is_final_reply, is_user_turn
+
+_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*$", re.DOTALL)
+_SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?!\s|\Z))*(?:[.!?。！？\n]+|\Z)")
+_UPLOADED = re.compile(r"\b(?:upload(?:ed|s|ing)?|attach(?:ed|ments?|es|ing)?)\b|上传", re.IGNORECASE)
+_FILES = re.compile(r"\b(?:files?|documents?|images?|pdfs?)\b|文件|图片|文档", re.IGNORECASE)
+_TRIVIAL = re.compile(
+    r"(?:ok(?:ay)?|k|yes|yep|no|nope|sure|thanks?(?: you)?|thx|great|cool|nice|got it|hi|hello|hey|bye|continue|go on"
+    r"|好的?|谢谢|嗯|是的?|继续|はい|ありがとう|了解)[\s.!。！~]*",
+    re.IGNORECASE,
+)
+_CORRECTION = re.compile(
+    r"\bthat(?:'s| is) (?:wrong|not (?:right|correct|what i))|\bincorrect\b|\bno, (?:i|it|that|the|not)\b"
+    r"|\bi (?:said|meant)\b|\bnot .{1,40} but\b|\byou (?:misunderstood|got (?:it|that) wrong)|\btry again\b"
+    r"|不对|不是这样|错了|我的意思是|違います|そうじゃな",
+    re.IGNORECASE,
+)
+_REINFORCEMENT = re.compile(
+    r"\b(?:exactly|perfect(?:ly)?|that(?:'s| is) (?:right|it|exactly|what i)|keep (?:doing|it)|well done|love it)\b"
+    r"|没错|正是|完全正确|その通り|完璧",
+    re.IGNORECASE,
+)
+_LONG, _KEPT = 1000, 500
+_LATEST = 6
+
+
+@dataclass(frozen=True)
+class Learning:
+    """What a model should look at to update memories, and what stands out in it."""
+
+    text: str
+    """What the user said and the final answers, one message a line; long ones without their middle."""
+    corrected: bool
+    """Whether the user corrected the agent in the last six messages."""
+    reinforced: bool
+
+    @property
+    def worth_asking(self) -> bool:
+        """Whether there is anything in it that a model could learn from."""
+        return bool(self.text)
+
+
+def to_learn_from(messages: Iterable[Msg]) -> Learning:
+    """The human side of a conversation and the final answers; "ok" and "thanks", tools and injected text left out."""
+    spoken = [m for m in messages if not is_injected(m) and (is_user_turn(m) or is_final_reply(m)) and m.text.strip()]
+    latest = [m.text for m in spoken[-_LATEST:] if m.role == "user"]
+    lines = []
+    trivial = False
+    for m in spoken:
+        text = without_uploads(m.text).strip() if m.role == "user" else m.text.strip()
+        if m.role == "user":
+            trivial = not text or _TRIVIAL.fullmatch(text) is not None
+        if text and not trivial:
+            middle_out = text if len(text) <= _LONG else f"{text[:_KEPT]}\n[...]\n{text[-_KEPT:]}"
+            lines.append(f"{'User' if m.role == 'user' else 'Assistant'}: {middle_out}")
+    return Learning("\n".join(lines), any(map(_CORRECTION.search, latest)), any(map(_REINFORCEMENT.search, latest)))
+
+
+def parse_update(reply: str) -> dict[str, Any]:
+    """The JSON object of a model's reply, with or without a code fence. Raises StateError for anything else."""
+    fenced = _FENCE.match(reply)
+    try:
+        update = json.loads(fenced[1] if fenced else reply)
+    except ValueError as e:
+        raise StateError(f"the reply is no JSON ({e}): the memories stay as they are") from None
+    if not isinstance(update, dict):
+        raise StateError("the reply is no JSON object: the memories stay as they are")
+    return update
+
+
+def apply_update(
+    document: Mapping[str, Any],
+    update: Mapping[str, Any],
+    *,
+    now: int,
+    source: str = "unknown",
+    threshold: float = 0.7,
+    max_facts: int = 100,
+) -> dict[str, Any]:
+    """A new document with the update in it; the one given stays as it is.
+
+    A section is replaced if `shouldUpdate` is true and its summary not empty. Facts named in `factsToRemove` go. New
+    facts come in with a confidence of at least `threshold`, in a known category (else "context"), without sentences
+    about uploads, and not twice (contents that differ in case or surrounding space only are one). Beyond `max_facts`
+    those of the highest confidence stay.
+    """
+    changed = {**copy.deepcopy(dict(document)), "version": document.get("version", "1.0"), "lastUpdated": iso(now)}
+    for key, (_, labels) in SECTIONS.items():
+        section = changed[key] = dict(changed.get(key) or {})
+        for name in labels:
+            wish = _object(_object(update.get(key)).get(name))
+            summary = wish.get("summary")
+            if wish.get("shouldUpdate") is True and isinstance(summary, str) and without_uploads(summary).strip():
+                section[name] = {"summary": without_uploads(summary).strip(), "updatedAt": iso(now)}
+    removed = {str(i) for i in _list(update.get("factsToRemove"))}
+    facts = [f for f in _list(changed.get("facts")) if _object(f) and str(f.get("id")) not in removed]
+    known = {str(f.get("content")).strip().casefold() for f in facts}
+    for wish in map(_object, _list(update.get("newFacts"))):
+        content = without_uploads(str(wish.get("content") or "")).strip()
+        confidence = coerced_confidence(wish.get("confidence"))
+        if not content or content.casefold() in known or confidence < threshold:
+            continue
+        known.add(content.casefold())
+        facts.append(_made(wish, content, confidence, source, now))
+    if len(facts) > max_facts:
+        best = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
+        kept = {id(f) for f in best}
+        facts = [f for f in facts if id(f) in kept]
+    return {**changed, "facts": facts}
+
+
+def without_uploads(text: str) -> str:
+    """A text without sentences about uploaded files: the files are gone when the next conversation begins."""
+    kept = [s for s in _SENTENCE.findall(text) if not (_UPLOADED.search(s) and _FILES.search(s))]
+    return "".join(kept)
+
+
+def stale(
+    memories: Iterable[Memory], now: int, *, after_days: int = 90, at_least: int = 3, most: int = 10,
+    protected: Iterable[str] = ("correction",),
+) -> list[Memory]:  # fmt: skip
+    """Memories that nobody confirmed for long, oldest first, to be reviewed; [] when there are only a few.
+
+    `MemoryStore.update(id, archived="stale")` puts one out of use.
+    """
+    safe = frozenset(protected)
+    old = [
+        m for m in memories if m.category not in safe and now - (m.last_confirmed_at or m.created_at) > after_days * DAY
+    ]
+    old.sort(key=lambda m: (m.last_confirmed_at or m.created_at, m.id))
+    return old[:most] if len(old) >= at_least else []
+
+
+def _made(wish: Mapping[str, Any], content: str, confidence: float, source: str, now: int) -> dict[str, Any]:
+    category = str(wish.get("category") or "").strip().lower()
+    made = {
+        "id": f"fact_{uuid.uuid4().hex[:8]}",
+        "content": content,
+        "category": category if category in CATEGORIES else "context",
+        "confidence": confidence,
+        "createdAt": iso(now),
+        "source": source,
+    }
+    for extra in ("sourceError", "expected_valid_days"):
+        if wish.get(extra):
+            made[extra] = wish[extra]
+    return made
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
