@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from autocontext.cache import rows
+from autocontext.cache.driving import acalled, arun, called, run
 from autocontext.cache.flights import Flights, Landing, Outcome
-from autocontext.cache.flow import Call, Found, Make, acalled, arun, called, judged, missed, run, shared_part
+from autocontext.cache.flow import Call, Found, Make, judged, missed, shared_part
 from autocontext.cache.options import Options
 from autocontext.cache.rows import Entry
 from autocontext.cache.shelf import Shelf, wanted

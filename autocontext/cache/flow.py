@@ -1,21 +1,18 @@
 """What happens on a miss, written once: a generator that asks for reads, writes, waiting and the computation itself.
 
-`run` drives it in threads and `arun` in coroutines. A flight keeps the callers of this process together, a lease those
+`driving` runs it in threads and in coroutines. A flight keeps the callers of this process together, a lease those
 of all processes; then one of them computes, stores, and lets go of both. However it ends, both are let go.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
-from autocontext.asking import in_thread
 from autocontext.cache import leases, rows
 from autocontext.cache.flights import Flight, Flights, Landing, Outcome
 from autocontext.cache.leases import Turn
@@ -24,8 +21,8 @@ from autocontext.cache.rows import Entry, Wanted
 from autocontext.cache.shelf import Shelf
 from autocontext.cache.values import decoded, decoded_error, encoded, encoded_error
 from autocontext.canonical import CacheKey
-from autocontext.errors import ConfigError, StoreCorruptError, UncacheableError
-from autocontext.stores.database import Database, Work
+from autocontext.errors import StoreCorruptError, UncacheableError
+from autocontext.stores.database import Work
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
 
@@ -153,7 +150,10 @@ def _leading(call: Call, newer_than: int, *, behind: bool) -> Flow:
     turn = yield from _turn(call, holder, newer_than, behind=behind)
     if not turn.leads:
         found = judged(turn.entry, call.options, shelf.now())
-        return found.outcome if found is not None else Outcome(Landing.GIVEN_UP)
+        if found is None:
+            return Outcome(Landing.GIVEN_UP)
+        shelf.count("waited")
+        return found.outcome
     begun, start = shelf.tick(), time.perf_counter()
     shelf.count("computed")
     try:
@@ -220,74 +220,3 @@ def shared_part(value: Any, prefix: str | None) -> Any:
     if prefix is None or not isinstance(value, dict):
         return value
     return {name: item for name, item in value.items() if not (isinstance(name, str) and name.startswith(prefix))}
-
-
-def run(flow: Flow, call: Call, database: Database) -> Outcome:
-    """Drive a flow in this thread."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = flow.throw(error) if error is not None else flow.send(answer)
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            return outcome
-        answer, error = None, None
-        try:
-            match step:
-                case Read(work):
-                    answer = database.read(work)
-                case Write(work):
-                    answer = database.write(work)
-                case Pause(length):
-                    time.sleep(length)
-                case Wait(flight):
-                    answer = None if flight.blocks_its_loop() else flight.landed.result()
-                case Compute():
-                    answer = called(call.make())
-        except BaseException as raised:  # noqa: BLE001 (the flow decides what it means)
-            error = raised
-
-
-async def arun(flow: Flow, call: Call, database: Database) -> Outcome:
-    """Drive a flow in a coroutine."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = flow.throw(error) if error is not None else flow.send(answer)
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            return outcome
-        answer, error = None, None
-        try:
-            match step:
-                case Read(work):
-                    answer = await database.aread(work)
-                case Write(work):
-                    answer = await database.awrite(work)
-                case Pause(length):
-                    await asyncio.sleep(length)
-                case Wait(flight):
-                    answer = None if flight.would_wait_for_itself() else await asyncio.wrap_future(flight.landed)
-                case Compute():
-                    answer = await acalled(call.make())
-        except BaseException as raised:  # noqa: BLE001 (the flow decides what it means)
-            error = raised
-
-
-def called(fn: Callable[[], Any]) -> Any:
-    """The result of a synchronous function. Raises ConfigError for an asynchronous one."""
-    value = fn()
-    if inspect.iscoroutine(value):
-        value.close()
-        raise ConfigError("fn is asynchronous: use aget_or_compute, or memoize the async function itself")
-    return value
-
-
-async def acalled(fn: Callable[[], Any]) -> Any:
-    """The result of a function, in a thread unless it is asynchronous: it must not hold up the event loop."""
-    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 (what the call returns matters)
-        return await fn()
-    value = await in_thread(fn)
-    return await value if isinstance(value, Awaitable) else value

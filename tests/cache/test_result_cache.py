@@ -397,7 +397,7 @@ json_values = st.recursive(
 names = st.text(min_size=1, max_size=20)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names, names, names, json_values)
 def test_any_text_and_any_json_come_back(cache: ResultCache, key: str, task: str, tag: str, value: Any) -> None:
     assert cache.set(key, value, tags=tag)
@@ -415,6 +415,7 @@ def test_large_results_are_in_the_content_store(made: Make) -> None:
     for value in (large, larger, {"small": 1}, large):
         assert cache.set("k", value)
         assert cache.get("k") == value
+        assert contents_of(cache) == (0 if "small" in value else 1)
     fn = Counted(larger)
     for _ in range(2):
         assert cache.get_or_compute("t", {}, fn) == larger
