@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocontext.errors import AutoContextError
-from autocontext.memories.records import Memory, ScoredMemory, checked_user, iso
+from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, iso
 from autocontext.memories.store import MemoryStore
 
 INSTRUCTIONS = """\
@@ -113,8 +113,7 @@ def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
         ),
         tool(
             "memory_stats", "How much is remembered about the user, and under which tags.",
-            "", (), lambda s: json.dumps({"total_memories": s.total_memories, "average_importance": s.average_importance,
-                                          "top_tags": dict(s.top_tags)}, ensure_ascii=False),
+            "", (), _counted,
             store.stats, store.astats,
         ),
     ]  # fmt: skip
@@ -160,3 +159,14 @@ def _found(hits: list[ScoredMemory]) -> str:
         for hit in hits
     ]
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+
+
+def _counted(stats: MemoryStats) -> str:
+    return json.dumps(
+        {
+            "total_memories": stats.total_memories,
+            "average_importance": stats.average_importance,
+            "top_tags": dict(stats.top_tags),
+        },
+        ensure_ascii=False,
+    )
