@@ -12,7 +12,7 @@ import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 from autocontext.messages import Msg
@@ -241,6 +241,7 @@ class Evidence:
                 entry.tokens = None
         self._look_at(shown)
         self._rank()
+        asked, new = self._view.asked, self._view.new
         chosen: list[_Seen] = []
         left = budget
         self._lines.begin()
@@ -250,7 +251,9 @@ class Evidence:
         for entry in self._best_first(before, now):
             if entry.best is None:
                 continue
-            if self._view.hold(entry):
+            if entry.not_before == asked and entry.rare not in new:
+                entry.not_before = self._view.next
+            elif self._view.hold(entry):
                 looked_at.append(entry)
                 continue
             line = entry.best[3]
@@ -264,6 +267,7 @@ class Evidence:
                 chosen.append(entry.best)
                 self._lines.choose(line)
             self._quoted.append(entry)
+        self._view.end()
         self._keep_apart(looked_at, before)
         parts = self._lines.end()
         chosen = [seen for seen in {seen[3]: seen for seen in chosen}.values() if seen[3] not in parts]
@@ -329,7 +333,7 @@ class Evidence:
 def _joined_within(chosen: list[_Seen], budget: int, count: Callable[[str], int]) -> list[str]:
     """The lines in their order in the log. Joined they may take a few tokens more than apart: then the worst go."""
     while chosen:
-        lines = [seen[3] for seen in sorted(chosen, key=_in_the_log)]
+        lines = [seen[3] for seen in sorted(sorted(chosen, key=_IN_MESSAGE), key=_NEWNESS, reverse=True)]
         excess = count("\n".join(lines)) - budget
         if excess <= 0:
             return lines
@@ -337,8 +341,7 @@ def _joined_within(chosen: list[_Seen], budget: int, count: Callable[[str], int]
     return []
 
 
-def _in_the_log(seen: _Seen) -> tuple[int, int, str]:
-    return -seen[1], seen[2], seen[3]
+_IN_MESSAGE, _NEWNESS = itemgetter(2, 3), itemgetter(1)
 
 
 def _texts(msg: Msg) -> Iterator[tuple[int, str]]:

@@ -54,17 +54,27 @@ class Texts:
         self._numbers: dict[str, int] = {}
         self._times: dict[str, int] = {}
         self._by_word: dict[str, dict[int, str]] = {}
-        self._next = 0
+        self.next = self.asked = 0
+        """Number of the next text, and of what was the next text when it was asked last."""
+        self.new: set[str] = set()
+        """Words of the texts that came since."""
+
+    def end(self) -> None:
+        """No more is asked before texts come and go again."""
+        self.asked = self.next
+        self.new.clear()
 
     def add(self, text: str) -> None:
         """Take in a text; one that is there already counts once more."""
         times = self._times[text] = self._times.get(text, 0) + 1
         if times > 1:
             return
-        number = self._numbers[text] = self._next
-        self._next += 1
+        number = self._numbers[text] = self.next
+        self.next += 1
         self._texts[number] = text
-        for word in set(words(text)):
+        bag = set(words(text))
+        self.new |= bag
+        for word in bag:
             found = self._by_word.get(word)
             if found is None:
                 self._by_word[word] = {number: text}
@@ -91,7 +101,7 @@ class Texts:
         if sought.held_in in self._texts:
             return True
         since = sought.not_before
-        if since == self._next:
+        if since == self.next:
             return False
         if since < 0:
             sought.rare = sought.rarest(self._by_word)
@@ -103,7 +113,7 @@ class Texts:
             if occurs(sought.value, found[number]):
                 sought.held_in, sought.not_before = number, -1
                 return True
-        sought.not_before = self._next
+        sought.not_before = self.next
         return False
 
 

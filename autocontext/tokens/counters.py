@@ -51,7 +51,7 @@ class VocabularyCounter:
 
     def count_text(self, text: str) -> int:
         """Tokens of a text, about 5 to 10 MB/s; the vocabulary is loaded at the first call."""
-        return _remembered(self)(text) if len(text) <= _SHORT else self._count(text)
+        return _remembered(self.name)(text) if len(text) <= _SHORT else self._count(text)
 
     def _count(self, text: str) -> int:
         if not text:
@@ -62,11 +62,17 @@ class VocabularyCounter:
     def count(self, msg: Msg) -> int:
         """Tokens of a message as it is sent."""
         fixed, texts = sent(msg)
-        return fixed + sum(map(self.count_text if msg.origin is None else self.count_lines, texts))
+        if msg.origin is not None:
+            texts = [line for text in texts for line in (lines(text) if len(text) > _SHORT else (text,))]
+        return fixed + self._sum(texts)
 
     def count_lines(self, text: str) -> int:
         """Tokens of a text most lines of which were counted before, as those of a note; as `count_text` counts them."""
-        return self.count_text(text) if len(text) <= _SHORT else sum(map(self.count_text, lines(text)))
+        return self._sum(lines(text))
+
+    def _sum(self, texts: Iterable[str]) -> int:
+        short = _remembered(self.name)
+        return sum([short(text) if len(text) <= _SHORT else self._count(text) for text in texts])
 
     def bound(self, msg: Msg) -> int:
         """The UTF-8 bytes of the texts in place of their tokens: a token has one byte at least."""
@@ -89,9 +95,9 @@ _SHORT = 256
 
 
 @cache
-def _remembered(counter: VocabularyCounter) -> Callable[[str], int]:
-    """Its count of short texts; apart from the counter, which is a value and may be pickled."""
-    return lru_cache(maxsize=8192)(counter._count)  # noqa: SLF001 (the cache belongs to the class)
+def _remembered(name: str) -> Callable[[str], int]:
+    """A counter's count of short texts; apart from the counter, which is a value and may be pickled."""
+    return lru_cache(maxsize=8192)(VocabularyCounter(name)._count)  # noqa: SLF001 (the cache belongs to the class)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{128,}={0,2}")
