@@ -119,6 +119,14 @@ class AutoContext:
 
         return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
 
+    def memory_instructions(self, user_id: str) -> list[str]:
+        """What the system prompt should say about the tools for memories."""
+        if not user_id:
+            return []
+        from autocontext.memories import INSTRUCTIONS  # noqa: PLC0415 (as above)
+
+        return [INSTRUCTIONS]
+
     def close(self) -> None:
         """Close the database; a database in memory is lost with that."""
         self.database.close()

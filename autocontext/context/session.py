@@ -126,7 +126,7 @@ class Session:
     @property
     def instructions(self) -> str:
         """What the system prompt should say about these tools."""
-        return INSTRUCTIONS
+        return "\n\n".join([INSTRUCTIONS, *self._context.memory_instructions(self.user_id)])
 
     # -------------------------------------------------------------------------------------------------------- saving
     def save(self) -> SaveReport:
