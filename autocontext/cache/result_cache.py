@@ -162,14 +162,17 @@ class ResultCache:
     def memoize(
         self, name: str | None = None, **options: Unpack[CallOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-    def memoize(self, name: Any = None, **options: Any) -> Any:
+    def memoize(
+        self, name: Any = None, ttl: Any = None, ignore: Any = (), version: Any = None, quantize: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
         """A decorator for functions, synchronous or asynchronous, whose results depend on their arguments only.
 
         All spellings of a call share a result: `f(1)`, `f(x=1)`, and with defaults written out. `name` is the task
         (default: module and qualified name), `version` defaults to a hash of the source. `cache_key(...)` of the
         decorated function gives the key of a call. Raises ConfigError for generators and unknown parameter names.
         """
-        chosen = Options(**options)
+        chosen = Options(ttl=ttl, ignore=ignore, version=version, quantize=quantize, **options)
         if callable(name):
             return memoized(self._computing, name, None, chosen)
         return lambda fn: memoized(self._computing, fn, name, chosen)
