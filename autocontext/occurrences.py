@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sized
 
-from autocontext.values import occurs, words
+from autocontext.values import occurs, word_lists, words
 
 
 class Sought:
@@ -72,7 +72,7 @@ class Texts:
         number = self._numbers[text] = self.next
         self.next += 1
         self._texts[number] = text
-        bag = set(words(text))
+        bag = _bag(text)
         self.new |= bag
         for word in bag:
             found = self._by_word.get(word)
@@ -89,7 +89,7 @@ class Texts:
         del self._times[text]
         number = self._numbers.pop(text)
         del self._texts[number]
-        for word in set(words(text)):
+        for word in _bag(text):
             found = self._by_word[word]
             del found[number]
             if not found:
@@ -115,6 +115,14 @@ class Texts:
                 return True
         sought.not_before = self.next
         return False
+
+
+def _bag(text: str) -> set[str]:
+    """The different words of a text."""
+    found: set[str] = set()
+    for some in word_lists(text):
+        found.update(some)
+    return found
 
 
 _NOWHERE: dict[int, str] = {}

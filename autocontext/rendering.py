@@ -31,6 +31,8 @@ from autocontext.requests import ModelRequest
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 _FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n(.*)\n</transcript id="\1">$', re.DOTALL | re.MULTILINE)
+_AT_ONCE = 16_000
+"""Characters."""
 _LEAST_RUN = 512
 _RUN = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN},}}={{0,2}}")
 """Base64 of that length says nothing to a reader."""
@@ -223,7 +225,11 @@ def section(msg: Msg) -> str:
 
 def without_blobs(text: str) -> str:
     """The text with long runs of base64 named instead of shown."""
-    return _RUN.sub(_named_blob, text) if len(text) >= _LEAST_RUN else text
+    # A piece at a time, most texts have none: until a search ends the interpreter lets no other thread run.
+    pieces = range(0, len(text) if len(text) >= _LEAST_RUN else 0, _AT_ONCE)
+    if any(_RUN.search(text, max(0, at - _LEAST_RUN), at + _AT_ONCE) for at in pieces):
+        return _RUN.sub(_named_blob, text)
+    return text
 
 
 def _named_blob(found: re.Match[str]) -> str:

@@ -17,6 +17,8 @@ AROUND = 20
 """Characters of its line that are quoted on either side of a value."""
 LONGEST = 200
 """Characters; a longer run without a break is data, a longer argument is a document."""
+_AT_ONCE = 16_000
+"""Characters that one search goes through: until it ends the interpreter lets no other thread run."""
 _LOOKED_AT = 128_000
 """Characters of one text that are searched: its head, its tail, and slices between."""
 _SLICES = 16
@@ -77,10 +79,25 @@ def occurs(value: str, text: str) -> bool:
 
 def words(text: str) -> list[str]:
     """The words of a text. A text in which a value occurs has all words of the value."""
-    if len(text) <= _LOOKED_AT:
+    if len(text) <= _AT_ONCE:
         return _WORDS.findall(text)
-    # One by one, so that other threads get on: findall keeps the interpreter for as long as it takes.
-    return [found.group() for found in _WORDS.finditer(text)]
+    return [word for some in word_lists(text) for word in some]
+
+
+def word_lists(text: str) -> Iterator[list[str]]:
+    """The words of a text, as many at a time as are found without keeping other threads waiting."""
+    start = 0
+    while start < len(text):
+        stop = min(start + _AT_ONCE, len(text))
+        found = _WORDS.findall(text, start, stop)
+        if stop < len(text) and _WORD.match(text, stop - 1) and _WORD.match(text, stop):
+            if len(found[-1]) < stop - start:
+                # Its last word goes on: that is taken up again.
+                stop -= len(found.pop())
+            elif whole := _WORDS.match(text, start):
+                found, stop = [whole.group()], whole.end()
+        yield found
+        start = stop
 
 
 def values_in(text: str) -> Iterator[tuple[str, str]]:

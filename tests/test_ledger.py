@@ -336,3 +336,24 @@ def test_a_listing_does_not_drive_out_what_was_used():
     evidence.forget(str(i) for i in range(40))
     assert evidence.lines([], 40, 4_000, COUNT) == []
     assert evidence.ids == {}
+
+
+@given(st.lists(st.sampled_from(("a", "B2", "_", " ", ".", "\n", "中", "文", "é", "x" * 50)), max_size=60).map("".join))
+def test_words_are_the_same_however_many_are_found_at_a_time(text):
+    filler = "one two " * 1_995  # the cut falls into what follows
+    assert words(filler + text * 3) == words(filler) + words(text * 3)
+
+
+@given(st.lists(st.tuples(messages, st.integers(0, 120), st.booleans()), max_size=10), st.data())
+def test_the_lines_do_not_depend_on_what_was_asked_before(steps, data):
+    """What is kept from turn to turn saves work only: an evidence that is asked for the first time says the same."""
+    evidence, gone, view = Evidence(), [], []
+    for n, (msg, budget, forget) in enumerate(steps):
+        evidence.learn(str(n), msg, n)
+        gone.append(n)
+        if forget and data.draw(st.booleans()):
+            back = gone.pop(data.draw(st.integers(0, len(gone) - 1)))
+            evidence.forget([str(back)])
+        view = data.draw(st.lists(st.sampled_from([m for m, _, _ in steps]), max_size=3))
+        fresh = learned([m for m, _, _ in steps], gone)
+        assert evidence.lines(view, n, budget, COUNT) == fresh.lines(view, n, budget, COUNT)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autocontext.tokens.chunks import BOUNDARY, CHUNK_CHARS, chunks
+from autocontext.tokens.chunks import BOUNDARY, CHUNK_CHARS, chunks, lines
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 from tests.tokens.strategies import texts
 
@@ -43,3 +43,17 @@ def test_long_ordinary_text_is_cut_without_a_difference(name, data):
 def test_a_text_without_a_boundary_is_cut_where_it_stands():
     assert list(chunks("a" * 10, 4)) == ["aaaa", "aaaa", "aa"]
     assert list(chunks("", 4)) == [""]
+
+
+_ends = st.sampled_from(
+    ["\n", "\n\n", "\r\n", "/", ".", ":", "_", " ", "  ", "a", "Z9", "中", "é", "\u0301", "'s", "\t", "²"]
+)
+
+
+@given(st.lists(_ends | texts.filter(lambda t: len(t) < 20), max_size=12).map("".join))
+@settings(deadline=None, max_examples=300)
+def test_a_text_cut_into_lines_has_the_same_tokens(text):
+    assert "".join(lines(text)) == text
+    for name in NAMES:
+        encode = encoding(name).encode_ordinary
+        assert [token for line in lines(text) for token in encode(line)] == encode(text)
