@@ -53,7 +53,10 @@ class DatabaseSessionStore(Lifecycle):
         try:
             rows = self.database.read(partial(statements.read, session, after, until))
         except StoreCorruptError as e:
-            raise StoreCorruptError(f"{self._place(session, self._first_lost(session, after, until))}: {e}") from e
+            lost = self._first_lost(session, after, until)
+            if lost > after:
+                self.read(session, after=after, until=lost)  # told first: an entry before it that was changed
+            raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
         return self._unpacked(session, after, rows)
 
     async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:

@@ -54,7 +54,7 @@ def pack(entry: Entry) -> tuple[bytes, int]:
 
 def unpack(body: bytes, checksum: int, *, where: str) -> Entry:
     """The entry of some bytes. Raises StoreCorruptError that begins with `where`."""
-    if zlib.crc32(body) != checksum:
+    if not isinstance(body, bytes) or zlib.crc32(body) != checksum:  # SQLite's columns hold any type
         raise StoreCorruptError(f"{where}: its bytes have changed since they were written (checksum)")
     return from_bytes(body, where=where)
 

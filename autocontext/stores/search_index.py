@@ -12,6 +12,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from autocontext.log import Added, Cleared, Entry, Offloaded, Snapshot
@@ -129,8 +130,12 @@ def terms(text: str) -> Iterator[str]:
         if is_cjk(word):
             yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
         else:
-            yield stem(word)
-            yield from map(stem, parts(word, as_written))
+            yield from _word_terms(word, as_written)
+
+
+@lru_cache(maxsize=65_536)
+def _word_terms(word: str, as_written: str) -> tuple[str, ...]:
+    return (stem(word), *map(stem, parts(word, as_written)))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from autocontext.errors import Conflict
+from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Schema, Statement, Work
 from autocontext.stores.protocol import SessionInfo, SessionKey
 from autocontext.stores.records import now
@@ -74,6 +74,8 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     """The rows from `after` on, before `until`; None: all, also such as should not be there."""
     known = yield Statement(f"SELECT entries FROM autocontext_sessions WHERE {_SESSION}", _params(session))
     end = known[0][0] if known else 0
+    if not isinstance(end, int):
+        raise StoreCorruptError("the row of the session is damaged; restore the database from a backup")
     bounds = {"after": after}
     if until is not None:
         bounds["until"] = end = min(end, until)

@@ -125,6 +125,8 @@ class SqliteDatabase(Database):
             if (told := self._told(e)) is None:
                 raise
             raise told from e
+        except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
+            raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
         finally:
             if connection is not None:
                 self._idle.append(connection)
