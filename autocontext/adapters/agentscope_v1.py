@@ -63,8 +63,17 @@ class AutoContextAgentScopeMemory(MemoryBase):
         ).one()
         self.instructions = INSTRUCTIONS
         self._tool = ContextOffloadTool(self.memory)
-        self._marks = {m.id: found for m in self.memory.get_original_memory_msgs() if (found := marks_of(m))}
+        self._marks: dict[str, list[str]] = {}
+        self._ever: set[str] = set()
+        self._look_up(marks=True)
         self._hints: list[tuple[AgentScopeMsg, list[str]]] = []
+
+    def _look_up(self, *, marks: bool) -> None:
+        """Note whose messages there are, and with which marks they came."""
+        originals = self.memory.get_original_memory_msgs()
+        self._ever = {m.id for m in originals}
+        if marks:
+            self._marks = {m.id: found for m in originals if (found := marks_of(m))}
 
     # ------------------------------------------------------------------------------------------------------- tools
     @property
@@ -133,16 +142,24 @@ class AutoContextAgentScopeMemory(MemoryBase):
         if HINT in wanted:
             self._hints += [(to_agentscope([m])[0], wanted) for m in from_agentscope(given)]
             return
-        known = {m.id for m in self.memory.get_original_memory_msgs()} | {m.id for m in self.memory.messages}
+        there = self._there({m.id for m in given} & self._ever)
         new: list[Msg] = []
         for msg in from_agentscope(given, marks=wanted):
-            if msg.id not in known:
+            if msg.id not in there:
                 new.append(msg)
             elif allow_duplicates:
                 new.append(Msg(**{**dict(msg), "id": AgentScopeMsg("", "", "user").id}))
-            known.add(msg.id)
+            there.add(msg.id)
         self.memory.add_messages(new)
+        self._ever |= {m.id for m in new}
         self._marks |= {m.id: list(wanted) for m in new if wanted}
+
+    def _there(self, ids: set[str]) -> set[str]:
+        """Which of these are in view or behind a note; what was deleted may come again."""
+        found = {m.id for m in self.memory.messages if m.id in ids} if ids else set()
+        if ids - found:
+            found |= {m.id for put_away in self.memory.get_offload_context().values() for m in put_away}
+        return found & ids
 
     async def get_memory(
         self,
@@ -202,6 +219,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         """Drop everything: view, originals, offloads, marks."""
         self.memory.clear()
         self._marks.clear()
+        self._ever.clear()
         self._hints.clear()
 
     # ------------------------------------------------------------------------------------------------------- state
@@ -217,6 +235,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         """
         if "autocontext" in state_dict:
             self.memory.load_state_dict(state_dict["autocontext"])
+            self._look_up(marks=False)
             self._marks = {id_: list(found) for id_, found in state_dict.get("marks", {}).items()}
         elif "content" in state_dict:
             self._adopt(state_dict["content"])
@@ -235,7 +254,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         ]
         self.memory.clear()
         self.memory.add_messages(msgs)
-        self._marks = {m.id: found for m in msgs if (found := marks_of(m))}
+        self._look_up(marks=True)
 
 
 def attach(

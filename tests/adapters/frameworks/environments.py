@@ -20,7 +20,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_agent_framework.py",
         "test_mcp_server.py",
     ),
-    "agentscope1": ("test_agentscope_v1.py",),
+    "agentscope1": ("test_agentscope_v1.py", "test_agentscope_v1_memory.py"),
 }
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "main": (
