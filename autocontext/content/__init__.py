@@ -1,5 +1,7 @@
 """Large texts outside the context: stored once, read back in pages; histories pruned without a model."""
 
+from typing import TYPE_CHECKING, Any
+
 from autocontext.content.file_tool import get_file_content_tool
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import (
@@ -12,11 +14,15 @@ from autocontext.content.pruning import (
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.store import ContentStore, SqlContentStore, SqliteContentStore
 
+if TYPE_CHECKING:
+    from autocontext.content.objects import ObjectContentStore
+
 __all__ = [
     "ContentHit",
     "ContentInfo",
     "ContentStats",
     "ContentStore",
+    "ObjectContentStore",
     "Page",
     "PrunePolicy",
     "PruneReport",
@@ -28,3 +34,12 @@ __all__ = [
     "prune_messages",
     "restore_messages",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`ObjectContentStore` when it is asked for: it needs the extra `cloud`."""
+    if name != "ObjectContentStore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from autocontext.content.objects import ObjectContentStore  # noqa: PLC0415 (obstore is an extra)
+
+    return ObjectContentStore

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from autocontext.asking import in_thread
 from autocontext.content import queries
+from autocontext.content.operations import Home, Operations
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.queries import FOREVER, About, Found, Put
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
@@ -54,15 +55,14 @@ class ContentStore(Protocol):
         ...
 
 
-class DatabaseContentStore:
-    """A content store in the database at `where`; each method has an asynchronous twin with an `a` before its name.
+class PagedContentStore:
+    """What every content store does; each method has an asynchronous twin with an `a` before its name.
 
     `clock` gives milliseconds since 1970; it decides when a content with a `ttl` is over.
     """
 
-    def __init__(self, where: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
-        self.database = open_database(where)
-        self.database.ensure(queries.SCHEMA)
+    def __init__(self, home: Home, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
+        self._home, self._operations = home, operations
         self._clock = clock or _now
         self._usage: Counter[str] = Counter()
 
@@ -78,11 +78,11 @@ class DatabaseContentStore:
         """
         wanted = self._wanted(packed(content), key, About(name, path, type, summary), namespace, ttl)
         if wanted.key is None and wanted.expires_at == FOREVER:
-            found = self.database.read(lambda: queries.already(wanted))
+            found = self._home.read(lambda: self._operations.already(wanted))
             if found is not None:
                 return self._stored(wanted, found.ref, new=False)
         wanted = wanted._replace(pages=wanted.content.pages())
-        return self._stored(wanted, self.database.write(lambda: queries.put(wanted)), new=True)
+        return self._stored(wanted, self._home.write(lambda: self._operations.put(wanted)), new=True)
 
     async def aput(
         self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
@@ -92,38 +92,38 @@ class DatabaseContentStore:
         ready = await in_thread(lambda: packed(content))
         wanted = self._wanted(ready, key, About(name, path, type, summary), namespace, ttl)
         if wanted.key is None and wanted.expires_at == FOREVER:
-            found = await self.database.aread(lambda: queries.already(wanted))
+            found = await self._home.aread(lambda: self._operations.already(wanted))
             if found is not None:
                 return self._stored(wanted, found.ref, new=False)
         wanted = wanted._replace(pages=await in_thread(ready.pages))
-        return self._stored(wanted, await self.database.awrite(lambda: queries.put(wanted)), new=True)
+        return self._stored(wanted, await self._home.awrite(lambda: self._operations.put(wanted)), new=True)
 
     def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """Delete a content with all its keys (by its handle), or one key; False when there is nothing to delete.
 
         A content goes with the last key that leads to it, unless it was also put without a key.
         """
-        return self.database.write(lambda: queries.delete(namespace, ref_or_key, self._clock()))
+        return self._home.write(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
 
     async def adelete(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """`delete` without blocking the event loop."""
-        return await self.database.awrite(lambda: queries.delete(namespace, ref_or_key, self._clock()))
+        return await self._home.awrite(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
 
     def clear(self, namespace: str | None = None) -> None:
         """Delete everything of one namespace; without one, of all namespaces."""
-        self.database.write(lambda: queries.clear(namespace))
+        self._home.write(lambda: self._operations.clear(namespace))
 
     async def aclear(self, namespace: str | None = None) -> None:
         """`clear` without blocking the event loop."""
-        await self.database.awrite(lambda: queries.clear(namespace))
+        await self._home.awrite(lambda: self._operations.clear(namespace))
 
     def purge_expired(self) -> int:
         """Free the space of what is past its `ttl`; the number of contents that went."""
-        return self.database.write(lambda: queries.purge(self._clock()))
+        return self._home.write(lambda: self._operations.purge(self._clock()))
 
     async def apurge_expired(self) -> int:
         """`purge_expired` without blocking the event loop."""
-        return await self.database.awrite(lambda: queries.purge(self._clock()))
+        return await self._home.awrite(lambda: self._operations.purge(self._clock()))
 
     # ------------------------------------------------------------------------------------------------------ reading
     def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
@@ -133,33 +133,35 @@ class DatabaseContentStore:
         a little less than asked for, and pages that are read on from `next_offset` join to the content. Raises
         StoreCorruptError when the stored rows cannot be read back.
         """
-        found = self.database.read(lambda: queries.read(namespace, ref_or_key, offset, limit, self._clock()))
+        found = self._home.read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock()))
         return self._page(found)
 
     async def aread(
         self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = ""
     ) -> Page | None:
         """`read` without blocking the event loop."""
-        found = await self.database.aread(lambda: queries.read(namespace, ref_or_key, offset, limit, self._clock()))
+        found = await self._home.aread(
+            lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())
+        )
         return self._page(found) if limit is not None else await in_thread(lambda: self._page(found))
 
     def read_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
         """The whole content as the bytes that were put, its hash checked; None when it is unknown."""
-        found = self.database.read(lambda: queries.read(namespace, ref_or_key, 0, None, self._clock()))
+        found = self._home.read(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
         return None if found is None else self._payload(found)
 
     async def aread_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
         """`read_bytes` without blocking the event loop."""
-        found = await self.database.aread(lambda: queries.read(namespace, ref_or_key, 0, None, self._clock()))
+        found = await self._home.aread(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
         return None if found is None else await in_thread(lambda: self._payload(found))
 
     def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
         """What is known about a content; None when it is unknown."""
-        return _info(self.database.read(lambda: queries.find(namespace, ref_or_key, self._clock())))
+        return _info(self._home.read(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
 
     async def ainfo(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
         """`info` without blocking the event loop."""
-        return _info(await self.database.aread(lambda: queries.find(namespace, ref_or_key, self._clock())))
+        return _info(await self._home.aread(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
 
     def has(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """Whether the handle or key leads to a content."""
@@ -185,7 +187,7 @@ class DatabaseContentStore:
         exact = self.info(name, namespace=namespace)
         if exact is not None:
             return [exact]
-        found = self.database.read(lambda: queries.named(namespace, name, self._clock()))
+        found = self._home.read(lambda: self._operations.named(namespace, name, self._clock()))
         return [each.info() for each in found]
 
     async def afind(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
@@ -193,47 +195,47 @@ class DatabaseContentStore:
         exact = await self.ainfo(name, namespace=namespace)
         if exact is not None:
             return [exact]
-        found = await self.database.aread(lambda: queries.named(namespace, name, self._clock()))
+        found = await self._home.aread(lambda: self._operations.named(namespace, name, self._clock()))
         return [each.info() for each in found]
 
     def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
         """The first keys in order."""
-        return self.database.read(lambda: queries.keys(namespace, self._clock(), limit))
+        return self._home.read(lambda: self._operations.keys(namespace, self._clock(), limit))
 
     async def akeys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
         """`keys` without blocking the event loop."""
-        return await self.database.aread(lambda: queries.keys(namespace, self._clock(), limit))
+        return await self._home.aread(lambda: self._operations.keys(namespace, self._clock(), limit))
 
     def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
         """The passages that match best, of all texts or of the one behind `ref` (a handle or key).
 
         Reads every page it searches: about 20 MB of text a second.
         """
-        found = self.database.read(lambda: queries.all_pages(namespace, ref, self._clock()))
+        found = self._home.read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
         return Passages(found).best(query, limit)
 
     async def asearch(
         self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = ""
     ) -> list[ContentHit]:
         """`search` without blocking the event loop."""
-        found = await self.database.aread(lambda: queries.all_pages(namespace, ref, self._clock()))
+        found = await self._home.aread(lambda: self._operations.all_pages(namespace, ref, self._clock()))
         return await in_thread(lambda: Passages(found).best(query, limit))
 
     def stats(self, namespace: str | None = "") -> ContentStats:
         """How much is stored in a namespace (None: in all)."""
-        return self._counted(*self.database.read(lambda: queries.stats(namespace)))
+        return self._counted(*self._home.read(lambda: self._operations.stats(namespace)))
 
     async def astats(self, namespace: str | None = "") -> ContentStats:
         """`stats` without blocking the event loop."""
-        return self._counted(*await self.database.aread(lambda: queries.stats(namespace)))
+        return self._counted(*await self._home.aread(lambda: self._operations.stats(namespace)))
 
     def close(self) -> None:
         """Close the database's connections; the next call opens one again."""
-        self.database.close()
+        self._home.close()
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        await self.database.aclose()
+        await self._home.aclose()
 
     # ---------------------------------------------------------------------------------------------------------------
     def _wanted(self, content: Packed, key: str | None, about: About, namespace: str, ttl: float | None) -> Put:
@@ -267,6 +269,15 @@ class DatabaseContentStore:
     def _counted(self, contents: tuple[int, ...], found: tuple[int, ...], led: tuple[int, ...]) -> ContentStats:
         count, chars, stored, size, held = map(int, contents)
         return ContentStats(count, int(led[0]), chars, int(found[0]), stored, size, held, dict(self._usage))
+
+
+class DatabaseContentStore(PagedContentStore):
+    """A content store in a database: a file path, a URL, or one that is open."""
+
+    def __init__(self, where: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
+        self.database = open_database(where)
+        self.database.ensure(queries.SCHEMA)
+        super().__init__(self.database, queries, clock=clock)
 
 
 class SqliteContentStore(DatabaseContentStore):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from autocontext.content import SqlContentStore, SqliteContentStore
-from autocontext.content.store import DatabaseContentStore
+from autocontext.content import ObjectContentStore, SqlContentStore, SqliteContentStore
+from autocontext.content.store import PagedContentStore
+from tests.fakes.s3_server import running_s3
 from tests.stores.homes import HOMES, home
 
 
@@ -27,13 +30,36 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=HOMES)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[DatabaseContentStore]:
+@pytest.fixture(params=[*HOMES, "folder", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[PagedContentStore]:
+    if request.param == "folder":
+        yield ObjectContentStore(tmp_path.as_uri(), clock=clock)
+        return
+    if request.param == "s3":
+        server = request.getfixturevalue("s3")
+        yield ObjectContentStore(f"s3://bucket/{uuid.uuid4().hex}", clock=clock, **server)
+        return
     with home(request.param, tmp_path) as where:
         kind = SqlContentStore if request.param == "postgresql" else SqliteContentStore
         opened = kind(where, clock=clock)
         yield opened
         opened.close()
+
+
+@pytest.fixture(params=HOMES)
+def database_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqliteContentStore | SqlContentStore]:
+    with home(request.param, tmp_path) as where:
+        kind = SqlContentStore if request.param == "postgresql" else SqliteContentStore
+        opened = kind(where)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, Any]]:
+    """What obstore needs to reach moto's S3 server on this machine, with the bucket `bucket` in it."""
+    with running_s3() as options:
+        yield options
 
 
 @pytest.fixture

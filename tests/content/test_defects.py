@@ -22,7 +22,7 @@ from autocontext.content import (
     prune_messages,
     restore_messages,
 )
-from autocontext.content.store import DatabaseContentStore
+from autocontext.content.store import PagedContentStore
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
 from autocontext.stores.database import Statement, Work
 from autocontext.testing import assert_valid_chat, assistant, system, tool_call, tool_result, user
@@ -252,7 +252,7 @@ def test_an_error_keeps_its_flag_and_first_line(memory_store: SqliteContentStore
     assert "an error: ValueError: bad date;" in outputs(pruned)[1]
 
 
-def test_a_file_name_that_two_files_have_is_an_error_listing_both(store: DatabaseContentStore) -> None:
+def test_a_file_name_that_two_files_have_is_an_error_listing_both(store: PagedContentStore) -> None:
     store.put("one", key="/a/config.py")
     store.put("two", key="/b/config.py")
     store.put("three", key="/b/only.py")
@@ -267,7 +267,7 @@ def test_a_file_name_that_two_files_have_is_an_error_listing_both(store: Databas
     assert tool("named.txt")["chunk"] == "by name"
 
 
-def test_odd_ranges_are_clamped_and_said(store: DatabaseContentStore) -> None:
+def test_odd_ranges_are_clamped_and_said(store: PagedContentStore) -> None:
     store.put("0123456789", key="k")
     page = store.read("k", -3, 2)
     assert page is not None
@@ -289,7 +289,7 @@ def test_odd_ranges_are_clamped_and_said(store: DatabaseContentStore) -> None:
     assert "notice" not in tool("k", 5)
 
 
-def test_no_sign_of_several_characters_is_cut(store: DatabaseContentStore) -> None:
+def test_no_sign_of_several_characters_is_cut(store: PagedContentStore) -> None:
     family = "👨‍👩‍👧"
     store.put("ab" + family + "cd", key="zwj")
     page = store.read("zwj", 0, 4)

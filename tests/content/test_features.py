@@ -18,7 +18,7 @@ from autocontext.content import (
     get_file_content_tool,
     prune_messages,
 )
-from autocontext.content.store import DatabaseContentStore
+from autocontext.content.store import PagedContentStore
 from autocontext.errors import InvalidMessage
 from autocontext.testing import assistant, system, tool_call, tool_result, user
 from tests.content.conftest import Clock
@@ -67,7 +67,7 @@ def test_000_1_content_survives_the_process_and_is_seen_by_another_instance(tmp_
     assert one.has("b"), "a second instance on the same file sees what the first stores, and the other way round"
 
 
-def test_000_2_put_returns_the_record_without_the_content(store: DatabaseContentStore) -> None:
+def test_000_2_put_returns_the_record_without_the_content(store: PagedContentStore) -> None:
     info = store.put("hello", key="k", name="n", path="p", type="t", summary="s")
     assert (info.key, info.name, info.path, info.type, info.summary, info.chars) == ("k", "n", "p", "t", "s", 5)
     assert not hasattr(info, "text")
@@ -75,10 +75,11 @@ def test_000_2_put_returns_the_record_without_the_content(store: DatabaseContent
     assert (bare.name, bare.path, bare.summary) == ("", "", "")
     store.put("other", key="k")
     page = store.read("k")
-    assert page is not None and page.text == "other", "putting again replaces"
+    assert page is not None
+    assert page.text == "other", "putting again replaces"
 
 
-def test_000_3_reading_a_slice(store: DatabaseContentStore) -> None:
+def test_000_3_reading_a_slice(store: PagedContentStore) -> None:
     store.put(string.ascii_uppercase, key="abc")
     page = store.read("abc", 5, 10)
     assert page is not None
@@ -92,7 +93,7 @@ def test_000_3_reading_a_slice(store: DatabaseContentStore) -> None:
     assert store.read("unknown") is None
 
 
-def test_000_4_has_summary_info_and_clear(store: DatabaseContentStore) -> None:
+def test_000_4_has_summary_info_and_clear(store: PagedContentStore) -> None:
     info = store.put("hello", key="k", summary="greets")
     assert store.has("k")
     assert store.has(info.ref)
@@ -107,7 +108,7 @@ def test_000_4_has_summary_info_and_clear(store: DatabaseContentStore) -> None:
     assert store.stats(None).contents == store.stats(None).pages == store.stats(None).keys == 0
 
 
-def test_000_5_the_file_tool_gives_compact_chunks(store: DatabaseContentStore) -> None:
+def test_000_5_the_file_tool_gives_compact_chunks(store: PagedContentStore) -> None:
     text = "".join(f"line {i}\n" for i in range(3_000))
     store.put(text, key="/data/long.txt")
     tool = get_file_content_tool(store)
@@ -218,7 +219,7 @@ def test_000_13_one_store_serves_all_and_its_absence_is_no_error(memory_store: S
     assert result.report.failed == ("LookupError: there is no content store",)
 
 
-def test_000_14_compression_ttl_figures_and_search(store: DatabaseContentStore, clock: Clock) -> None:
+def test_000_14_compression_ttl_figures_and_search(store: PagedContentStore, clock: Clock) -> None:
     english = "The deployment key rotates on Fridays. " + "Nothing else of note. " * 2_000
     chinese = "项目使用 PostgreSQL 数据库。" + "没有别的内容。" * 2_000
     ref = store.put(english, key="ops.md").ref

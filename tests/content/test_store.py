@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 from autocontext.content import SqliteContentStore
 from autocontext.content.queries import basename, candidates, safe, unsafe
 from autocontext.content.records import REF
-from autocontext.content.store import DatabaseContentStore
+from autocontext.content.store import DatabaseContentStore, PagedContentStore
 from autocontext.errors import ConfigError, StoreError, StoreVersionError
 from autocontext.stores.database import Database, Statement, Work
 from tests.content.conftest import Clock
 
 
-def read(store: DatabaseContentStore, name: str, namespace: str = "") -> str | None:
+def read(store: PagedContentStore, name: str, namespace: str = "") -> str | None:
     page = store.read(name, namespace=namespace)
     return None if page is None else page.text
 
 
-def test_the_same_content_has_one_handle_and_lies_there_once(store: DatabaseContentStore) -> None:
+def test_the_same_content_has_one_handle_and_lies_there_once(store: PagedContentStore) -> None:
     one, two = store.put("same text"), store.put("same text", key="k")
     assert one.ref == two.ref
     assert REF.fullmatch(one.ref)
@@ -34,7 +34,7 @@ def test_the_same_content_has_one_handle_and_lies_there_once(store: DatabaseCont
     assert store.stats().usage["duplicates"] == 2, "the last two wrote nothing"
 
 
-def test_a_content_stays_as_long_as_anything_leads_to_it(store: DatabaseContentStore) -> None:
+def test_a_content_stays_as_long_as_anything_leads_to_it(store: PagedContentStore) -> None:
     ref = store.put("shared", key="a").ref
     store.put("shared", key="a")
     store.put("shared", key="b")
@@ -49,10 +49,11 @@ def test_a_content_stays_as_long_as_anything_leads_to_it(store: DatabaseContentS
     assert not store.has(ref)
     assert store.stats().pages == 0
     store.put("shared", key="c")
-    assert store.delete(ref) and not store.has("c"), "by its handle it goes with all its keys"
+    assert store.delete(ref)
+    assert not store.has("c"), "by its handle it goes with all its keys"
 
 
-def test_a_key_lets_its_old_content_go(store: DatabaseContentStore) -> None:
+def test_a_key_lets_its_old_content_go(store: PagedContentStore) -> None:
     old = store.put("old", key="k").ref
     new = store.put("new", key="k").ref
     assert read(store, "k") == "new"
@@ -61,7 +62,7 @@ def test_a_key_lets_its_old_content_go(store: DatabaseContentStore) -> None:
     assert store.stats().contents == 1
 
 
-def test_the_path_is_the_key_when_none_is_given(store: DatabaseContentStore) -> None:
+def test_the_path_is_the_key_when_none_is_given(store: PagedContentStore) -> None:
     assert store.put("x", path="/a/b.txt").key == "/a/b.txt"
     assert read(store, "/a/b.txt") == "x"
     assert store.put("x", key="own", path="/a/b.txt").key == "own"
@@ -70,7 +71,10 @@ def test_the_path_is_the_key_when_none_is_given(store: DatabaseContentStore) -> 
     assert store.keys(limit=1) == ["/a/b.txt"]
 
 
-def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(store: DatabaseContentStore) -> None:
+def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(
+    database_store: DatabaseContentStore,
+) -> None:
+    store = database_store
     ref = store.put("mine").ref
 
     def disguise() -> Work[None]:
@@ -86,7 +90,7 @@ def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(st
     assert [len(c) for c in candidates("f" * 64)] == [14, 18, 26, 66]
 
 
-def test_bytes_come_back_as_they_were(store: DatabaseContentStore) -> None:
+def test_bytes_come_back_as_they_were(store: PagedContentStore) -> None:
     raw = bytes(range(256)) * 300
     info = store.put(raw, key="raw", type="image/png")
     assert info.encoding == "base64"
@@ -104,7 +108,7 @@ def test_bytes_come_back_as_they_were(store: DatabaseContentStore) -> None:
         store.put({"a": 1})  # type: ignore[arg-type]
 
 
-def test_nothing_crosses_namespaces(store: DatabaseContentStore) -> None:
+def test_nothing_crosses_namespaces(store: PagedContentStore) -> None:
     mine = store.put("tenant one secret", key="k", namespace="one")
     theirs = store.put("tenant one secret", key="k", namespace="two")
     assert mine.ref == theirs.ref
@@ -126,7 +130,7 @@ def test_nothing_crosses_namespaces(store: DatabaseContentStore) -> None:
     assert store.stats("one").contents == store.stats(None).contents == 1
 
 
-def test_time_ends_keys_and_contents(store: DatabaseContentStore, clock: Clock) -> None:
+def test_time_ends_keys_and_contents(store: PagedContentStore, clock: Clock) -> None:
     short = store.put("text", ttl=10)
     assert short.expires_at == clock.now + 10_000
     store.put("text", key="longer", ttl=100)
@@ -151,7 +155,7 @@ def test_time_ends_keys_and_contents(store: DatabaseContentStore, clock: Clock) 
             store.put("x", ttl=wrong)
 
 
-def test_the_async_twins_do_the_same(store: DatabaseContentStore) -> None:
+def test_the_async_twins_do_the_same(store: PagedContentStore) -> None:
     async def all_of_it() -> None:
         info = await store.aput("needle in hay\n" * 3_000, key="/a/k.txt", summary="hay")
         assert (await store.aput("free")).ref == (await store.aput("free")).ref
@@ -180,7 +184,7 @@ def test_the_async_twins_do_the_same(store: DatabaseContentStore) -> None:
     asyncio.run(all_of_it())
 
 
-def test_many_tasks_put_the_same_and_different_texts(store: DatabaseContentStore) -> None:
+def test_many_tasks_put_the_same_and_different_texts(store: PagedContentStore) -> None:
     async def race() -> list[str]:
         puts = (store.aput(f"text {i % 5} " * 400, key=f"k{i}") for i in range(20))
         found = [info.ref for info in await asyncio.gather(*puts)]
@@ -195,7 +199,7 @@ def test_many_tasks_put_the_same_and_different_texts(store: DatabaseContentStore
     asyncio.run(race())
 
 
-def test_search_finds_a_passage_in_a_large_corpus(store: DatabaseContentStore) -> None:
+def test_search_finds_a_passage_in_a_large_corpus(store: PagedContentStore) -> None:
     filler = "The quick brown fox jumps over the lazy dog while nothing happens at all. " * 1_500
     for i in range(12):
         store.put(f"{filler}file number {i}", key=f"f{i}")

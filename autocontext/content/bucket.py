@@ -1,0 +1,150 @@
+"""Objects in a bucket or a folder, by their path: requests as generators, run by obstore in sync and async code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from autocontext.errors import MissingExtraError, StoreError
+
+try:
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, BaseError
+    from obstore.store import from_url
+except ImportError as e:
+    raise MissingExtraError("object storage", "cloud") from e
+
+T = TypeVar("T")
+
+
+class Get(NamedTuple):
+    """An object's bytes, the first `size` of them or a stretch; None when there is no such object."""
+
+    path: str
+    start: int = 0
+    size: int | None = None
+
+
+class Put(NamedTuple):
+    """Write an object; with `new` only where there is none. Gives whether it was written."""
+
+    path: str
+    body: bytes
+    new: bool = False
+
+
+class Delete(NamedTuple):
+    """Delete an object, if it is there."""
+
+    path: str
+
+
+class List(NamedTuple):
+    """Paths and sizes of all objects under a path, in order of their paths."""
+
+    prefix: str
+
+
+Request: TypeAlias = Get | Put | Delete | List
+Flow: TypeAlias = Generator[Request, Any, T]
+
+
+class Bucket:
+    """The objects under a URL: s3://, gs://, az:// or file://. `options` go to obstore (region, endpoint, keys).
+
+    Raises StoreError when the service refuses or cannot be reached.
+    """
+
+    def __init__(self, url: str, **options: Any) -> None:
+        try:
+            self._objects: Any = from_url(url, **options)
+        except (BaseError, ValueError, OSError) as e:
+            raise StoreError(f"{url}: cannot be opened as object storage ({_first_line(e)})") from e
+        self.name = url
+
+    def read(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
+        """Run a flow."""
+        flow = work()
+        answer: Any = None
+        while True:
+            try:
+                asked = flow.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            answer = self._answered(lambda: self._run(asked))  # noqa: B023 (run at once)
+
+    async def aread(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
+        """Run a flow without blocking the event loop."""
+        flow = work()
+        answer: Any = None
+        while True:
+            try:
+                asked = flow.send(answer)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            try:
+                answer = await self._arun(asked)
+            except AlreadyExistsError:
+                answer = False
+            except FileNotFoundError:
+                answer = None
+            except (BaseError, OSError) as e:
+                raise self._told(e) from e
+
+    write, awrite = read, aread
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
+
+    def _answered(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except AlreadyExistsError:
+            return False
+        except FileNotFoundError:
+            return None
+        except (BaseError, OSError) as e:
+            raise self._told(e) from e
+
+    def _run(self, asked: Request) -> Any:
+        objects = self._objects
+        if isinstance(asked, Get) and asked.size is None:
+            return bytes(obstore.get(objects, asked.path).bytes())
+        if isinstance(asked, Get):
+            return bytes(obstore.get_range(objects, asked.path, start=asked.start, length=asked.size or 0))
+        if isinstance(asked, Put):
+            obstore.put(objects, asked.path, asked.body, mode="create" if asked.new else "overwrite")
+            return True
+        if isinstance(asked, Delete):
+            return obstore.delete(objects, asked.path)
+        return _listed(obstore.list(objects, prefix=asked.prefix).collect())
+
+    async def _arun(self, asked: Request) -> Any:
+        objects = self._objects
+        if isinstance(asked, Get) and asked.size is None:
+            found = await obstore.get_async(objects, asked.path)
+            return bytes(await found.bytes_async())
+        if isinstance(asked, Get):
+            return bytes(await obstore.get_range_async(objects, asked.path, start=asked.start, length=asked.size or 0))
+        if isinstance(asked, Put):
+            await obstore.put_async(objects, asked.path, asked.body, mode="create" if asked.new else "overwrite")
+            return True
+        if isinstance(asked, Delete):
+            return await obstore.delete_async(objects, asked.path)
+        return _listed(await obstore.list(objects, prefix=asked.prefix).collect_async())
+
+    def _told(self, error: Exception) -> StoreError:
+        return StoreError(f"{self.name}: {_first_line(error)}")
+
+
+def _listed(found: Any) -> list[tuple[str, int]]:
+    return sorted((str(each["path"]), int(each["size"])) for each in found)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,71 @@
+"""What a content store needs of its home: somebody who runs generators, and the generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from autocontext.content.queries import Found, Pages, Put
+
+T = TypeVar("T")
+Run: TypeAlias = Generator[Any, Any, T]
+"""One operation: yields what its home understands (SQL statements, object requests), is sent the answers."""
+
+
+class Home(Protocol):
+    """Runs operations, in sync and in async code: a `Database`, or the objects of a bucket."""
+
+    def read(self, work: Callable[[], Run[T]]) -> T:
+        """Run an operation that changes nothing."""
+
+    def write(self, work: Callable[[], Run[T]]) -> T:
+        """Run an operation that may change something."""
+
+    async def aread(self, work: Callable[[], Run[T]]) -> T:
+        """`read` without blocking the event loop."""
+
+    async def awrite(self, work: Callable[[], Run[T]]) -> T:
+        """`write` without blocking the event loop."""
+
+    def close(self) -> None:
+        """Let go of connections."""
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+
+
+class Operations(Protocol):
+    """The operations themselves; a module that has these functions will do."""
+
+    def find(self, namespace: str, ref_or_key: str, now: int) -> Run[Found | None]:
+        """The content of a handle or a key."""
+
+    def named(self, namespace: str, name: str, now: int) -> Run[list[Found]]:
+        """All contents whose file name it is."""
+
+    def keys(self, namespace: str, now: int, limit: int) -> Run[list[str]]:
+        """The first keys in order."""
+
+    def read(self, namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Run[Pages | None]:
+        """The pages that hold a stretch of a content."""
+
+    def all_pages(self, namespace: str, ref: str | None, now: int) -> Run[list[tuple[Found, int, bytes]]]:
+        """Every page of text, or those of one content, with the character each starts at."""
+
+    def already(self, put: Put) -> Run[Found | None]:
+        """The content, if a put of it has nothing to write."""
+
+    def put(self, put: Put) -> Run[str]:
+        """Store a content; its handle."""
+
+    def delete(self, namespace: str, ref_or_key: str, now: int) -> Run[bool]:
+        """Delete a content by its handle, or a key."""
+
+    def clear(self, namespace: str | None) -> Run[None]:
+        """Delete everything of one namespace, or of all."""
+
+    def purge(self, now: int) -> Run[int]:
+        """Delete what is past its time; how many contents went."""
+
+    def stats(self, namespace: str | None) -> Run[tuple[Any, Any, Any]]:
+        """(contents, chars, stored, payload, held bytes), (pages,), (keys,)."""
