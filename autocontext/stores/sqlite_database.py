@@ -22,8 +22,14 @@ _STATEMENTS_KEPT = 256
 _LAST_PAUSE = 0.05
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-_DAMAGED = ("no such table: autocontext_", "table autocontext_", "index autocontext_", "unsupported file format")
-"""How errors begin that this library's own statements meet only where the list of tables is damaged."""
+_DAMAGED = (
+    "no such table: autocontext_",
+    "table autocontext_",
+    "index autocontext_",
+    "unsupported file format",
+    "Could not decode to UTF-8",
+)
+"""How errors begin that this library's own statements meet only where the file is damaged."""
 _WAYS_OUT = {
     sqlite3.SQLITE_FULL: "the disk or its quota is full: free some space and try again",
     sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
@@ -191,7 +197,7 @@ class SqliteDatabase(Database):
             return StoreError(f"{self.name}: other processes kept it locked for {self._patience:g} s: try again")
         if code in _CORRUPT:
             return StoreCorruptError(f"{self.name}: {error}; restore it from a backup, nothing was overwritten")
-        if code == sqlite3.SQLITE_ERROR and str(error).startswith(_DAMAGED):
+        if code in (0, sqlite3.SQLITE_ERROR) and str(error).startswith(_DAMAGED):
             return StoreCorruptError(f"{self.name}: its tables are damaged ({error}); restore it from a backup")
         if code in _WAYS_OUT:
             return StoreError(f"{self.name}: {_WAYS_OUT[code]} ({error})")

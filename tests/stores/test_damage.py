@@ -103,7 +103,7 @@ def test_bytes_flipped_anywhere_are_never_silent(tmp_path, places):
             told += 1
             if "session 's'" in str(e):
                 good = int(str(e).split("sequence ")[1].split(":")[0])
-                assert SqliteSessionStore(path).read(S, until=good) == entries[:good], at
+                assert not good or SqliteSessionStore(path).read(S, until=good) == entries[:good], at
         except StoreVersionError:
             told += 1
         finally:
