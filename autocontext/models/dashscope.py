@@ -9,26 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autocontext.errors import ConfigError, ModelError
+from autocontext.errors import ModelError
 from autocontext.models.per_loop import PerLoop
 from autocontext.models.providers import (
     chat_messages,
-    checked_key,
     count,
     is_retryable,
-    require,
     retry_after,
     scrub,
     shown_url,
     usable_text,
 )
+from autocontext.models.services import ServiceModel
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ _POOL = 32
 """Connections kept for `complete`; the SDK's shared session keeps 10 and warns at each one more."""
 
 
-class DashScopeChatModel:
+class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession"]):
     """A model behind DashScope's native text generation API, sync and async.
 
     `timeout` is in seconds: for the whole call in `acomplete`, between bytes in `complete` (so the SDK defines it).
@@ -67,6 +65,8 @@ class DashScopeChatModel:
     `extra` goes into each request (`enable_thinking=False`, `seed`, ...). Raises ConfigError without a key,
     MissingExtraError without the SDK; calls raise ModelError only.
     """
+
+    sdk, service = "dashscope", "DashScope"
 
     def __init__(
         self,
@@ -78,74 +78,38 @@ class DashScopeChatModel:
         timeout: float = 60.0,
         **extra: Any,
     ) -> None:
-        require("dashscope", "DashScopeChatModel")
-        if reserved := sorted(_OURS & extra.keys()):
-            raise ConfigError(f"DashScopeChatModel sets {', '.join(reserved)} itself; leave it out")
-        self.model = model
-        self.base_url = base_url
-        self.timeout = timeout
-        self._key = checked_key(api_key or _key_from_environment(), "DashScopeChatModel", _KEY_VARIABLE)
-        self._extra = extra if temperature is None else {"temperature": temperature, **extra}
-        self._lock = threading.Lock()
-        self._session: requests.Session | None = None
-        self._sessions: PerLoop[aiohttp.ClientSession] = PerLoop(_async_session, _close_session)
+        super().__init__(
+            model,
+            key=api_key or _key_from_environment(),
+            key_variable=_KEY_VARIABLE,
+            base_url=base_url,
+            timeout=timeout,
+            settings=extra if temperature is None else {"temperature": temperature, **extra},
+            reserved=_OURS,
+        )
 
-    def __repr__(self) -> str:
-        return f"DashScopeChatModel({self.model!r}, base_url={shown_url(self.base_url)!r})"
-
-    def complete(self, request: ModelRequest) -> ModelReply:
-        """The model's reply. Raises ModelError, which never holds the key."""
-        started = time.perf_counter()
-        try:
-            from dashscope import Generation
-
-            session = self._sync_session()
-            arguments = self._arguments(request)
-            return self._reply(
-                Generation.call(api_key=self._key.get_secret_value(), session=session, **arguments), started
-            )
-        except Exception as e:  # noqa: BLE001 (a malformed body makes the SDK raise anything)
-            failure = self._failure(e)
-        # Raised out here, the error has no __context__ and no frame below this one: the SDK's exception may hold the
-        # request with its headers, and a reply may quote the key.
-        raise failure
-
-    async def acomplete(self, request: ModelRequest) -> ModelReply:
-        """The model's reply, without blocking the event loop. Raises ModelError, which never holds the key."""
-        started = time.perf_counter()
-        try:
-            session = await self._sessions.client()
-            from dashscope import AioGeneration
-
-            arguments = self._arguments(request)
-            return self._reply(
-                await AioGeneration.call(api_key=self._key.get_secret_value(), session=session, **arguments), started
-            )
-        except Exception as e:  # noqa: BLE001 (as above)
-            failure = self._failure(e)
-        raise failure
-
-    def close(self) -> None:
-        """Close the connections of `complete`; a later call opens new ones."""
-        with self._lock:
-            session, self._session = self._session, None
-        if session is not None:
-            session.close()
-
-    async def aclose(self) -> None:
-        """Close the connections of `acomplete` in this event loop; they close by themselves when it shuts down."""
-        await self._sessions.aclose()
-
-    def _sync_session(self) -> requests.Session:
+    def _connect(self) -> requests.Session:
         import requests
         from requests.adapters import HTTPAdapter
 
-        with self._lock:
-            if self._session is None:
-                self._session = requests.Session()
-                for scheme in ("http://", "https://"):
-                    self._session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL))
-            return self._session
+        session = requests.Session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, HTTPAdapter(pool_maxsize=_POOL))
+        return session
+
+    def _per_loop(self) -> PerLoop[aiohttp.ClientSession]:
+        return PerLoop(_async_session, _close_session)
+
+    def _call(self, client: requests.Session, request: ModelRequest) -> Any:
+        from dashscope import Generation
+
+        return Generation.call(api_key=self._key.get_secret_value(), session=client, **self._arguments(request))
+
+    async def _acall(self, client: aiohttp.ClientSession, request: ModelRequest) -> Any:
+        from dashscope import AioGeneration
+
+        key = self._key.get_secret_value()
+        return await AioGeneration.call(api_key=key, session=client, **self._arguments(request))
 
     def _arguments(self, request: ModelRequest) -> dict[str, Any]:
         arguments: dict[str, Any] = {
@@ -154,22 +118,22 @@ class DashScopeChatModel:
             "result_format": "message",
             "base_address": self.base_url,
             "request_timeout": self.timeout,
-            **self._extra,
+            **self._settings,
         }
         if request.max_output_tokens is not None:
             arguments.setdefault("max_tokens", request.max_output_tokens)
         return arguments
 
-    def _reply(self, response: Any, started: float) -> ModelReply:
-        if response.status_code != HTTPStatus.OK:  # the SDK returns failures, it does not raise them
-            raise self._refusal(response)
-        output = response.output if isinstance(response.output, Mapping) else {}
+    def _reply(self, answer: Any, started: float) -> ModelReply:
+        if answer.status_code != HTTPStatus.OK:  # the SDK returns failures, it does not raise them
+            raise self._refusal(answer)
+        output = answer.output if isinstance(answer.output, Mapping) else {}
         choices = output.get("choices")
         # Models that know no message format answer with `output.text` alone.
         choice = choices[0] if choices else output
         message = choice.get("message") or {"content": output.get("text")}
         if not choices and message["content"] is None:
-            raise ModelError(f"{self._owner}: the reply holds no choices")
+            raise self._problem("the reply holds no choices")
         finish = choice.get("finish_reason")
         text = usable_text(
             self._owner,
@@ -179,7 +143,7 @@ class DashScopeChatModel:
             refusal=None,
             key=self._key,
         )
-        used = response.usage if isinstance(response.usage, Mapping) else {}
+        used = answer.usage if isinstance(answer.usage, Mapping) else {}
         usage = Usage(
             input_tokens=count(used.get("input_tokens")),
             output_tokens=count(used.get("output_tokens")),
@@ -187,28 +151,20 @@ class DashScopeChatModel:
         )
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
-    def _refusal(self, response: Any) -> ModelError:
-        status = response.status_code
-        wait = retry_after(getattr(response, "headers", None) or {})
-        text = f"{self._owner}: HTTP {status}: {scrub(f'{response.code}: {response.message}', self._key)}"
-        return ModelError(text, retryable=is_retryable(status), retry_after=wait)
+    def _refusal(self, answer: Any) -> ModelError:
+        status, said = answer.status_code, scrub(f"{answer.code}: {answer.message}", self._key)
+        wait = retry_after(getattr(answer, "headers", None) or {})
+        return self._problem(f"HTTP {status}: {said}", retryable=is_retryable(status), retry_after=wait)
 
-    def _failure(self, e: Exception) -> ModelError:
+    def _failure(self, e: Exception) -> ModelError | None:
         import aiohttp
         import requests
 
-        if isinstance(e, ModelError):
-            return e.with_traceback(None)
         if isinstance(e, requests.Timeout | TimeoutError):
-            return ModelError(f"{self._owner}: no answer within {self.timeout:g} s")
+            return self._late()
         if isinstance(e, requests.ConnectionError | aiohttp.ClientConnectionError):
-            where = shown_url(self.base_url) or "the service"
-            return ModelError(f"{self._owner}: no connection to {where} ({scrub(e, self._key)})")
-        return ModelError(f"{self._owner}: the call failed ({type(e).__name__}: {scrub(e, self._key)})")
-
-    @property
-    def _owner(self) -> str:
-        return f"DashScope model {self.model!r}"
+            return self._unreachable(shown_url(self.base_url) or "the service", e)
+        return None
 
 
 def _key_from_environment() -> str | None:

@@ -255,7 +255,7 @@ def test_clients_end_with_their_loop(name):
     with service(name) as (_, model):
         for _ in range(3):
             asyncio.run(model.acomplete(ask()))
-        held = model._clients if name == "openai" else model._sessions
+        held = model._clients
         asyncio.run(model.acomplete(ask()))
         assert len(held) <= 1
 

@@ -1,0 +1,141 @@
+"""What models behind a service have in common: a call each way, errors without the key, connections that close."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import SecretStr
+
+from autocontext.errors import ConfigError, ModelError
+from autocontext.models.per_loop import PerLoop
+from autocontext.models.providers import checked_key, require, scrub, shown_url
+from autocontext.requests import ModelReply, ModelRequest
+
+
+class _Closable(Protocol):
+    def close(self) -> Any: ...
+
+
+Client = TypeVar("Client", bound=_Closable)
+AsyncClient = TypeVar("AsyncClient")
+
+
+class ServiceModel(ABC, Generic[Client, AsyncClient]):
+    """A model behind a service: its SDK is optional, its key never shows, its failures are ModelErrors.
+
+    Raises ConfigError without a key or for an `extra` that the model sets itself, MissingExtraError without the SDK.
+    """
+
+    sdk: str
+    """Name of the SDK's package and of the extra that installs it."""
+    service: str
+    """What messages call the service."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str | None,
+        key_variable: str,
+        base_url: str | None,
+        timeout: float,
+        settings: dict[str, Any],
+        reserved: Iterable[str],
+    ) -> None:
+        name = type(self).__name__
+        require(self.sdk, name)
+        if taken := sorted(settings.keys() & set(reserved)):
+            raise ConfigError(f"{name} sets {', '.join(taken)} itself; leave it out")
+        self.model = model
+        self.base_url = base_url
+        self.timeout = timeout
+        self._key: SecretStr = checked_key(key, name, key_variable)
+        self._settings = settings
+        """Go into each request."""
+        self._lock = threading.Lock()
+        self._client: Client | None = None
+        self._clients = self._per_loop()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.model!r}, base_url={shown_url(self.base_url)!r})"
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        """The model's reply. Raises ModelError, which never holds the key."""
+        started = time.perf_counter()
+        try:
+            with self._lock:
+                self._client = client = self._client or self._connect()
+            return self._reply(self._call(client, request), started)
+        except Exception as e:  # noqa: BLE001 (a malformed body makes an SDK raise anything)
+            failure = self._failed(e)
+        # Raised out here, the error has no __context__ and no frame below this one: the SDK's exception may hold the
+        # request with its headers, and a reply may quote the key.
+        raise failure
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        """The model's reply, without blocking the event loop. Raises ModelError, which never holds the key."""
+        started = time.perf_counter()
+        try:
+            client = await self._clients.client()
+            return self._reply(await self._acall(client, request), started)
+        except Exception as e:  # noqa: BLE001 (as above)
+            failure = self._failed(e)
+        raise failure
+
+    def close(self) -> None:
+        """Close the connections of `complete`; a later call opens new ones."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections of `acomplete` in this event loop; they close by themselves when it shuts down."""
+        await self._clients.aclose()
+
+    def _failed(self, e: Exception) -> ModelError:
+        if isinstance(e, ModelError):
+            return e.with_traceback(None)
+        return self._failure(e) or self._problem(f"the call failed ({type(e).__name__}: {scrub(e, self._key)})")
+
+    def _problem(self, what: str, **fields: Any) -> ModelError:
+        return ModelError(f"{self._owner}: {what}", **fields)
+
+    def _late(self) -> ModelError:
+        return self._problem(f"no answer within {self.timeout:g} s")
+
+    def _unreachable(self, where: str, reason: object) -> ModelError:
+        return self._problem(f"no connection to {where} ({scrub(reason, self._key)})")
+
+    @property
+    def _owner(self) -> str:
+        return f"{self.service} model {self.model!r}"
+
+    # ----------------------------------------------------------------------------------------- what each service does
+    @abstractmethod
+    def _connect(self) -> Client:
+        """Connections for `complete`."""
+
+    @abstractmethod
+    def _per_loop(self) -> PerLoop[AsyncClient]:
+        """Connections for `acomplete`, by event loop; they must not hold the model."""
+
+    @abstractmethod
+    def _call(self, client: Client, request: ModelRequest) -> Any:
+        """What the service answers."""
+
+    @abstractmethod
+    async def _acall(self, client: AsyncClient, request: ModelRequest) -> Any:
+        """The same without blocking the event loop."""
+
+    @abstractmethod
+    def _reply(self, answer: Any, started: float) -> ModelReply:
+        """The reply in an answer. Raises ModelError where there is none."""
+
+    @abstractmethod
+    def _failure(self, e: Exception) -> ModelError | None:
+        """What an exception of the SDK means; None when it is not known."""
