@@ -106,8 +106,9 @@ def _read_reply(given: theirs.Msg, start: int, stop: int, runtime: str | None) -
             if block.type == "tool_result":
                 yield _msg(given, "tool", [_read_result(block)], at, at + 1)
             else:
-                hint = [theirs.TextBlock(text=block.hint)] if isinstance(block.hint, str) else block.hint
-                yield _msg(given, "user", [_read_block(b) for b in hint], at, at + 1, hint=_rest(block, "hint"))
+                plain = isinstance(block.hint, str)
+                hint = [TextBlock(text=block.hint)] if plain else [_read_block(b) for b in block.hint]
+                yield _msg(given, "user", hint, at, at + 1, hint=_rest(block, "hint"))
         else:
             said.append(_read_block(block))
     if said:
@@ -185,7 +186,8 @@ def to_agentscope(messages: Iterable[Msg]) -> list[theirs.Msg]:
         known = _known(msg)
         blocks: list[Any] = [_write_block(b) for b in msg.content]
         if "hint" in known:
-            blocks = [theirs.HintBlock(**{**thaw(known["hint"]), "hint": blocks})]
+            plain = len(msg.content) == 1 and not msg.content[0].metadata
+            blocks = [theirs.HintBlock(**{**thaw(known["hint"]), "hint": msg.text if plain else blocks})]
         hinted = any(b.type == "hint" for b in blocks)
         role: Any = "assistant" if msg.role == "tool" or hinted else msg.role
         if written and role == "assistant" and _goes_on(written[-1], msg.role):

@@ -17,6 +17,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_pydantic_ai_history.py",
         "test_anthropic.py",
         "test_agentscope_v2.py",
+        "test_agentscope_v2_state.py",
         "test_agent_framework.py",
         "test_mcp_server.py",
     ),

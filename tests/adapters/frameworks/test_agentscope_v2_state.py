@@ -1,0 +1,330 @@
+"""AutoContextMiddleware in AgentScope 2's own seat: replies read piece by piece, hints, offloading, several agents."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agentscope.agent import Agent, ContextConfig, InjectionConfig
+from agentscope.credential import CredentialBase
+from agentscope.formatter import OpenAIChatFormatter
+from agentscope.message import (
+    AssistantMsg,
+    Base64Source,
+    DataBlock,
+    HintBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolCallBlock,
+    ToolResultBlock,
+    URLSource,
+    UserMsg,
+)
+from agentscope.model import ChatModelBase, ChatResponse
+from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.state import AgentState
+from agentscope.state._task import Task
+from agentscope.tool import FunctionTool, Toolkit
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext import Msg as OwnMsg
+from autocontext.adapters.agentscope_v2 import (
+    AutoContextMiddleware,
+    AutoContextOffloader,
+    from_agentscope,
+    to_agentscope,
+)
+from autocontext.errors import ConfigError, InvalidMessage
+from autocontext.rendering import TAG
+from autocontext.stores import SqliteSessionStore
+from autocontext.tools import ContextOffloadTool
+from tests.production.agents import day, rounds_only
+
+ALLOW = PermissionDecision(behavior=PermissionBehavior.ALLOW, message="It only reads.")
+QUIET = InjectionConfig(inject_runtime_state=False)
+
+# ---------------------------------------------------------------------------------------------------- translation
+TEXT = st.text(max_size=10)
+TEXTS = st.builds(TextBlock, text=st.text(min_size=1, max_size=10))
+IMAGES = st.builds(
+    DataBlock,
+    source=st.sampled_from(
+        [
+            Base64Source(data="AAAA", media_type="image/png"),
+            URLSource(url="https://a.example/b.png", media_type="image/png"),
+            Base64Source(data="AAAA", media_type="application/pdf"),
+        ]
+    ),
+    name=st.none() | st.just("f.pdf"),
+)
+HINTS = st.builds(HintBlock, hint=TEXT | st.lists(TEXTS | IMAGES, max_size=2), source=st.none() | st.just("team"))
+ARGUMENTS = st.sampled_from(['{"a":1}', '{"a": 1}', "{}", "", '{"a":', "[1]"])
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> Msg:
+    """One assistant message as the agent builds it: steps of thoughts, texts, calls, results; hints between."""
+    blocks: list[Any] = []
+    for step in range(draw(st.integers(0, 4))):
+        if draw(st.booleans()):
+            blocks.append(draw(HINTS))
+        if draw(st.booleans()):
+            blocks.append(ThinkingBlock(thinking=draw(TEXT), signature="s"))
+        blocks += draw(st.lists(TEXTS, max_size=2))
+        calls = [f"call_{step}_{n}" for n in range(draw(st.integers(0, 2)))]
+        blocks += [ToolCallBlock(id=c, name="f", input=draw(ARGUMENTS), state="finished") for c in calls]
+        for c in calls:
+            output = draw(TEXT | st.lists(TEXTS | IMAGES, max_size=2))
+            state = draw(st.sampled_from(["success", "error", "interrupted"]))
+            blocks.append(ToolResultBlock(id=c, name="f", output=output, state=state, metadata={"m": 1}))
+    return AssistantMsg(name="agent", content=[*blocks, *draw(st.lists(TEXTS, max_size=1))])
+
+
+CONTEXTS = st.lists(
+    st.one_of(
+        st.builds(UserMsg, name=st.just("user"), content=st.lists(TEXTS | IMAGES, min_size=1, max_size=3)), replies()
+    ),
+    max_size=4,
+)
+
+
+@given(CONTEXTS)
+def test_a_context_comes_back_as_the_service_would_see_it(context: list[Msg]) -> None:
+    before = [m.model_dump_json() for m in context]
+    read = [OwnMsg.model_validate(json.loads(json.dumps(m.to_dict()))) for m in from_agentscope(context)]
+
+    async def formed(messages: list[Msg]) -> Any:
+        return await OpenAIChatFormatter().format(messages)
+
+    assert asyncio.run(formed(to_agentscope(read))) == asyncio.run(formed(context))
+    kept = [b.model_dump(mode="json") for m in to_agentscope(read) for b in m.content]
+    assert kept == [b.model_dump(mode="json") for m in context for b in m.content]
+    assert [m.model_dump_json() for m in context] == before
+
+
+@given(replies(), st.data())
+def test_a_growing_reply_is_read_once(reply: Msg, data: st.DataObject) -> None:
+    """However the agent is interrupted, each block is read exactly once, in its order."""
+    at = sorted(data.draw(st.lists(st.integers(0, len(reply.content)), max_size=3)))
+    seen: dict[str, int] = {}
+    found: list[OwnMsg] = []
+    for stop in [*at, len(reply.content)]:
+        part = reply.model_copy(update={"content": reply.content[:stop]})
+        new = from_agentscope([part], seen)
+        found += new
+        seen = {reply.id: stop}
+    assert len({m.id for m in found}) == len(found)
+    whole = from_agentscope([reply])
+    assert [b for m in found for b in m.content] == [b for m in whole for b in m.content]
+
+
+def test_what_is_no_message_is_named() -> None:
+    with pytest.raises(InvalidMessage, match=r"messages\[1\] is a str"):
+        from_agentscope([UserMsg("user", "hi"), "hi"])
+
+
+# --------------------------------------------------------------------------------------------------------- agents
+class Scripted(ChatModelBase):
+    """Answers by a function of the prompt in OpenAI's form."""
+
+    formatter = OpenAIChatFormatter()
+
+    def __init__(self, answer: Callable[[Any], Any], context_size: int = 100_000) -> None:
+        super().__init__(CredentialBase(), "scripted", ChatModelBase.Parameters(), False, context_size=context_size)
+        self.answer = answer
+        self.prompts: list[Any] = []
+
+    async def _call_api(self, _name: str, messages: list[Msg], **_: Any) -> ChatResponse:
+        prompt = await self.formatter.format(messages)
+        self.prompts.append(prompt)
+        said = self.answer(prompt)
+        blocks = [TextBlock(text=said)] if isinstance(said, str) else said
+        return ChatResponse(content=blocks, is_last=True)
+
+
+def agent_of(middleware: AutoContextMiddleware, answer: Callable[[Any], Any] = lambda _: "hello", **more: Any) -> Agent:
+    given = {"injection_config": QUIET, "toolkit": Toolkit(), **more}
+    model = Scripted(answer, given.pop("context_size", 100_000))
+    return Agent(name="agent", system_prompt="Be kind.", model=model, middlewares=[middleware], **given)
+
+
+def ask(agent: Agent, text: str) -> str:
+    return str(asyncio.run(agent.reply(UserMsg("user", text))).get_text_content())
+
+
+def reload_call(uuid: str) -> list[Any]:
+    return [ToolCallBlock(id="c1", name="context_reload", input=json.dumps({"working_context_offload_uuid": uuid}))]
+
+
+def test_one_middleware_serves_many_sessions(tmp_path: Path) -> None:
+    store = SqliteSessionStore(tmp_path / "agent.db")
+    middleware = AutoContextMiddleware(store=store, user_id="ann")
+    for session in ("a", "b"):
+        agent = agent_of(middleware, state=AgentState(session_id=session))
+        assert ask(agent, f"I am {session}") == "hello"
+    texts = {s: [m.text for m in middleware.memory(s).get_original_memory_msgs()] for s in ("a", "b")}
+    assert texts == {"a": ["I am a", "hello"], "b": ["I am b", "hello"]}
+    store.close()
+
+
+def test_a_bound_middleware_refuses_a_second_session() -> None:
+    middleware = AutoContextMiddleware(session_id="one")
+    ask(agent_of(middleware, state=AgentState(session_id="a")), "hi")
+    with pytest.raises(ConfigError, match="'b'"):
+        ask(agent_of(middleware, state=AgentState(session_id="b")), "hi")
+
+
+def test_a_restored_state_is_not_read_twice(tmp_path: Path) -> None:
+    saved = AgentState(session_id="s").model_dump_json()
+    for n in range(3):
+        store = SqliteSessionStore(tmp_path / "agent.db")
+        middleware = AutoContextMiddleware(store=store)
+        agent = agent_of(middleware, state=AgentState.model_validate_json(saved))
+        ask(agent, f"question {n}")
+        saved = agent.state.model_dump_json()
+        said = [m.text for m in middleware.memory("s").get_original_memory_msgs()]
+        assert said == [t for k in range(n + 1) for t in (f"question {k}", "hello")]
+        assert len(agent.model.prompts[-1]) == 2 + 2 * n
+        store.close()
+
+
+def test_agents_that_share_a_toolkit_reload_their_own() -> None:
+    toolkit, uuid = Toolkit(), "0b5c7e0a-1111"
+    answers: list[str] = []
+
+    def answer(prompt: Any) -> Any:
+        if prompt[-1]["role"] != "tool":
+            return reload_call(uuid)
+        answers.append(prompt[-1]["content"])
+        return "done"
+
+    for secret in ("heron", "otter"):
+        memory = AutoContextMemory()
+        memory.offload(uuid, [OwnMsg(role="user", content=secret)])
+        ask(agent_of(AutoContextMiddleware(memory), answer, toolkit=toolkit), "what was it?")
+    assert ["heron" in answers[0], "otter" in answers[1]] == [True, True]
+    assert "heron" not in answers[1]
+
+
+def test_what_the_agent_cuts_off_a_result_is_found_again() -> None:
+    text = "\n".join(f"line {n} of the report" for n in range(2_000))
+
+    def answer(prompt: Any) -> Any:
+        if prompt[-1]["role"] != "tool":
+            return [ToolCallBlock(id="c1", name="report", input="{}")]
+        tags = TAG.findall(prompt[-1]["content"])
+        return reload_call(tags[0]) if tags else "done"
+
+    def report() -> str:
+        """Give the report."""
+        return text
+
+    middleware = AutoContextMiddleware()
+    toolkit = Toolkit(tools=[FunctionTool(report, permission=ALLOW)])
+    config = ContextConfig(tool_result_limit=200)
+    agent = agent_of(middleware, answer, toolkit=toolkit, context_config=config, state=AgentState(session_id="s"))
+    ask(agent, "what does it say?")
+    [uuid] = [
+        u
+        for m in middleware.memory("s").get_original_memory_msgs()
+        for r in m.tool_results
+        for u in TAG.findall(r.text)
+    ]
+    tool = ContextOffloadTool(middleware.memory("s"))
+    assert "line 1999 of the report" in tool(uuid, query="line 1999")
+
+
+def test_the_offloader_alone_keeps_what_the_agent_compresses() -> None:
+    async def use() -> None:
+        memory = AutoContextMemory()
+        offloader = AutoContextOffloader(memory)
+        image = DataBlock(source=Base64Source(data="AAAA", media_type="image/png"))
+        tag = await offloader.offload_context("s", [UserMsg("user", "remember the heron")])
+        assert memory.reload(TAG.findall(tag)[0])[0].text == "remember the heron"
+        kept = await offloader.offload_data_block(image)
+        assert memory.reload(str(kept.source.url).rpartition("/")[2])[0].content[0].source["data"] == "AAAA"
+        assert await offloader.offload_data_block(kept) is kept
+        [tool] = offloader.tools
+        chunk = await tool.call(working_context_offload_uuid=TAG.findall(tag)[0])
+        assert "heron" in chunk.content[0].text
+
+    asyncio.run(use())
+
+
+def test_runtime_hints_are_no_users_words_and_say_no_wrong_length() -> None:
+    calls = iter(range(3))
+
+    def answer(_: Any) -> Any:
+        n = next(calls)
+        return [ToolCallBlock(id=f"c{n}", name="look", input="{}")] if n < 2 else "done"
+
+    def look() -> str:
+        """Look around."""
+        return "nothing " * 500
+
+    config = InjectionConfig(time_interval=0)
+    toolkit = Toolkit(tools=[FunctionTool(look, permission=ALLOW)])
+    middleware = AutoContextMiddleware()
+    agent = agent_of(
+        middleware,
+        answer,
+        toolkit=toolkit,
+        injection_config=config,
+        context_size=1_000,
+        state=AgentState(session_id="s"),
+    )
+    ask(agent, "hi " * 2_000)
+    assert "<context-length>" in agent.state.model_dump_json()
+    prompts = agent.model.prompts
+    assert all("<current-time>" in json.dumps(p) and "<context-length>" not in json.dumps(p) for p in prompts)
+    # In the place where it was injected, as the framework itself would send it.
+    assert [m["role"] for m in prompts[-1]] == [
+        "system", "user", "user", "assistant", "tool", "user", "assistant", "tool", "user",
+    ]  # fmt: skip
+    originals = middleware.memory("s").get_original_memory_msgs()
+    assert [m.role for m in originals] == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+
+
+def test_tasks_become_the_plan_and_a_compression_by_hand_is_done() -> None:
+    prompts: list[str] = []
+
+    class Summariser:
+        def complete(self, request: Any) -> Any:
+            prompts.append(request.prompt)
+            raise RuntimeError("only looked at")
+
+    middleware = AutoContextMiddleware(config=rounds_only(msg_threshold=10**6), model=Summariser())
+    agent = agent_of(middleware, state=AgentState(session_id="s"))
+    agent.state.tasks_context.tasks.append(
+        Task(subject="Find the leak", description="d", metadata={}, state="in_progress")
+    )
+    ask(agent, "hi")
+    middleware.memory("s").add_messages(day(3))
+    asyncio.run(agent.compress_context(instructions=HintBlock(hint="now")))
+    assert prompts
+    assert all("In progress: Find the leak" in p for p in prompts)
+
+
+def test_what_other_middleware_adds_to_a_request_passes_through() -> None:
+    class Facts(AutoContextMiddleware.__mro__[1]):
+        async def on_model_call(self, agent: Any, input_kwargs: Any, next_handler: Any) -> Any:
+            fact = UserMsg("facts", "It is Tuesday.")
+            return await next_handler(messages=[*input_kwargs["messages"], fact])
+
+    middleware = AutoContextMiddleware(config=AutoContextConfig.for_window(16_000))
+    model = Scripted(lambda _: "hello")
+    agent = Agent(
+        "agent", "Be kind.", model, middlewares=[Facts(), middleware], injection_config=QUIET,
+        state=AgentState(session_id="s", summary="Earlier we spoke of herons."),
+    )  # fmt: skip
+    ask(agent, "hi")
+    texts = [m["content"][0]["text"] for m in model.prompts[0]]
+    assert texts[1:] == ["Earlier we spoke of herons.", "hi", "It is Tuesday."]
+    assert [m.text for m in middleware.memory("s").get_original_memory_msgs()] == ["hi", "hello"]
