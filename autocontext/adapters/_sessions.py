@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from typing import Any
 
 from autocontext.config import AutoContextConfig
@@ -11,6 +12,9 @@ from autocontext.memory import AutoContextMemory
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionStore
+
+_MOST_OPEN = 1_000
+"""Memories with a store that are held open; of more, the one that was asked for longest ago is let go."""
 
 
 class Sessions:
@@ -40,7 +44,7 @@ class Sessions:
         self._config, self._model, self._store, self._plan = config, model, store, plan
         self._user_id = user_id
         self._lock = threading.RLock()
-        self._memories: dict[tuple[str, str], AutoContextMemory] = {}
+        self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
         self._spoken_for: tuple[str, str] | None = None
         self._bound = memory
         if memory is not None and plan is not None:
@@ -74,6 +78,9 @@ class Sessions:
                 return self._bound
             if key not in self._memories:
                 self._memories[key] = self._make(session_id, key[0], self._store if kept else None)
+                if self._store is not None and len(self._memories) > _MOST_OPEN:
+                    self._memories.popitem(last=False)  # the store opens it again
+            self._memories.move_to_end(key)
             return self._memories[key]
 
     def forget(self, session_id: str, user_id: str | None = None) -> None:

@@ -29,7 +29,7 @@ from autocontext.stores import SessionStore
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
-    from agents import FunctionTool, RunConfig
+    from agents import FunctionTool, RunConfig, SessionSettings
     from agents.run import CallModelData, ModelInputData
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.openai_agents", "openai-agents") from e
@@ -45,7 +45,8 @@ class AutoContextSession:
     RunConfig of your own with `call_model_input_filter=session.model_input_filter`).
     """
 
-    session_settings = None
+    session_settings: SessionSettings | None = None
+    """The SDK's settings of a session; a `limit` in it holds for `get_items` without one."""
 
     def __init__(
         self,
@@ -75,6 +76,7 @@ class AutoContextSession:
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """The view as Responses items, compressed first when it is due; with a `limit` the newest so many."""
         items = to_responses(await self.memory.aget_messages())
+        limit = self.session_settings.limit if limit is None and self.session_settings is not None else limit
         if limit is not None:
             items = items[-limit:] if limit > 0 else []
         self._in_run = Counter(map(_words, items))
