@@ -68,7 +68,7 @@ def test_a_forced_pass_that_changes_nothing_does_not_end_a_rest() -> None:
 def test_a_forced_pass_whose_calls_were_in_vain_counts_them() -> None:
     dense = ModelReply(text="1%a+" * 400, usage=BILLED.usage)
     memory = AutoContextMemory(rounds_only(), ScriptedModel(dense))
-    memory.add_messages([user("Go."), *tool_exchange("t", {}, " " * 2_000, id="c"), assistant("Done."), *day(1)])
+    memory.add_messages([user("Go."), *tool_exchange("t", {}, " " * 8_000, id="c"), assistant("Done."), *day(1)])
     report = memory.compress_if_needed(force=True)
     assert (report.outcome, report.model_calls) == ("not_needed", 1)
     assert (memory.usage.model_calls, memory.usage.input_tokens) == (1, 1_000)
