@@ -31,7 +31,7 @@ from autocontext.sessions.slots import CONTENT_REF, Slot, dumped, is_shortened, 
 from autocontext.sessions.state import SessionState, StateConfig
 from autocontext.sessions.summary import summary
 from autocontext.sessions.window import summarised
-from autocontext.tokens import get_counter
+from autocontext.tokens import TokenCounter, get_counter
 from autocontext.view import View, interface
 
 _SUMMARY_TOKENS = 500
@@ -54,6 +54,26 @@ class _Notes:
     kept: list[str] = field(default_factory=list)
     dropped: list[Dropped] = field(default_factory=list)
     retrievable: int = 0
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Bytes of the messages measured so far, by identity: most stand in the state before and after."""
+    tokens: dict[int, int] = field(default_factory=dict)
+
+    def size(self, msg: Msg) -> int:
+        """Bytes of a message as JSON."""
+        if id(msg) not in self.sizes:
+            self.sizes[id(msg)] = len(dumped([msg]).encode("utf-8", "surrogatepass"))
+        return self.sizes[id(msg)]
+
+    def count(self, counter: TokenCounter, msg: Msg) -> int:
+        """Tokens of a message."""
+        if id(msg) not in self.tokens:
+            self.tokens[id(msg)] = counter.count(msg)
+        return self.tokens[id(msg)]
+
+    def state_size(self, state: SessionState) -> int:
+        """Bytes of a state as JSON."""
+        rest = json.dumps(state.changed(messages=[]).to_dict(), ensure_ascii=False)
+        return len(rest.encode("utf-8", "surrogatepass")) + sum(map(self.size, state.messages)) + len(state.messages)
 
 
 class StateOptimizer:
@@ -220,11 +240,11 @@ class StateOptimizer:
         return OptimizationReport(
             items_before=len(before.messages),
             items_after=len(after.messages),
-            bytes_before=_size(before),
-            bytes_after=_size(after),
-            tokens_before=sum(map(counter.count, before.messages)),
-            tokens_after=sum(map(counter.count, after.messages)),
-            original_bytes=_bytes(before.messages),
+            bytes_before=notes.state_size(before),
+            bytes_after=notes.state_size(after),
+            tokens_before=sum(notes.count(counter, m) for m in before.messages),
+            tokens_after=sum(notes.count(counter, m) for m in after.messages),
+            original_bytes=sum(map(notes.size, before.messages)),
             retrievable_bytes=notes.retrievable,
             broken_pairs=_broken(before.messages, after.messages),
             dropped=tuple(notes.dropped),
@@ -280,7 +300,7 @@ def _stored(slots: list[Slot], notes: _Notes) -> Generator[_Put, Any, list[Msg]]
     for slot in slots:
         if slot.render is None:
             messages += slot.originals
-            notes.retrievable += _bytes(slot.originals)
+            notes.retrievable += sum(map(notes.size, slot.originals))
             continue
         ref = slot.ref or (yield _Put(dumped(slot.originals)))
         if isinstance(ref, str):
@@ -289,7 +309,7 @@ def _stored(slots: list[Slot], notes: _Notes) -> Generator[_Put, Any, list[Msg]]
         else:
             messages += slot.originals
             notes.kept.append(f"{slot.reason}: {type(ref).__name__}: {ref}")
-        notes.retrievable += _bytes(slot.originals)
+        notes.retrievable += sum(map(notes.size, slot.originals))
     return messages
 
 
@@ -302,11 +322,3 @@ def _broken(before: Sequence[Msg], after: Sequence[Msg]) -> int:
     old, new = interface(before), interface(after)
     dangling = Counter(new.dangling) - Counter(old.dangling)
     return sum(dangling.values()) + sum((Counter(new.open) - Counter(old.open)).values())
-
-
-def _bytes(messages: Sequence[Msg]) -> int:
-    return sum(len(dumped([m]).encode("utf-8", "surrogatepass")) for m in messages)
-
-
-def _size(state: SessionState) -> int:
-    return len(json.dumps(state.to_dict(), ensure_ascii=False).encode("utf-8", "surrogatepass"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, freeze
@@ -32,11 +32,12 @@ class Slot:
     reason: str = ""
     ref: str = ""
     """The handle, where the originals are stored already."""
+    msg: Msg = field(init=False)
+    """The message that stands here, its handle made up where it has none yet."""
 
-    @property
-    def msg(self) -> Msg:
-        """The message that stands here, its handle made up where it has none yet."""
-        return self.originals[-1] if self.render is None else self.render(ANY_REF)
+    def __post_init__(self) -> None:
+        shown = self.originals[-1] if self.render is None else self.render(self.ref or ANY_REF)
+        object.__setattr__(self, "msg", shown)
 
 
 def slots_of(messages: Sequence[Msg]) -> list[Slot]:
@@ -99,10 +100,14 @@ def loaded(text: str) -> list[Msg]:
 
 
 def _line(msg: Msg) -> str:
-    text = json.dumps(msg.to_dict(), ensure_ascii=False, separators=(",", ":"))
+    # Not in pydantic's JSON mode, which cannot take half a surrogate pair.
+    values = msg.model_dump()
+    text = json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
         # Half a surrogate pair is no UTF-8; escaped it comes back as it was.
-        text = json.dumps(msg.to_dict(), separators=(",", ":"))
+        return json.dumps(values, separators=(",", ":"))
     return text.translate(_LINE_ENDS)

@@ -143,11 +143,7 @@ def _told_before(messages: Sequence[Msg]) -> str:
 
 
 def _text(facts: dict[str, Any], told: str) -> str:
-    parts = [
-        _used(tool, good, bad)
-        for tool, (good, bad) in facts["tools"].items()
-        if good or bad
-    ]
+    parts = [_used(tool, good, bad) for tool, (good, bad) in facts["tools"].items() if good or bad]
     parts.append(f"User made {facts['requests']} requests")
     parts.append(f"Assistant provided {facts['answers']} responses")
     lines = [f"Conversation Summary: {'; '.join(parts)}"]
