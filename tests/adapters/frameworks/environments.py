@@ -19,6 +19,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_agentscope_v2.py",
         "test_agentscope_v2_state.py",
         "test_agent_framework.py",
+        "test_agent_framework_seats.py",
         "test_mcp_server.py",
     ),
     "agentscope1": ("test_agentscope_v1.py", "test_agentscope_v1_memory.py"),
