@@ -50,7 +50,7 @@ class AutoContextConfig(BaseModel):
     keep_unread: bool = True
     """Strategy 5 leaves tool results that the model has not answered yet."""
     protected_tools: frozenset[str] = frozenset({"context_reload"})
-    """Tools whose calls and results are never compressed."""
+    """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
     strategies: tuple[Any, ...] = STRATEGIES
     """Names of built-in strategies, or own ones (anything with `name` and `propose(view)`), in order."""
 
