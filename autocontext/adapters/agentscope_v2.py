@@ -47,9 +47,9 @@ _TASK_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "d
 class AutoContextMiddleware(MiddlewareBase):
     """Sends the model the memory's view instead of the whole context, and gives the agent `context_reload`.
 
-    With `memory` or `session_id` it serves that one conversation, otherwise one for each `AgentState.session_id`.
-    `offloader` keeps what the agent cuts off large tool results; an agent without an offloader gets it. Raises
-    ConfigError when it is bound to one conversation and run with a second session.
+    With `memory` or `session_id` it serves that one conversation, otherwise one for each `AgentState.session_id`. An
+    agent without an offloader gets one that keeps what it cuts off large tool results. Raises ConfigError when the
+    middleware is bound to one conversation and run with a second session.
     """
 
     def __init__(
@@ -69,7 +69,6 @@ class AutoContextMiddleware(MiddlewareBase):
         self._has_plan = plan is not None
         self._seen: dict[str, dict[str, int]] = {}
         self.instructions = INSTRUCTIONS
-        self.offloader = AutoContextOffloader(sessions=self._sessions)
         self.tools: list[ToolBase] = [_reload_tool(self._sessions)]
 
     def memory(self, session_id: str = "") -> AutoContextMemory:
@@ -88,7 +87,7 @@ class AutoContextMiddleware(MiddlewareBase):
         if await agent.toolkit.get_tool(ContextOffloadTool.name) is None:
             await agent.toolkit.add_tool(self.tools[0])
         if agent.offloader is None:
-            agent.offloader = self.offloader
+            agent.offloader = _AgentOffloader(self._sessions, agent)
         try:
             async for item in next_handler(**input_kwargs):
                 yield item
@@ -164,7 +163,7 @@ class AutoContextOffloader:
     """Keeps in the memory what an AgentScope 2 agent takes out of its context; `context_reload` finds it.
 
     For an agent that compresses by itself: `Agent(..., offloader=AutoContextOffloader(memory))`. With the middleware
-    use the middleware's own `offloader`.
+    there is no need of it.
     """
 
     def __init__(
@@ -177,45 +176,53 @@ class AutoContextOffloader:
         session_id: str | None = None,
         user_id: str = "",
         plan: PlanLike | None = None,
-        sessions: Sessions | None = None,
     ) -> None:
-        self._sessions = sessions or Sessions(
+        self._sessions = Sessions(
             memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
         )
-        self._latest = ""
         self.instructions = INSTRUCTIONS
         self.tools: list[ToolBase] = [_reload_tool(self._sessions)]
 
     async def offload_data_block(self, block: DataBlock) -> DataBlock:
         """Keep a file; the block that is given instead names it by a UUID of the memory.
 
-        The agent does not say whose file it is: it goes to the conversation that was written to last.
+        The agent does not say whose file it is. An offloader that serves many sessions leaves it as it is.
         """
-        if isinstance(block.source, URLSource):
+        memory = self._whose()
+        if memory is None or isinstance(block.source, URLSource):
             return block
-        kept = AgentScopeMsg(name="user", role="user", content=[block])
-        key = self._keep(self._sessions.bound or self._sessions.of(self._latest), [kept])
+        key = self._keep(memory, [AgentScopeMsg(name="user", role="user", content=[block])])
         source = URLSource(url=f"autocontext://{key}", media_type=block.source.media_type)
         return DataBlock(id=block.id, source=source, name=block.name)
 
     async def offload_context(self, session_id: str, msgs: Sequence[AgentScopeMsg]) -> str:
         """Keep messages that were compressed; gives the tag with their UUID."""
-        return tag(self._keep(self._of(session_id), msgs))
+        return tag(self._keep(self._sessions.of(session_id), msgs))
 
     async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock) -> str:
         """Keep the rest of a tool's result that was cut; gives the tag with its UUID."""
         kept = AssistantMsg(name="tool", content=[tool_result])
-        return tag(self._keep(self._of(session_id), [kept]))
+        return tag(self._keep(self._sessions.of(session_id), [kept]))
 
-    def _of(self, session_id: str) -> AutoContextMemory:
-        self._latest = session_id
-        return self._sessions.of(session_id)
+    def _whose(self) -> AutoContextMemory | None:
+        return self._sessions.bound
 
     @staticmethod
     def _keep(memory: AutoContextMemory, msgs: Sequence[AgentScopeMsg]) -> str:
         key = str(uuid.uuid4())
         memory.offload(key, from_agentscope(msgs))
         return key
+
+
+class _AgentOffloader(AutoContextOffloader):
+    """The offloader of one agent, whose state tells the session."""
+
+    def __init__(self, sessions: Sessions, agent: Any) -> None:
+        super().__init__()
+        self._sessions, self._agent = sessions, agent
+
+    def _whose(self) -> AutoContextMemory:
+        return self._sessions.of(self._agent.state.session_id)
 
 
 class _ReloadTool(FunctionTool):

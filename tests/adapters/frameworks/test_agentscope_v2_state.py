@@ -258,6 +258,23 @@ def test_the_offloader_alone_keeps_what_the_agent_compresses() -> None:
     asyncio.run(use())
 
 
+def test_a_file_goes_to_the_session_it_was_sent_in() -> None:
+    async def use() -> None:
+        middleware = AutoContextMiddleware()
+        agents = {s: agent_of(middleware, state=AgentState(session_id=s)) for s in ("a", "b")}
+        file = DataBlock(source=Base64Source(data="AAAA", media_type="application/zip"), name="a.zip")
+        await agents["a"].reply(UserMsg("user", "hi"))
+        await agents["b"].reply(UserMsg("user", "hi"))
+        await agents["a"].reply(UserMsg("user", [file]))
+        [uuid] = middleware.memory("a").get_offload_context()
+        assert f"autocontext://{uuid}" in json.dumps(agents["a"].model.prompts[-1])
+        assert middleware.memory("b").get_offload_context() == {}
+        # Without an agent nobody knows whose it is.
+        assert await AutoContextOffloader().offload_data_block(file) is file
+
+    asyncio.run(use())
+
+
 def test_runtime_hints_are_no_users_words_and_say_no_wrong_length() -> None:
     calls = iter(range(3))
 
