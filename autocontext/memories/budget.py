@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from autocontext.memories.document import Fact
+from autocontext.memories.relevance import Repeats
 from autocontext.memories.reports import DroppedFact, Reason, SelectedFact
 from autocontext.rendering import cut
 from autocontext.tokens import TokenCounter
@@ -53,6 +54,9 @@ class Block:
     def __post_init__(self) -> None:
         self.left = self.max_tokens - self.counter.count_text(f"{self.opening}{self.closing}")
         self._costs: dict[str, int] = {}
+        self._counted: str | None = None
+        self._heading = self.counter.count_text(f"\n\n{_FACTS}")
+        self._repeats = Repeats()
 
     @property
     def text(self) -> str:
@@ -66,13 +70,18 @@ class Block:
         known = self._costs.get(line)
         if known is None:
             known = self._costs[line] = self.counter.count_text(f"\n{line}")
-        return known if self.taken else known + self.counter.count_text(f"\n\n{_FACTS}")
+        return known if self.taken else known + self._heading
 
     def take(self, ranked: Ranked, line: str, *, is_cut: bool = False) -> None:
         """Put a fact in."""
         cost = self.cost(line)
         self.left -= cost
+        self._repeats.keep(ranked.fact.content)
         self.taken.append((SelectedFact(ranked.fact.id, ranked.score, cost, ranked.guaranteed, is_cut), line))
+
+    def is_repeat(self, ranked: Ranked) -> bool:
+        """Whether a fact that is in says as much."""
+        return self._repeats.is_one(ranked.fact.content)
 
     def drop(self, ranked: Ranked, reason: Reason) -> None:
         """Leave a fact out."""
@@ -85,7 +94,8 @@ class Block:
         """
         while True:
             text = self.text
-            self.tokens = self.counter.count_text(text) if text else 0
+            if text != self._counted:
+                self.tokens, self._counted = self.counter.count_text(text) if text else 0, text
             self.left = self.max_tokens - self.tokens
             if self.left >= 0:
                 return
@@ -106,7 +116,9 @@ def add_guaranteed(block: Block, facts: Sequence[Ranked], budget: int) -> list[R
     for ranked in facts:
         line = ranked.fact.line
         cost = block.cost(line)
-        if cost <= min(budget - spent, block.left):
+        if block.is_repeat(ranked):
+            block.drop(ranked, "repeat")
+        elif cost <= min(budget - spent, block.left):
             spent += cost
             block.take(replace(ranked, guaranteed=True), line)
         else:
@@ -134,12 +146,21 @@ def add_sections(block: Block, sections: dict[str, str], facts: Sequence[Ranked]
         block.left -= cost
 
 
-def add_facts(block: Block, facts: Iterable[Ranked], *, strict_order: bool) -> None:
-    """Put facts in by rank: one that does not fit is passed over, or ends the block (`strict_order`)."""
-    misses, ended = 0, False
+def add_facts(block: Block, facts: Iterable[Ranked], *, strict_order: bool, most: int | None) -> None:
+    """Put facts in by rank: one that does not fit is passed over, or ends the block (`strict_order`).
+
+    What says nothing new is left out, and so is what exceeds `most` facts.
+    """
+    misses, ended, others = 0, False, 0
     for ranked in facts:
+        if most is not None and others >= most:
+            block.drop(ranked, "over max_facts")
+            continue
         if ended or misses >= _TRIES:
             block.drop(ranked, "after one that did not fit" if ended else "budget")
+            continue
+        if block.is_repeat(ranked):
+            block.drop(ranked, "repeat")
             continue
         line = ranked.fact.line
         cost = block.cost(line)
@@ -148,7 +169,7 @@ def add_facts(block: Block, facts: Iterable[Ranked], *, strict_order: bool) -> N
             line = _preview(block, ranked, max(_LEAST_CUT, block.max_tokens // _CUT_SHARE))
             cost = block.cost(line) if line else 0
         if line and cost <= block.left:
-            misses = 0
+            misses, others = 0, others + 1
             block.take(ranked, line, is_cut=too_large)
             continue
         misses, ended = misses + 1, strict_order
@@ -161,7 +182,9 @@ def refill(block: Block, facts: Sequence[Ranked]) -> None:
     by_id = {ranked.fact.id: ranked for ranked in facts}
     for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
         ranked = by_id.get(dropped.id)
-        if ranked is not None and block.cost(ranked.fact.line) <= block.left:
+        if ranked is None or block.is_repeat(ranked):
+            continue
+        if block.cost(ranked.fact.line) <= block.left:
             block.dropped.remove(dropped)
             block.take(ranked, ranked.fact.line)
     block.settle()

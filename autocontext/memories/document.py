@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 from autocontext.memories.relevance import coerced_confidence
@@ -31,7 +32,7 @@ class Fact:
     confidence: float
     source_error: str
 
-    @property
+    @cached_property
     def line(self) -> str:
         """The fact as it stands in the block."""
         return self.worded(self.content)
@@ -51,14 +52,20 @@ def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
         content = entry.get("content")
         if not isinstance(content, str) or not content.strip():
             continue
-        category, error = entry.get("category"), entry.get("sourceError")
-        yield Fact(
-            id=str(entry.get("id") or f"#{place}"),
-            content=content.strip(),
-            category=category.strip() if isinstance(category, str) and category.strip() else "context",
-            confidence=coerced_confidence(entry.get("confidence")),
-            source_error=error.strip() if isinstance(error, str) else "",
+        category, error, confidence = entry.get("category"), entry.get("sourceError"), entry.get("confidence")
+        yield _fact(
+            str(entry.get("id") or f"#{place}"),
+            content,
+            category if isinstance(category, str) else "",
+            coerced_confidence(confidence),
+            error if isinstance(error, str) else "",
         )
+
+
+# Kept, so that a fact that has not changed has its line ready.
+@lru_cache(maxsize=8192)
+def _fact(key: str, content: str, category: str, confidence: float, error: str) -> Fact:
+    return Fact(key, content.strip(), category.strip() or "context", confidence, error.strip())
 
 
 def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
@@ -88,4 +95,4 @@ def _summary(value: Any) -> str:
 
 def _plain(text: str) -> str:
     """On one line and without tags: what was stored can neither close the block nor forge a line of it."""
-    return html.escape(_BREAKS.sub(" ", text), quote=False)
+    return html.escape(text if text.isprintable() else _BREAKS.sub(" ", text), quote=False)

@@ -10,7 +10,7 @@ from autocontext.errors import ConfigError
 from autocontext.memories.budget import Block, Ranked, add_facts, add_guaranteed, add_sections, refill
 from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.document import Fact, facts_of, is_guaranteed, sections_of
-from autocontext.memories.relevance import FactIndex, Repeats, Scale, checked_weights, final_scores, index_for
+from autocontext.memories.relevance import FactIndex, Scale, checked_weights, final_scores, index_for
 from autocontext.memories.reports import InjectionReport
 from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
@@ -127,20 +127,15 @@ def _ranked(
 def _worthy(
     block: Block, ranked: list[Ranked], similarities: dict[str, float] | None, settings: InjectionSettings
 ) -> list[Ranked]:
-    """The facts that may come in, best first: no repeats, nothing under a minimum, not more than wanted."""
+    """The facts that may come in, best first: those over the minimums, and those of guaranteed categories."""
+    if similarities is None or not (settings.min_similarity or settings.min_score):
+        return ranked
     kept: list[Ranked] = []
-    repeats = Repeats()
     for one in ranked:
-        sure = is_guaranteed(one.fact, settings.guaranteed_categories)
-        if repeats.is_one(one.fact.content):
-            block.drop(one, "repeat")
-        elif similarities is not None and not sure and _too_little(one, similarities, settings):
-            block.drop(one, "below minimum")
-        elif settings.max_facts is not None and len(kept) >= settings.max_facts and not sure:
-            block.drop(one, "over max_facts")
-        else:
-            repeats.keep(one.fact.content)
+        if is_guaranteed(one.fact, settings.guaranteed_categories) or not _too_little(one, similarities, settings):
             kept.append(one)
+        else:
+            block.drop(one, "below minimum")
     return kept
 
 
@@ -154,8 +149,8 @@ def _fill(block: Block, sections: dict[str, str], facts: list[Ranked], settings:
     certain = {id(r) for r in sure} - back
     others = [r for r in facts if id(r) not in certain]
     add_sections(block, sections, others)
-    add_facts(block, others, strict_order=settings.strict_order)
-    if not settings.strict_order:
+    add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts)
+    if not settings.strict_order and settings.max_facts is None:
         refill(block, others)
 
 

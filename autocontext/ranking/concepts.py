@@ -7,7 +7,9 @@ A text carries the concept of each of its words; a query only those it asks for,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
 
 from autocontext.ranking.concept_words import CJK, SPACED
 from autocontext.ranking.stems import stem
@@ -35,8 +37,22 @@ def _any_of(words: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)))
 
 
-ASKED, ANSWERED = _asked_and_answered(SPACED, stem)
-"""By stem the concepts that a query with it asks for; those that a text with it carries."""
-CJK_ASKED, CJK_ANSWERED = _asked_and_answered(CJK, str)
-CJK_ASKING, CJK_ANSWERING = _any_of(CJK_ASKED), _any_of(CJK_ANSWERED)
-"""What finds these words within a run."""
+class Concepts(NamedTuple):
+    """By word (English ones by stem) the features of the concepts that it asks for or carries."""
+
+    asked: Mapping[str, Sequence[str]]
+    answered: Mapping[str, Sequence[str]]
+    cjk_asked: Mapping[str, Sequence[str]]
+    cjk_answered: Mapping[str, Sequence[str]]
+    cjk_asking: re.Pattern[str]
+    """Finds the words of `cjk_asked` within a run."""
+    cjk_answering: re.Pattern[str]
+
+
+@cache
+def concepts() -> Concepts:
+    """The tables, made at first use: stemming two thousand words takes longer than importing this module."""
+    cjk_asked, cjk_answered = _asked_and_answered(CJK, str)
+    return Concepts(
+        *_asked_and_answered(SPACED, stem), cjk_asked, cjk_answered, _any_of(cjk_asked), _any_of(cjk_answered)
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from autocontext.ranking.concepts import ANSWERED, ASKED, CJK_ANSWERED, CJK_ANSWERING, CJK_ASKED, CJK_ASKING
+from autocontext.ranking.concepts import concepts
 from autocontext.ranking.stems import stem
 from autocontext.ranking.stop_words import LIGHT_WORDS, STOP_WORDS
 from autocontext.ranking.words import is_cjk, parts, weak_signs, words
@@ -26,18 +26,15 @@ class Weights:
     """Characters of an n-gram."""
     concept: float = 0.4
     """What kind of thing a word names, when the query asks for the kind."""
-    pair: float = 0.0
-    """Two words that stand side by side."""
-    sign: float = 0.2
+    sign: float = 0.35
     """A single CJK character against a pair of them."""
-    weak: float = 0.3
+    weak: float = 0.35
     """A CJK pair with a character that only holds the sentence together, against other pairs."""
 
 
 def features(text: str, weights: Weights, *, asking: bool = False) -> dict[str, float]:
     """Each feature of a text with its weight times how often it occurs; of a query (`asking`) also what it asks for."""
     found: dict[str, float] = {}
-    before = ""
     for word, written in words(text):
         if is_cjk(word):
             gained: tuple[tuple[str, float], ...] = tuple(_signs(word, weights, asking=asking))
@@ -45,18 +42,13 @@ def features(text: str, weights: Weights, *, asking: bool = False) -> dict[str, 
             gained = _word(word, written, weights, asking)
         for feature, weight in gained:
             found[feature] = found.get(feature, 0.0) + weight
-        if weights.pair and gained:
-            base = gained[0][0]
-            if before:
-                found[f"{before} {base}"] = weights.pair
-            before = base
     return found
 
 
 @lru_cache(maxsize=65_536)
 def _word(word: str, written: str, weights: Weights, asking: bool) -> tuple[tuple[str, float], ...]:
     base = stem(word)
-    known = ASKED if asking else ANSWERED
+    known = concepts().asked if asking else concepts().answered
     kinds = [(kind, weights.concept) for kind in known.get(base, ())] if weights.concept else []
     if word in STOP_WORDS:
         return tuple(kinds)
@@ -79,7 +71,8 @@ def _grams(word: str, size: int) -> Iterator[str]:
 
 def _signs(run: str, weights: Weights, *, asking: bool) -> Iterator[tuple[str, float]]:
     if weights.concept:
-        known, pattern = (CJK_ASKED, CJK_ASKING) if asking else (CJK_ANSWERED, CJK_ANSWERING)
+        table = concepts()
+        known, pattern = (table.cjk_asked, table.cjk_asking) if asking else (table.cjk_answered, table.cjk_answering)
         for word in set(pattern.findall(run)):
             yield from ((kind, weights.concept) for kind in known[word])
     weak = weak_signs(run)

@@ -148,7 +148,7 @@ class InConversation:
     Texts among which nobody asks anything, such as facts, are scored as the other ranker does.
     """
 
-    def __init__(self, ranker: RelevanceRanker | None = None, *, share: float = 0.4) -> None:
+    def __init__(self, ranker: RelevanceRanker | None = None, *, share: float = 0.3) -> None:
         if not 0 <= share <= 1:
             raise ConfigError(f"share must be between 0 and 1 (got {share!r})")
         self._ranker = TfidfRanker() if ranker is None else ranker

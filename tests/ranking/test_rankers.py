@@ -183,7 +183,7 @@ def test_what_follows_a_question_gets_a_share_of_its_score() -> None:
     talk = {"1": "Ann: What did you bake?", "2": "Bob: A pie.", "3": "Ann: I saw a film.", "4": "Bob: Nice."}
     ranker, plain = filled(InConversation, talk), filled(TfidfRanker, talk)
     alone, together = plain.scores("What was baked?"), ranker.scores("What was baked?")
-    assert alone["2"] < together["2"] == pytest.approx(alone["2"] + 0.4 * alone["1"])
+    assert alone["2"] < together["2"] == pytest.approx(alone["2"] + 0.3 * alone["1"])
     assert {k: v for k, v in together.items() if k != "2"} == {k: v for k, v in alone.items() if k != "2"}
     ranker.update("2", None)
     assert ranker.scores("What was baked?")["3"] > 0

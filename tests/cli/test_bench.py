@@ -1,0 +1,61 @@
+"""`autocontext bench facts FILE`: recall by category, and what is said about files that are none."""
+
+import json
+from pathlib import Path
+
+from tests.cli.terminal import run, write
+
+FACTS = [{"id": f"f{i}", "content": text} for i, text in enumerate(["Likes tea", "Drives a Volvo", *["Knows it"] * 20])]
+GOOD = {
+    "id": "ann",
+    "facts": FACTS,
+    "queries": [
+        {"text": "tea?", "evidence": ["f0"], "category": "drinks"},
+        {"text": "Which Volvo does she drive?", "evidence": ["f1", "f21"], "category": 2},
+        {"text": "nothing", "evidence": ["unknown"], "category": "drinks"},
+    ],
+}
+DATA = Path(__file__).parents[1] / "data"
+
+
+def test_a_row_for_each_category_and_one_for_all(tmp_path: Path) -> None:
+    done = run("bench", "facts", write(tmp_path / "facts.jsonl", [GOOD, b"", GOOD]))
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split() for line in done.out.splitlines()]
+    assert rows[0] == ["category", "n", "recall@5", "recall@10", "recall@15"]
+    assert rows[1] == ["2", "2", "0.500", "0.500", "0.500"]
+    assert rows[2] == ["drinks", "2", "1.000", "1.000", "1.000"]
+    assert rows[4] == ["all", "4", "0.750", "0.750", "0.750"]
+    assert "2 queries left out: none of their evidence is among the facts." in done.out
+
+
+def test_standard_input() -> None:
+    done = run("bench", "facts", "-", given=json.dumps(GOOD).encode())
+    assert done.code == 0
+    assert "all" in done.out
+
+
+def test_lines_that_cannot_be_read_are_named_and_the_rest_is_measured(tmp_path: Path) -> None:
+    bad = [b"{", b"\xff", [], {"facts": 3}, {"facts": [{"id": 1}], "queries": []}, {"facts": [], "queries": [{}]}]
+    file = write(tmp_path / "facts.jsonl", [*bad, GOOD])
+    done = run("bench", "facts", file)
+    assert done.code == 1
+    assert [line.split(":")[1] for line in done.err.splitlines()] == [str(n) for n in range(1, 7)]
+    for said in ("not JSON", "not UTF-8", "no object", "`facts` must be a list", "facts[0] needs", "queries[0] needs"):
+        assert said in done.err
+    assert "all" in done.out
+
+
+def test_nothing_to_measure_is_told(tmp_path: Path) -> None:
+    done = run("bench", "facts", write(tmp_path / "none.jsonl", [{"facts": [], "queries": []}]))
+    assert (done.code, "holds no query with evidence" in done.err) == (2, True)
+    assert run("bench", "facts", str(tmp_path / "missing")).code == 2
+    assert run("bench").code == 2
+
+
+def test_the_default_ranker_on_the_labelled_sets_of_this_project() -> None:
+    """Not a proof of quality, only that nothing has been broken: the figures are in docs/injection.md."""
+    for name, least in (("facts.jsonl", 0.88), ("dialogues.jsonl", 0.78)):
+        done = run("bench", "facts", str(DATA / name))
+        recall_at_10 = float(done.out.splitlines()[-1].split()[3])
+        assert recall_at_10 >= least
