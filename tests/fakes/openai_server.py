@@ -13,6 +13,7 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from autocontext.tokens import get_counter
@@ -225,17 +226,22 @@ def _check_parts(messages: Any) -> None:
                 raise _bad(f"messages[{i}]: 'image_url' needs a 'url'")
 
 
+@lru_cache(maxsize=4_096)
+def _count(text: str) -> int:
+    """Tokens of a text; most texts of a request were in the one before."""
+    return get_counter("o200k_base").count_text(text)
+
+
 def _tokens(messages: list[dict[str, Any]], tools: list[Any]) -> int:
     """Tokens of a request as the service counts them (OpenAI's cookbook), schemas as compact JSON."""
-    count = get_counter("o200k_base").count_text
-    total = _PRIMING + sum(count(json.dumps(tool, ensure_ascii=False)) for tool in tools)
+    total = _PRIMING + sum(_count(json.dumps(tool, ensure_ascii=False)) for tool in tools)
     for message in messages:
-        total += _PER_MESSAGE + count(message.get("name") or "")
+        total += _PER_MESSAGE + _count(message.get("name") or "")
         content = message.get("content")
         for part in content if isinstance(content, list) else [{"text": content or ""}]:
-            total += _PER_IMAGE if part.get("type") == "image_url" else count(part.get("text") or "")
+            total += _PER_IMAGE if part.get("type") == "image_url" else _count(part.get("text") or "")
         for call in message.get("tool_calls") or ():
-            total += _PER_MESSAGE + count(call["function"]["name"]) + count(call["function"]["arguments"])
+            total += _PER_MESSAGE + _count(call["function"]["name"]) + _count(call["function"]["arguments"])
     return total
 
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.stores import SqliteSessionStore
+from autocontext.testing import ScriptedModel
 from tests.adapters.contract.scripted_agent import reader
 
 Mode: TypeAlias = Literal["sync", "sync stream", "async", "async stream"]
@@ -55,6 +56,7 @@ class Setup:
         """The keyword arguments that every adapter class takes."""
         return {
             "config": AutoContextConfig.for_window(WINDOW - ROOM),
+            "model": ScriptedModel("Some parts were read."),
             "store": SqliteSessionStore(Path(self.store)) if self.store else None,
             "session_id": self.session_id,
             "user_id": self.user_id,
