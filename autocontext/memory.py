@@ -70,8 +70,11 @@ class AutoContextMemory:
             model=model,
             lock=self._lock,
             commit=self._journal.commit,
+            conversation=self.session.session_id,
         )
         self._passes.plan = plan
+        self._counted: dict[int, tuple[Msg, int]] = {}
+        """What `count` was last given besides messages of the view: by identity, each with its tokens."""
 
     # ------------------------------------------------------------------------------------------------------ adding
     def add_message(self, msg: Msg) -> None:
@@ -121,13 +124,21 @@ class AutoContextMemory:
             self._tally.fixed = sum(map(self._tally.counter.count_text, texts))
 
     def count(self, messages: Iterable[Msg]) -> int:
-        """Tokens of these messages and of what is sent besides them; those that stand in the view are counted once."""
+        """Tokens of these messages and of what is sent besides them; what was counted the last time is not again."""
         with self._lock:
-            known = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
-            counts = (
-                self._tally.count(known[id(m)], m) if id(m) in known else self._tally.counter.count(m) for m in messages
-            )
-            return self._tally.fixed + sum(counts)
+            in_view = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
+            before, self._counted = self._counted, {}
+            total = self._tally.fixed
+            for m in messages:
+                place = in_view.get(id(m))
+                known = before.get(id(m))
+                if place is not None:
+                    tokens = self._tally.count(place, m)
+                else:
+                    tokens = known[1] if known is not None and known[0] is m else self._tally.counter.count(m)
+                    self._counted[id(m)] = (m, tokens)
+                total += tokens
+            return total
 
     def record_usage(self, input_tokens: int) -> None:
         """Take over the provider's count of the last request; holds until the next compression or deletion.

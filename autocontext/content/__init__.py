@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from autocontext.content.file_tool import get_file_content_tool
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import (
+    Known,
     PruneReport,
     PruneResult,
     aprune_messages,
@@ -22,6 +23,7 @@ __all__ = [
     "ContentInfo",
     "ContentStats",
     "ContentStore",
+    "Known",
     "ObjectContentStore",
     "Page",
     "PrunePolicy",

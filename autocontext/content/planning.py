@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -76,8 +76,8 @@ class Change:
         return len(self.replacement(self.ref or _ANY_REF)) < len(self.text)
 
 
-def planned(messages: Sequence[Msg], policy: PrunePolicy) -> list[Change]:
-    """What is due, in order."""
+def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str], int] | None = None) -> list[Change]:
+    """What is due, in order; `tokens` counts a text, by default the policy's counter."""
     tail = tail_start(messages, policy)
     users = [i for i, m in enumerate(messages) if is_user_turn(m)]
     cuttable = frozenset(users[1:-1]) if policy.prune_user else frozenset()
@@ -96,7 +96,7 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy) -> list[Change]:
         if i < tail and i in cuttable:
             due.extend(_user(m, i, policy))
     chosen = dict(recent)
-    for change in _full_batches(due, recent, policy):
+    for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens or policy.tokens):
         milder = recent.get(change.place)
         # The first line of an error can be longer than the beginning that is kept: a text never grows again.
         if milder is None or len(change.replacement(_ANY_REF)) < len(milder.replacement(_ANY_REF)):
@@ -215,9 +215,11 @@ def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
         left = max(0, left - size)
 
 
-def _full_batches(due: list[Change], recent: dict[Place, Change], policy: PrunePolicy) -> list[Change]:
+def _full_batches(
+    due: list[Change], recent: dict[Place, Change], at_least: int, tokens: Callable[[str], int]
+) -> list[Change]:
     """The changes of every batch that frees enough. Batches are cut from the front, so a full one never changes."""
-    if not policy.clear_at_least_tokens:
+    if not at_least:
         return due
     full: list[Change] = []
     batch: list[Change] = []
@@ -225,9 +227,9 @@ def _full_batches(due: list[Change], recent: dict[Place, Change], policy: PruneP
     for change in due:
         stands = recent.get(change.place)
         before = stands.replacement(_ANY_REF) if stands else change.text
-        freed += policy.tokens(before) - policy.tokens(change.replacement(change.ref or _ANY_REF))
+        freed += tokens(before) - tokens(change.replacement(change.ref or _ANY_REF))
         batch.append(change)
-        if freed >= policy.clear_at_least_tokens:
+        if freed >= at_least:
             full += batch
             batch, freed = [], 0
     return full

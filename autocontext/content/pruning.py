@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from autocontext.asking import in_thread
@@ -71,17 +72,70 @@ Pruning = Generator[Put, "str | Exception", T]
 """Yields what to store, is sent its handle or why there is none."""
 
 
+class Known:
+    """What pruning a history that grows can use again: handles, sizes, and the shortened messages themselves.
+
+    It belongs to one store and namespace. What a call does not use again is forgotten with the next one.
+    """
+
+    def __init__(self) -> None:
+        self._refs: dict[str, str] = {}
+        self._messages: dict[tuple[str, ...], tuple[Msg, Msg]] = {}
+        self._kept_refs: dict[str, str] = {}
+        self._kept_messages: dict[tuple[str, ...], tuple[Msg, Msg]] = {}
+        self._sizes: dict[str, int] = {}
+        self._kept_sizes: dict[str, int] = {}
+
+    def begin(self) -> None:
+        """Start a call: what the one before has not used is forgotten."""
+        self._refs, self._kept_refs = self._kept_refs, {}
+        self._messages, self._kept_messages = self._kept_messages, {}
+        self._sizes, self._kept_sizes = self._kept_sizes, {}
+
+    def tokens(self, policy: PrunePolicy, text: str) -> int:
+        """Tokens of a text, by the policy's counter."""
+        size = self._kept_sizes.get(text)
+        if size is None:
+            size = self._sizes.get(text)
+            self._kept_sizes[text] = size = policy.tokens(text) if size is None else size
+        return size
+
+    def ref(self, text: str) -> str:
+        """The handle of a text; "" when it is not known."""
+        if ref := self._kept_refs.get(text) or self._refs.get(text, ""):
+            self._kept_refs[text] = ref
+        return ref
+
+    def learn(self, text: str, ref: str) -> None:
+        """A text is in the store."""
+        self._kept_refs[text] = ref
+
+    def shortened(self, msg: Msg, texts: Sequence[str], make: Callable[[], Msg]) -> Msg:
+        """The message with these texts in it: the very object of the last call, when that message was the same."""
+        key = (msg.id, *texts)
+        known = self._messages.get(key)
+        pair = known if known is not None and known[0] is msg else (msg, make())
+        self._kept_messages[key] = pair
+        return pair[1]
+
+
 def prune_messages(
-    msgs: Sequence[Msg], *, store: ContentStore | None, policy: PrunePolicy | None = None, namespace: str = ""
+    msgs: Sequence[Msg],
+    *,
+    store: ContentStore | None,
+    policy: PrunePolicy | None = None,
+    namespace: str = "",
+    known: Known | None = None,
 ) -> PruneResult:
     """A copy of the history in which large old texts are replaced by handles of the content store.
 
     Everything is stored before it is replaced; where the store fails, the text stays and the report says so. Without
-    a store nothing is replaced. What is no list of messages is given back as it is.
+    a store nothing is replaced. What is no list of messages is given back as it is. `known` makes the next call on
+    the same, grown history cost what is new.
     """
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
-    work = _pruned(msgs, policy or PrunePolicy())
+    work = _pruned(msgs, policy or PrunePolicy(), known or Known())
     answer: Any = None
     while True:
         try:
@@ -95,12 +149,17 @@ def prune_messages(
 
 
 async def aprune_messages(
-    msgs: Sequence[Msg], *, store: ContentStore | None, policy: PrunePolicy | None = None, namespace: str = ""
+    msgs: Sequence[Msg],
+    *,
+    store: ContentStore | None,
+    policy: PrunePolicy | None = None,
+    namespace: str = "",
+    known: Known | None = None,
 ) -> PruneResult:
     """`prune_messages` without blocking the event loop."""
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
-    work = _pruned(msgs, policy or PrunePolicy())
+    work = _pruned(msgs, policy or PrunePolicy(), known or Known())
     aput = getattr(store, "aput", None)
     answer: Any = None
     while True:
@@ -162,32 +221,41 @@ def _without_store() -> Exception:
     return LookupError("there is no content store")
 
 
-def _pruned(given: Sequence[Msg], policy: PrunePolicy) -> Pruning[PruneResult]:
+def _pruned(given: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning[PruneResult]:
+    known.begin()
     messages = list(as_messages(given))
     before = chars_of(messages)
     done: dict[Kind, int] = {}
-    refs: dict[str, None] = {}
     failed: dict[str, None] = {}
-    for change in planned(messages, policy):
-        ref = change.ref or (yield Put((change.text, change.name)))
+    chosen: dict[int, list[tuple[Change, str]]] = {}
+    for change in planned(messages, policy, partial(known.tokens, policy)):
+        ref = change.ref or known.ref(change.text) or (yield Put((change.text, change.name)))
         if isinstance(ref, Exception):
             failed[f"{type(ref).__name__}: {ref}"] = None
             continue
-        new = change.replacement(ref)
-        if len(new) >= len(change.text):
-            continue
+        if not change.ref:
+            known.learn(change.text, ref)
+        if len(change.replacement(ref)) < len(change.text):
+            chosen.setdefault(change.place.message, []).append((change, ref))
+            done[change.kind] = done.get(change.kind, 0) + 1
+    for i, changes in chosen.items():
+        texts = [change.replacement(ref) for change, ref in changes]
+        messages[i] = known.shortened(messages[i], texts, partial(_shortened, messages[i], changes))
+    refs = dict.fromkeys(ref for changes in chosen.values() for _, ref in changes)
+    report = PruneReport(**done, failed=tuple(failed))
+    return PruneResult(messages, before, chars_of(messages), tuple(refs), report)
+
+
+def _shortened(msg: Msg, changes: Sequence[tuple[Change, str]]) -> Msg:
+    for change, ref in changes:
         sha256 = _sha256(change.text) if change.mark is None else change.mark["sha256"]
         mark = {"ref": ref, "chars": change.chars, "sha256": sha256}
         if change.arguments is not None:
             mark["arguments"] = change.arguments
         if change.head and change.kind == "recent_tool":
             mark["head"] = len(change.head)
-        i = change.place.message
-        messages[i] = _replaced(messages[i], change, new, mark)
-        done[change.kind] = done.get(change.kind, 0) + 1
-        refs[ref] = None
-    report = PruneReport(**done, failed=tuple(failed))
-    return PruneResult(messages, before, chars_of(messages), tuple(refs), report)
+        msg = _replaced(msg, change, change.replacement(ref), mark)
+    return msg
 
 
 def _replaced(msg: Msg, change: Change, text: str, mark: dict[str, Any]) -> Msg:

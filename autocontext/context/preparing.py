@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.chat_rules import first_violation
-from autocontext.content.pruning import PruneReport, PruneResult, aprune_messages, prune_messages
+from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.context.flows import Flow, Step
 from autocontext.events import CompressionReport
 from autocontext.messages import Msg
@@ -59,6 +59,8 @@ class Preparation:
     content: ContentStore
     namespace: str
     policy: PrunePolicy
+    known: Known
+    """Of earlier preparations of this session."""
     injector: MemoryInjector | None
     query: str | None
     max_tokens: int
@@ -101,7 +103,12 @@ class Preparation:
     ) -> Flow[tuple[PruneResult, list[Msg], InjectionReport | None]]:
         """The view, pruned, with memories in at most `budget` tokens (None: the injector's own)."""
         view = self.memory.messages
-        options: dict[str, Any] = {"store": self.content, "policy": policy, "namespace": self.namespace}
+        options: dict[str, Any] = {
+            "store": self.content,
+            "policy": policy,
+            "namespace": self.namespace,
+            "known": self.known,
+        }
         pruned: PruneResult = yield Step(
             partial(prune_messages, view, **options), partial(aprune_messages, view, **options)
         )

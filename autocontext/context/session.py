@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext.asking import in_thread
+from autocontext.content.pruning import Known
 from autocontext.context.flows import Flow, Step, arun, run
 from autocontext.context.preparing import Preparation, Prepared
 from autocontext.context.saving import SaveReport, Saving
@@ -49,6 +50,7 @@ class Session:
         self.memory = memory
         self._context = context
         self._namespace = context.namespace(memory.session.user_id)
+        self._known = Known()
         self._reload = ContextOffloadTool(memory, content=context.content, content_namespace=self._namespace)
 
     @property
@@ -148,6 +150,7 @@ class Session:
             content=self._context.content,
             namespace=self._namespace,
             policy=self._context.prune_policy,
+            known=self._known,
             injector=self._injector,
             query=query,
             max_tokens=self.memory.config.max_token if max_tokens is None else max_tokens,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import Msg
-from autocontext.content import PrunePolicy, SqliteContentStore, prune_messages, restore_messages
+from autocontext.content import Known, PrunePolicy, SqliteContentStore, prune_messages, restore_messages
 from autocontext.content.paging import PAGE_CHARS, packed, payload, unpack, window
 from autocontext.content.pruning import chars_of
 from autocontext.messages import ImageBlock, ThinkingBlock, ToolUseBlock
@@ -118,4 +118,19 @@ def test_what_is_pruned_stays_pruned_the_same_while_the_history_grows(messages: 
                 if chars_of([new]) == chars_of([old]):
                     assert new == old
         earlier = now
+    store.close()
+
+
+@settings(max_examples=25)
+@given(histories(min_moves=2), POLICIES)
+def test_what_is_known_of_earlier_calls_changes_nothing(messages: list[Msg], policy: PrunePolicy) -> None:
+    store, known = SqliteContentStore(":memory:"), Known()
+    for size in range(1, len(messages) + 1):
+        plain = prune_messages(messages[:size], store=store, policy=policy)
+        again = prune_messages(messages[:size], store=store, policy=policy, known=known)
+        assert (again.messages, again.refs, again.report) == (plain.messages, plain.refs, plain.report)
+    puts = store.stats().usage.get("puts", 0)
+    last = prune_messages(messages, store=store, policy=policy, known=known)
+    assert store.stats().usage.get("puts", 0) == puts, "nothing is stored again"
+    assert all(a is b for a, b in zip(last.messages, again.messages, strict=True))
     store.close()
