@@ -441,3 +441,29 @@ def test_many_processes_put_into_one_file(tmp_path: Path) -> None:
         for i in range(25):
             assert store.delete(f"{n}/{i}")
     assert store.stats().contents == store.stats().pages == 0
+
+
+def test_pinned_messages_and_notes_of_a_compression_stay(memory_store: SqliteContentStore) -> None:
+    long = "word " * 300
+    pinned = tool_result("call_0", "z" * 900, metadata={"pinned": True})
+    note = user(long, metadata={"_compress_meta": {"offloaduuid": "u"}})
+    stub = tool_result("call_1", "s" * 900, metadata={"_compress_meta": {"offloaduuid": "v"}})
+    messages = [user("task"), tool_call("read", id="call_0"), pinned, note, tool_call("read", id="call_1"), stub]
+    messages += [user(long, metadata={"pinned": True}), *rounds(2, chars=10)]
+    assert prune_messages(messages, store=memory_store).messages == messages
+
+
+def test_a_longer_handle_that_makes_the_text_no_shorter_is_not_used(file: SqliteContentStore) -> None:
+    text = "r" * 72  # the notice has 71 characters with a handle of 14, 75 with one of 18
+    ref = file.put(text).ref
+
+    def disguise() -> Work[None]:
+        yield Statement("UPDATE autocontext_content SET sha256 = 'another' WHERE ref = :ref", {"ref": ref})
+
+    messages = rounds(5, chars=1)
+    messages[2] = tool_result("call_0", text)
+    policy = PrunePolicy(min_prune_chars=0)
+    result = prune_messages(messages, store=file, policy=policy)
+    assert len(result.messages[2].tool_results[0].text) == 71
+    file.database.write(disguise)
+    assert prune_messages(messages, store=file, policy=policy).messages == messages

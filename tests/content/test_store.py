@@ -248,3 +248,11 @@ def test_base_names() -> None:
     assert [basename(k) for k in ("/a/b.txt", "b.txt", "C:\\x\\b.txt", "/a/dir/", "")] == [
         "b.txt", "b.txt", "b.txt", "dir", "",
     ]  # fmt: skip
+
+
+def test_putting_again_without_a_key_holds_a_content_once(store: PagedContentStore) -> None:
+    for seconds in (10, 20, None, 30):
+        store.put("0123456789", ttl=seconds)
+    store.put("0123456789", key="k")
+    store.put("0123456789", key="k")
+    assert store.stats().held_bytes == 20
