@@ -1,0 +1,237 @@
+"""Benchmark: what saving and opening a session costs, on disk and in time, beside two libraries that do it too.
+
+The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in a virtual environment of their own, made on
+first use (AUTOCONTEXT_STORAGE_PEERS names it; `AUTOCONTEXT_STORAGE_PEERS= ` leaves them out). All save the same
+messages of real conversations, one at a time, each durable before the next (SQLite's synchronous=FULL); this
+library's default, synchronous=NORMAL, stands in rows of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.log import Added
+from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
+from autocontext.stores.sqlite_database import SqliteDatabase
+from benchmarks.measure import ROOT, Row, percentile, run
+
+ADDED, OPENED, LATE, WRITERS, EACH = 1000, 10_000, 100_000, 8, 50
+S = SessionKey("user", "session")
+PEERS = os.environ.get("AUTOCONTEXT_STORAGE_PEERS", str(Path(tempfile.gettempdir()) / "autocontext-storage-peers"))
+POSTGRESQL = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
+
+
+def texts() -> list[tuple[str, str]]:
+    """Roles and texts of real conversations, without what is longer than 4,000 characters."""
+    found = []
+    for line in (ROOT / "tests" / "data" / "replay_dev.jsonl").read_text(encoding="utf-8").splitlines():
+        for message in json.loads(line)["messages"]:
+            text = message.get("content")
+            if isinstance(text, str) and 0 < len(text) <= 4000:
+                found.append(("assistant" if message["role"] == "assistant" else "user", text))
+    return found
+
+
+TEXTS = texts()
+
+
+def messages(count: int) -> list[Msg]:
+    return [Msg(role=role, content=text) for role, text in (TEXTS[i % len(TEXTS)] for i in range(count))]
+
+
+def payload(count: int) -> int:
+    return sum(len(TEXTS[i % len(TEXTS)][1].encode()) for i in range(count))
+
+
+def on_disk(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.parent.iterdir() if file.name.startswith(path.name))
+
+
+def saved(store: SqliteSessionStore, entries: list[Added], after: int) -> float:
+    """Seconds for one entry: the median of each own time."""
+    times = []
+    for i, entry in enumerate(entries, after):
+        begun = time.perf_counter()
+        store.append(S, [entry], after=i)
+        times.append(time.perf_counter() - begun)
+    return percentile(times, 50)
+
+
+def saving() -> Iterator[Row]:
+    entries = [Added(message=m) for m in messages(ADDED)]
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteSessionStore(Path(folder) / "a.db")
+        store.append(S, entries[:10], after=0)
+        early = saved(store, entries, 10)
+        yield Row("save one message, from message 10 on", early * 1e6, "us", goal=60)
+        after = 10 + ADDED
+        while after < LATE:
+            store.append(S, entries, after=after)
+            after += ADDED
+        late = saved(store, entries, after)
+        yield Row("save one message, from message 100,000 on", late * 1e6, "us", "at message 10", late / early, goal=60)
+        memory = AutoContextMemory(AutoContextConfig(msg_threshold=10**7, max_token=10**9), store=store)
+        times = []
+        for message in messages(ADDED):
+            begun = time.perf_counter()
+            memory.add_message(message)
+            times.append(time.perf_counter() - begun)
+        yield Row("memory.add_message with a store", percentile(times, 50) * 1e6, "us")
+        store.close()
+
+
+def opening() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqliteSessionStore(Path(folder) / "a.db")
+        memory = AutoContextMemory(
+            AutoContextConfig.for_window(32_000), store=store, session_id="session", user_id="user"
+        )
+        for i, message in enumerate(messages(OPENED)):
+            memory.add_message(message)
+            if i % 4 == 3:
+                memory.compress_if_needed()
+        times = []
+        for _ in range(5):
+            begun = time.perf_counter()
+            AutoContextMemory(memory.config, store=store, session_id="session", user_id="user")
+            times.append(time.perf_counter() - begun)
+        passes = len(memory.get_compression_events())
+        yield Row("open 10,000 messages", percentile(times, 50), "s", goal=0.5, more={"compressions": passes})
+        for name in ("first search of 10,000 messages", "next search"):
+            begun = time.perf_counter()
+            store.search("permission denied", user_id="user")
+            yield Row(name, time.perf_counter() - begun, "s")
+        store.close()
+
+
+def beside_peers() -> Iterator[Row]:
+    """The same messages in every library, each saved durably before the next."""
+    yield from _peer_rows(dict(_ours(power_safe=True)), _peers())
+    for name, value, unit in _plain_rows(dict(_ours(power_safe=False))):
+        yield Row(f"{name} (synchronous=NORMAL)", value, unit)
+
+
+def _ours(*, power_safe: bool) -> Iterator[tuple[str, float]]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        store = SqliteSessionStore(SqliteDatabase(path, power_safe=power_safe))
+        begun = time.perf_counter()
+        for i, message in enumerate(messages(ADDED)):
+            store.append(S, [Added(message=message)], after=i)
+        yield "save", (time.perf_counter() - begun) / ADDED
+        store.scrub()
+        yield "bytes", on_disk(path) / payload(ADDED)
+        begun = time.perf_counter()
+        AutoContextMemory(store=store, session_id=S.session_id, user_id=S.user_id)
+        yield "open", time.perf_counter() - begun
+        store.close()
+        yield "writers", _writers(sys.executable, [str(Path(folder) / "w.db"), str(int(power_safe))])
+
+
+def _writers(python: str, arguments: list[str]) -> float:
+    """Messages a second that eight processes save to one file, each into a session of its own."""
+    command = [python, "-m", "benchmarks.storage", "--write", *arguments]
+    SqliteSessionStore(arguments[0]).close()
+    begun = time.perf_counter()
+    writers = [subprocess.Popen([*command, str(n)], cwd=ROOT, stdout=subprocess.PIPE) for n in range(WRITERS)]
+    spent = [float(w.communicate()[0]) for w in writers]
+    if any(w.returncode for w in writers):
+        raise SystemExit(f"a writer failed after {time.perf_counter() - begun:.1f} s")
+    return WRITERS * EACH / max(spent)
+
+
+def _write(path: str, power_safe: str, name: str) -> None:
+    """One of the eight: waits for the full second, so that all begin together; prints how long it took."""
+    store = SqliteSessionStore(SqliteDatabase(path, power_safe=power_safe == "1"))
+    entries = [Added(message=m) for m in messages(EACH)]
+    begun = time.perf_counter()
+    for i, entry in enumerate(entries):
+        store.append(SessionKey("user", name), [entry], after=i)
+    print(time.perf_counter() - begun)
+
+
+def _peers() -> dict[str, dict[str, float]]:
+    if not PEERS.strip():
+        return {}
+    python = Path(PEERS) / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
+    if not list(Path(PEERS).glob("lib/*/site-packages/langgraph")):
+        packages = ["openai-agents", "langgraph", "langgraph-checkpoint-sqlite"]
+        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
+    given = json.dumps({"added": [TEXTS[i % len(TEXTS)] for i in range(ADDED)], "writers": WRITERS, "each": EACH})
+    done = subprocess.run(
+        [python, ROOT / "benchmarks" / "storage_peers.py"], input=given, text=True, stdout=subprocess.PIPE, check=True
+    )
+    return dict(json.loads(done.stdout))
+
+
+_NAMES = {
+    "save": ("save one message durably", 1e6, "us"),
+    "bytes": ("bytes on disk per byte of text", 1, "x"),
+    "open": ("open 1,000 messages", 1e3, "ms"),
+    "writers": ("eight writers on one file", 1, "messages/s"),
+}
+
+
+def _plain_rows(ours: dict[str, float]) -> Iterator[tuple[str, float, str]]:
+    for key, (name, factor, unit) in _NAMES.items():
+        yield name, ours[key] * factor, unit
+
+
+def _peer_rows(ours: dict[str, float], peers: dict[str, dict[str, float]]) -> Iterable[Row]:
+    for key, (name, factor, unit) in _NAMES.items():
+        goal = 1.3 if key == "bytes" else None
+        yield Row(name, ours[key] * factor, unit, goal=goal)
+        for peer, figures in peers.items():
+            if key in figures:
+                there = figures[key]
+                yield Row(f"  {peer}", there * factor, unit, "this library", there / ours[key])
+
+
+def postgresql() -> Iterator[Row]:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from autocontext.errors import StoreError
+
+    session = SessionKey("benchmark", f"session {time.time_ns()}")
+    try:
+        store = SqlSessionStore(POSTGRESQL)
+    except (StoreError, SQLAlchemyError) as e:
+        print(f"PostgreSQL is left out: {e}", file=sys.stderr)
+        return
+    entries = [Added(message=m) for m in messages(ADDED)]
+    times = []
+    for i, entry in enumerate(entries):
+        begun = time.perf_counter()
+        store.append(session, [entry], after=i)
+        times.append(time.perf_counter() - begun)
+    yield Row(
+        "PostgreSQL: save one message durably",
+        percentile(times, 50) * 1e6,
+        "us",
+        more={"p99 us": percentile(times, 99) * 1e6},
+    )
+    begun = time.perf_counter()
+    store.append(session, entries * 9, after=ADDED)
+    yield Row("PostgreSQL: save 9,000 messages in one call", time.perf_counter() - begun, "s")
+    begun = time.perf_counter()
+    AutoContextMemory(store=store, session_id=session.session_id, user_id=session.user_id)
+    yield Row("PostgreSQL: open 10,000 messages", time.perf_counter() - begun, "s")
+    store.delete(session)
+    store.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--write"]:
+        _write(*sys.argv[2:])
+    else:
+        sys.exit(run("storage", [saving, opening, beside_peers, postgresql]))
