@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,8 @@ from autocontext.stores.records import batch_number, batch_time, expiry, now, pa
 from autocontext.stores.search import Found, checked, ranked, told
 from autocontext.stores.search_index import FORMAT, LONGEST, Segment, packed
 
+_MANY = 1000
+"""Entries that are unpacked with the garbage collector at rest."""
 _SEGMENTS_AT_ONCE = 8
 """Segments that are made in one transaction: a first search of a long history does not hold it in memory whole."""
 
@@ -119,10 +122,6 @@ class DatabaseSessionStore(Lifecycle):
             found = self._segments(user_id, session_id)
         return told(text, ranked(query, found, limit), lambda session, n: self.read(session, after=n, until=n + 1))
 
-    async def asearch(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]:
-        """`search` without blocking the event loop."""
-        return await in_thread(lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit))
-
     def scrub(self) -> None:
         """Remove from the files what was replaced or deleted; see `Database.scrub`."""
         self.database.scrub()
@@ -153,6 +152,16 @@ class DatabaseSessionStore(Lifecycle):
         return [(SessionKey(user_id, id_), Segment.unpacked(body)) for id_, body in rows]
 
     def _unpacked(self, session: SessionKey, after: int, found: statements.Rows) -> list[Entry]:
+        if len(found.rows) < _MANY or not gc.isenabled():
+            return self._checked(session, after, found)
+        # All of it stays in use: the collector would look at it again and again, which takes a third of the time.
+        gc.disable()
+        try:
+            return self._checked(session, after, found)
+        finally:
+            gc.enable()
+
+    def _checked(self, session: SessionKey, after: int, found: statements.Rows) -> list[Entry]:
         entries: list[Entry] = []
         for number in range(after, max(found.entries, after + len(found.rows))):
             sequence, checksum, body = found.rows[len(entries)] if len(entries) < len(found.rows) else (-1, 0, b"")

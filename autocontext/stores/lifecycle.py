@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from autocontext.asking import in_thread
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.log import Entry, dump_entry, load_entry
 from autocontext.stores.erasing import erased
 from autocontext.stores.protocol import SessionKey
 
 if TYPE_CHECKING:
-    from autocontext.stores.protocol import SessionStore
+    from typing import Protocol
+
+    from autocontext.stores.protocol import SessionInfo, SessionStore
     from autocontext.stores.search import Found
+
+    class _Searching(SessionStore, Protocol):
+        """A store with what is written here."""
+
+        def search(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]: ...
+
+        def redact(self, session: SessionKey, ids: Iterable[str]) -> int: ...
+
 
 _AT_ONCE = 500
 """Entries that go into one transaction when a session is copied."""
@@ -73,6 +84,38 @@ class Lifecycle:
         keys = [info.key for info in self.sessions(user_id) if session_id in (None, info.session_id)]
         segments = [(key, Segment(written(0, self.read(key)))) for key in keys]
         return told(text, ranked(query, segments, limit), lambda key, n: self.read(key, after=n, until=n + 1))
+
+    async def aappend(self: SessionStore, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
+        """`append` in a thread; stores with asynchronous connections do better."""
+        await in_thread(lambda: self.append(session, entries, after=after))
+
+    async def aread(
+        self: SessionStore, session: SessionKey, *, after: int = 0, until: int | None = None
+    ) -> list[Entry]:
+        """`read` in a thread."""
+        return await in_thread(lambda: self.read(session, after=after, until=until))
+
+    async def asessions(self: SessionStore, user_id: str | None = None) -> list[SessionInfo]:
+        """`sessions` in a thread."""
+        return await in_thread(lambda: self.sessions(user_id))
+
+    async def adelete(self: SessionStore, session: SessionKey) -> bool:
+        """`delete` in a thread."""
+        return await in_thread(lambda: self.delete(session))
+
+    async def asearch(
+        self: _Searching, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10
+    ) -> list[Found]:
+        """`search` in a thread."""
+        return await in_thread(lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit))
+
+    async def aredact(self: _Searching, session: SessionKey, ids: Iterable[str]) -> int:
+        """`redact` in a thread."""
+        return await in_thread(lambda: self.redact(session, ids))
+
+    async def aclose(self: SessionStore) -> None:
+        """`close` in a thread."""
+        await in_thread(self.close)
 
     def scrub(self) -> None:
         """Nothing to do: this store keeps nothing of what was replaced."""
