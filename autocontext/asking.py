@@ -15,6 +15,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError
 from autocontext.questions import Ask
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
+from autocontext.telemetry import calling
 
 T = TypeVar("T")
 
@@ -69,7 +70,11 @@ class Asker:
             pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
-                reply = await asyncio.wait_for(self._call(request, in_loop=in_loop), self._config.model_timeout)
+                with calling(self.model, request) as span:
+                    reply = await asyncio.wait_for(self._call(request, in_loop=in_loop), self._config.model_timeout)
+                    own = _usage(reply, time.monotonic() - begun)
+                    text, problem = text_of(reply, request.prompt, limit)
+                    span.answered(own, problem)
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -88,8 +93,7 @@ class Asker:
             except Exception as e:  # noqa: BLE001 (whatever a model raises must not end the turn)
                 problem = f"{type(e).__name__}: {e}"
                 continue
-            used += _usage(reply, time.monotonic() - begun)
-            text, problem = text_of(reply, request.prompt, limit)
+            used += own
             if text:
                 return Answer(text=text, calls=calls, usage=used)
         return Answer(problem=problem, calls=calls, usage=used)
@@ -130,7 +134,8 @@ def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     except RuntimeError:
         return asyncio.run(work)
     future: Future[T] = Future()
-    _start(future, lambda: asyncio.run(work))
+    context = contextvars.copy_context()
+    _start(future, lambda: context.run(asyncio.run, work))
     return future.result()
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from autocontext.log import Entry, Log
 from autocontext.questions import Ask
 from autocontext.requests import Answer, Usage
 from autocontext.tally import Tally
+from autocontext.telemetry import PassSpan
 from autocontext.turns import Running, Turn
 
 if TYPE_CHECKING:
@@ -59,8 +61,8 @@ class Ground:
 class Attempt:
     """A pass that has the turn, from its first step to its report."""
 
-    def __init__(self, ground: Ground, settings: Settings, running: Running) -> None:
-        self.running = running
+    def __init__(self, ground: Ground, settings: Settings, running: Running, span: PassSpan) -> None:
+        self.running, self.span = running, span
         self.report: CompressionReport | None = None
         """Set when the pass has come to its end."""
         self._ground, self._settings = ground, settings
@@ -77,6 +79,7 @@ class Attempt:
             if isinstance(steps, CompressionReport):
                 self.report = steps
                 return steps
+        with self.inside():
             self._follow()
             sent: list[Answer] | bool | None = answers
             try:
@@ -87,6 +90,12 @@ class Attempt:
                 self.report = done.value
                 return self.report
             return step
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Mark what runs in here, and the threads and tasks it starts, as parts of this pass."""
+        with self._ground.turn.inside(), self.span.inside():
+            yield
 
     def busy(self, reason: str) -> CompressionReport:
         """The report of a pass that was given up, with what it has used all the same."""

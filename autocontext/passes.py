@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -22,6 +23,7 @@ from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.questions import Ask
 from autocontext.tally import Tally
+from autocontext.telemetry import PassSpan
 
 _log = logging.getLogger(__name__)
 _COUNTED_ASIDE = 64 * 1024
@@ -44,6 +46,7 @@ class Passes:
         model: Any,
         lock: threading.RLock,
         commit: Callable[[Entry], None],
+        conversation: str = "",
     ) -> None:
         self.plan: PlanLike | None = None
         self.usage = UsageTotals()
@@ -53,6 +56,7 @@ class Passes:
         self._turn = self._ground.turn
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
+        self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
@@ -132,7 +136,9 @@ class Passes:
         with self._lock:
             if self._turn.taken or (self._thread and self._thread.is_alive()) or not self._due(early=True):
                 return
-            self._thread = threading.Thread(target=self._in_background, name="autocontext-pass", daemon=True)
+            # In a copy of the caller's context, as a task has it: traces belong together.
+            work = partial(contextvars.copy_context().run, self._in_background)
+            self._thread = threading.Thread(target=work, name="autocontext-pass", daemon=True)
             self._thread.start()
 
     def _in_background(self) -> None:
@@ -163,17 +169,19 @@ class Passes:
         running = self._turn.take()
         if running is None:
             return self._busy()
-        attempt = Attempt(self._ground, self._settings(force=force, early=early, max_token=max_token), running)
-        try:
-            step = attempt.advance()
-            while isinstance(step, Ask):
-                with self._turn.inside():
-                    answers = self._asker.ask(step)
-                step = attempt.advance(answers)
-        except (Conflict, TurnLost) as e:
-            step = attempt.busy(str(e))
-        finally:
-            self._end(attempt)
+        settings = self._settings(force=force, early=early, max_token=max_token)
+        with PassSpan(self._conversation) as span:
+            attempt = Attempt(self._ground, settings, running, span)
+            try:
+                step = attempt.advance()
+                while isinstance(step, Ask):
+                    with attempt.inside():
+                        answers = self._asker.ask(step)
+                    step = attempt.advance(answers)
+            except (Conflict, TurnLost) as e:
+                step = attempt.busy(str(e))
+            finally:
+                self._end(attempt)
         return self._tell(step, early=early)
 
     async def arun(
@@ -183,18 +191,20 @@ class Passes:
         running = await self._turn.atake()
         if running is None:
             return self._busy()
-        attempt = Attempt(self._ground, self._settings(force=force, early=early, max_token=max_token), running)
-        try:
-            await self._count_aside(anyway=force)
-            step = await in_thread(attempt.advance)
-            while isinstance(step, Ask):
-                with self._turn.inside():
-                    answers = await self._asker.aask(step)
-                step = await in_thread(partial(attempt.advance, answers))
-        except (Conflict, TurnLost) as e:
-            step = attempt.busy(str(e))
-        finally:
-            self._end(attempt)
+        settings = self._settings(force=force, early=early, max_token=max_token)
+        with PassSpan(self._conversation) as span:
+            attempt = Attempt(self._ground, settings, running, span)
+            try:
+                await self._count_aside(anyway=force)
+                step = await in_thread(attempt.advance)
+                while isinstance(step, Ask):
+                    with attempt.inside():
+                        answers = await self._asker.aask(step)
+                    step = await in_thread(partial(attempt.advance, answers))
+            except (Conflict, TurnLost) as e:
+                step = attempt.busy(str(e))
+            finally:
+                self._end(attempt)
         return self._tell(step, early=early)
 
     def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
@@ -209,6 +219,7 @@ class Passes:
         """What a pass came to counts before the next one may begin; also what was paid for in vain."""
         report = attempt.busy("") if attempt.report is None else attempt.report
         with self._lock:
+            attempt.span.report = report
             self._pacing = self._pacing.after(report)
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autocontext import rendering
 from autocontext.asking import in_thread
 from autocontext.messages import Msg
+from autocontext.telemetry import reloaded
 from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class ContextOffloadTool:
         start, size = _whole(offset), _whole(limit)
         if start is None or (size is None and limit is not None):
             return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
+        reloaded()
         if query is not None and (wanted := str(query).strip()):
             return self._matches(source.what, source.read(0, None), wanted)
         return self._page(source, start, size)

@@ -1,0 +1,227 @@
+"""Passes, model calls and reloads as OpenTelemetry spans and counters, for applications that use OpenTelemetry.
+
+Only its API is needed (extra `otel`). As long as nobody has imported it nothing is imported here either and nothing is
+recorded; without an SDK the API records nothing by itself. No message, prompt or reply is ever recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from autocontext.events import CompressionReport
+from autocontext.requests import ModelRequest, Usage
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Counter
+    from opentelemetry.trace import Span, Tracer
+
+_SCOPE = "autocontext"
+_SET_FROM_OUTSIDE = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
+"""Environment variables by which the API, once it is asked, loads an SDK that no code has set up."""
+
+
+class PassSpan:
+    """The span `autocontext.compress` of one pass; it begins when the pass turns out to be due.
+
+    A context manager around the whole pass; `inside()` surrounds each of its steps, in whatever thread they run.
+    """
+
+    def __init__(self, conversation: str) -> None:
+        self.report: CompressionReport | None = None
+        """What the pass came to; set before the end."""
+        self._conversation = conversation
+        self._span: Span | None = None
+        self._over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        report = self.report
+        if report is not None and (report.model_calls or report.outcome not in ("not_needed", "busy")):
+            _count(report)
+        self._over = True
+        if self._span is None:
+            return
+        if report is not None:
+            self._span.set_attributes(_attributes(report))
+            if report.outcome in ("failed", "impossible"):
+                _mark(self._span, report.outcome, report.reason)
+        if error is not None:
+            _mark(self._span, type(error).__qualname__, "")
+        self._span.end()
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Let spans that begin in here be children of this one, which begins at the latest now."""
+        if self._over or not _available():  # over: the task was cancelled, and one of its threads is still at work
+            yield
+            return
+        if self._span is None:
+            attributes = {"gen_ai.operation.name": "compress", "gen_ai.conversation.id": self._conversation}
+            self._span = _tracer().start_span("autocontext.compress", attributes=attributes)
+        with _current(self._span):
+            yield
+
+
+@dataclass
+class CallSpan:
+    """The span of one call of a model."""
+
+    _span: Span | None = None
+
+    def answered(self, usage: Usage, problem: str) -> None:
+        """Enter what the call used, and why its reply is of no use ("" when it is)."""
+        if self._span is not None:
+            self._span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
+            self._span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
+            if problem:
+                _mark(self._span, "unusable_reply", "the reply was of no use")
+
+
+@contextmanager
+def calling(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
+    """The span of one call, current meanwhile: named and described as OpenTelemetry's conventions for GenAI have it."""
+    if not _available():
+        yield CallSpan()
+        return
+    from opentelemetry.trace import SpanKind  # noqa: PLC0415 (optional)
+
+    name = _name_of(model)
+    attributes: dict[str, str | int] = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": name,
+        "autocontext.purpose": request.purpose,
+    }
+    if request.max_output_tokens is not None:
+        attributes["gen_ai.request.max_tokens"] = request.max_output_tokens
+    span = _tracer().start_span(f"chat {name}", kind=SpanKind.CLIENT, attributes=attributes)
+    try:
+        with _current(span):
+            yield CallSpan(span)
+    except BaseException as e:
+        # The type alone: a provider's text may quote what was sent.
+        _mark(span, type(e).__qualname__, "")
+        raise
+    finally:
+        span.end()
+
+
+def reloaded() -> None:
+    """Count one reload by an agent that found something."""
+    if _available():
+        _counters()["reloads"].add(1)
+
+
+def _name_of(model: Any) -> str:
+    """What a model is called: its `model`, as in all of `autocontext.models`; else the name of its class."""
+    name = getattr(model, "model", None)
+    return name if isinstance(name, str) and name else type(model).__name__
+
+
+def _attributes(report: CompressionReport) -> dict[str, Any]:
+    return {
+        "autocontext.outcome": report.outcome,
+        "autocontext.tokens.before": report.tokens_before,
+        "autocontext.tokens.after": report.tokens_after,
+        "autocontext.messages.before": report.messages_before,
+        "autocontext.messages.after": report.messages_after,
+        "autocontext.strategies": tuple(s.name for s in report.strategies if s.applied),
+        "autocontext.model_calls": report.model_calls,
+        "autocontext.fallbacks": report.fallbacks,
+        "autocontext.prefix_tokens_invalidated": report.prefix_tokens_invalidated,
+    }
+
+
+def _count(report: CompressionReport) -> None:
+    if not _available():
+        return
+    counters = _counters()
+    counters["passes"].add(1, {"autocontext.outcome": report.outcome})
+    counters["tokens.saved"].add(max(0, report.tokens_before - report.tokens_after))
+    counters["fallbacks"].add(report.fallbacks)
+
+
+def _mark(span: Span, error: str, description: str) -> None:
+    """Let a span end as failed; `error` is its type, few values in all, as dashboards group by it."""
+    from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415 (optional)
+
+    span.set_attribute("error.type", error)
+    span.set_status(Status(StatusCode.ERROR, description or error))
+
+
+@contextmanager
+def _current(span: Span) -> Iterator[None]:
+    from opentelemetry import context, trace  # noqa: PLC0415 (optional)
+
+    before = context.get_current()
+    context.attach(trace.set_span_in_context(span))
+    try:
+        yield
+    finally:
+        # Not by token: a coroutine that is thrown away is closed in whatever context drops it.
+        context.attach(before)
+
+
+# ------------------------------------------------------------------------------------------------------------- the API
+def _available() -> bool:
+    """Whether the API is in use: imported by the application, or to be set up by the environment."""
+    if "opentelemetry" not in sys.modules and not any(name in os.environ for name in _SET_FROM_OUTSIDE):
+        return False
+    return _installed()
+
+
+@functools.cache
+def _installed() -> bool:
+    # The name alone may be there without the API: several distributions share it.
+    try:
+        from opentelemetry import metrics, trace  # noqa: F401, PLC0415 (optional)
+    except ImportError:
+        return False
+    return True
+
+
+def _tracer() -> Tracer:
+    from opentelemetry import trace  # noqa: PLC0415 (optional)
+
+    return _tracer_of(trace.get_tracer_provider())
+
+
+@functools.lru_cache(maxsize=1)
+def _tracer_of(provider: Any) -> Tracer:
+    tracer: Tracer = provider.get_tracer(_SCOPE, _version())
+    return tracer
+
+
+def _counters() -> dict[str, Counter]:
+    from opentelemetry import metrics  # noqa: PLC0415 (optional)
+
+    return _counters_of(metrics.get_meter_provider())
+
+
+@functools.lru_cache(maxsize=1)
+def _counters_of(provider: Any) -> dict[str, Counter]:
+    meter = provider.get_meter(_SCOPE, _version())
+    described = {
+        "passes": ("{pass}", "Compression passes"),
+        "tokens.saved": ("{token}", "Tokens that passes have taken out of the context"),
+        "fallbacks": ("{note}", "Notes written without the model because it gave no usable answer"),
+        "reloads": ("{reload}", "Reloads of originals by agents"),
+    }
+    return {
+        name: meter.create_counter(f"{_SCOPE}.{name}", unit=unit, description=text)
+        for name, (unit, text) in described.items()
+    }
+
+
+def _version() -> str:
+    from autocontext import __version__  # noqa: PLC0415 (this module is part of what that import brings)
+
+    return __version__

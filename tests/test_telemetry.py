@@ -1,0 +1,428 @@
+"""Telemetry against the real SDK: spans and their parents in sync, async and background passes, counters, silence."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from autocontext import (
+    AutoContextConfig,
+    AutoContextMemory,
+    CompressionReport,
+    ContextOffloadTool,
+    ModelReply,
+    ModelRequest,
+    Msg,
+)
+from autocontext.stores import InMemorySessionStore, SessionKey
+from autocontext.testing import EMPTY, Answer, Delayed, ScriptedModel
+from tests.production.agents import day, rounds_only
+
+CONFIG = rounds_only(msg_threshold=10)
+BACKGROUND = CONFIG.model_copy(update={"background": True})
+
+
+class Seen:
+    """What the SDK has been given."""
+
+    def __init__(self) -> None:
+        self.exporter, self.reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers = TracerProvider()
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.before: dict[str, int] = {}
+
+    def spans(self, name: str = "") -> list[ReadableSpan]:
+        return [span for span in self.exporter.get_finished_spans() if span.name.startswith(name)]
+
+    def passes(self) -> list[ReadableSpan]:
+        return self.spans("autocontext.compress")
+
+    def sums(self) -> dict[str, int]:
+        """All counters, without the attributes."""
+        data = self.reader.get_metrics_data()
+        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics] if data else []
+        return {m.name: sum(p.value for p in m.data.data_points) for m in found}
+
+    def counted(self) -> dict[str, int]:
+        """What the counters have grown by in this test."""
+        return {name: n - self.before.get(name, 0) for name, n in self.sums().items()}
+
+
+@pytest.fixture(scope="module")
+def sdk() -> Iterator[Seen]:
+    """The SDK as an application sets it up, once in a process."""
+    seen = Seen()
+    trace.set_tracer_provider(seen.tracers)
+    metrics.set_meter_provider(MeterProvider([seen.reader]))
+    yield seen
+    seen.exporter.shutdown()
+
+
+@pytest.fixture
+def seen(sdk: Seen) -> Seen:
+    sdk.exporter.clear()
+    sdk.before = sdk.sums()
+    return sdk
+
+
+def filled(model: object = None, config: AutoContextConfig = CONFIG, rounds: int = 5) -> AutoContextMemory:
+    memory = AutoContextMemory(config, model, session_id="talk-7")  # type: ignore[arg-type]
+    memory.add_messages(day(rounds))
+    return memory
+
+
+def parents(spans: list[ReadableSpan]) -> set[int | None]:
+    return {span.parent.span_id if span.parent else None for span in spans}
+
+
+def id_of(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return span.context.span_id
+
+
+def attributes(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+def check_pass(seen: Seen, report: CompressionReport, *, parent: int | None = None) -> None:
+    """One span that tells what the report tells, with one child per model call."""
+    (span,) = seen.passes()
+    told = attributes(span)
+    assert told["autocontext.outcome"] == report.outcome
+    assert told["autocontext.tokens.before"] == report.tokens_before
+    assert told["autocontext.tokens.after"] == report.tokens_after
+    assert told["autocontext.strategies"] == tuple(s.name for s in report.strategies if s.applied)
+    assert told["gen_ai.conversation.id"] == "talk-7"
+    assert told["gen_ai.operation.name"] == "compress"
+    assert parents([span]) == {parent}
+    calls = seen.spans("chat ")
+    assert len(calls) == report.model_calls
+    assert parents(calls) == {id_of(span)}
+    assert sum(int(str(attributes(c).get("gen_ai.usage.input_tokens", 0))) for c in calls) == report.usage.input_tokens
+    assert (
+        sum(int(str(attributes(c).get("gen_ai.usage.output_tokens", 0))) for c in calls) == report.usage.output_tokens
+    )
+    assert seen.counted() == {
+        "autocontext.passes": 1,
+        "autocontext.tokens.saved": report.tokens_before - report.tokens_after,
+        "autocontext.fallbacks": report.fallbacks,
+        **({"autocontext.reloads": 0} if "autocontext.reloads" in seen.counted() else {}),
+    }
+
+
+ANSWERS = [
+    lambda _: "In short.",
+    lambda _: EMPTY,
+    lambda _: ValueError("out of order"),
+    lambda _: Delayed(0.001, "In short."),
+    lambda _: ModelReply(text="cut of", truncated=True),
+]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    script=st.lists(st.sampled_from(ANSWERS), min_size=1, max_size=6),
+    rounds=st.integers(2, 6),
+    retries=st.integers(0, 1),
+    asynchronous=st.booleans(),
+)
+def test_spans_and_counters_agree_with_the_report(
+    seen: Seen, script: list[Answer], rounds: int, retries: int, asynchronous: bool
+) -> None:
+    seen.exporter.clear()
+    seen.before = seen.sums()
+    config = CONFIG.model_copy(update={"model_retries": retries})
+    memory = filled(ScriptedModel(script), config, rounds)
+    report = (
+        asyncio.run(memory.acompress_if_needed(force=True)) if asynchronous else memory.compress_if_needed(force=True)
+    )
+    check_pass(seen, report)
+
+
+def test_names_of_a_model_call(seen: Seen) -> None:
+    filled(ScriptedModel("In short.")).compress_if_needed(force=True)
+    call = seen.spans("chat ")[0]
+    told = attributes(call)
+    assert call.name == "chat ScriptedModel"
+    assert call.kind is trace.SpanKind.CLIENT
+    assert told["gen_ai.operation.name"] == "chat"
+    assert told["gen_ai.request.model"] == "ScriptedModel"
+    assert told["autocontext.purpose"] in ("tool_run", "large_message", "round_summary", "current_round", "merge")
+    assert call.status.is_unset
+
+
+def test_a_model_with_a_name_is_called_by_it(seen: Seen) -> None:
+    class Named(ScriptedModel):
+        model = "gpt-5-nano"
+
+    filled(Named()).compress_if_needed(force=True)
+    assert {span.name for span in seen.spans("chat ")} == {"chat gpt-5-nano"}
+
+
+def test_nothing_that_was_said_is_recorded(seen: Seen) -> None:
+    model = ScriptedModel([RuntimeError("401: no such key, you asked about SHOP-4000"), EMPTY, "SHOP-4001 is why."])
+    filled(model).compress_if_needed(force=True)
+    assert len(seen.spans()) > 3
+    told = "".join(span.to_json() for span in seen.spans())
+    assert [word for word in ("SHOP", "price_", "401") if word in told] == []
+
+
+def test_a_pass_belongs_to_the_span_it_is_read_in(seen: Seen) -> None:
+    memory = filled(ScriptedModel("In short."))
+    reports: list[CompressionReport] = []
+    memory.on_compression(reports.append)
+    with seen.tracers.get_tracer("app").start_as_current_span("request") as request:
+        memory.get_messages()
+        assert trace.get_current_span() is request
+    check_pass(seen, reports[0], parent=request.get_span_context().span_id)
+
+
+def test_an_asynchronous_pass_belongs_to_its_task(seen: Seen) -> None:
+    async def turn(name: str) -> int:
+        memory = filled(ScriptedModel(Delayed(0.02, "In short.")))
+        with seen.tracers.get_tracer("app").start_as_current_span(name) as request:
+            await memory.aget_messages()
+            assert trace.get_current_span() is request
+        return request.get_span_context().span_id
+
+    async def both() -> list[int]:
+        return list(await asyncio.gather(turn("one"), turn("two")))
+
+    requests = asyncio.run(both())
+    assert parents(seen.passes()) == set(requests)
+    assert parents(seen.spans("chat ")) == {id_of(span) for span in seen.passes()}
+
+
+def test_threads_keep_their_passes_apart(seen: Seen) -> None:
+    found: dict[int, str] = {}
+
+    def turn(name: str) -> None:
+        with seen.tracers.get_tracer("app").start_as_current_span(name) as request:
+            filled(ScriptedModel(Delayed(0.01, "In short."))).get_messages()
+        found[request.get_span_context().span_id] = name
+
+    threads = [threading.Thread(target=turn, args=(f"thread {i}",)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert parents(seen.passes()) == set(found)
+    for span in seen.passes():
+        assert span.parent is not None
+        assert span.context is not None
+        assert span.context.trace_id == span.parent.trace_id
+
+
+def test_a_sync_pass_under_a_running_event_loop_keeps_its_children(seen: Seen) -> None:
+    async def notebook() -> CompressionReport:
+        return filled(ScriptedModel("In short.")).compress_if_needed(force=True)
+
+    check_pass(seen, asyncio.run(notebook()))
+
+
+def test_a_pass_in_a_background_thread_belongs_to_the_turn_that_began_it(seen: Seen) -> None:
+    memory = filled(ScriptedModel("In short."), BACKGROUND)
+    done = threading.Event()
+    memory.on_compression(lambda _: done.set())
+    with seen.tracers.get_tracer("app").start_as_current_span("request") as request:
+        memory.get_messages()
+    assert done.wait(20)
+    assert parents(seen.passes()) == {request.get_span_context().span_id}
+    assert parents(seen.spans("chat ")) == {id_of(seen.passes()[0])}
+
+
+def test_a_pass_in_a_background_task_belongs_to_the_turn_that_began_it(seen: Seen) -> None:
+    async def turn() -> int:
+        memory = filled(ScriptedModel(Delayed(0.01, "In short.")), BACKGROUND)
+        done = asyncio.Event()
+        memory.on_compression(lambda _: done.set())
+        with seen.tracers.get_tracer("app").start_as_current_span("request") as request:
+            await memory.aget_messages()
+        await asyncio.wait_for(done.wait(), 20)
+        return request.get_span_context().span_id
+
+    request = asyncio.run(turn())
+    assert parents(seen.passes()) == {request}
+    assert parents(seen.spans("chat ")) == {id_of(seen.passes()[0])}
+
+
+def test_spans_made_by_the_model_are_children_of_its_call(seen: Seen) -> None:
+    def reply(_: ModelRequest) -> str:
+        with seen.tracers.get_tracer("http").start_as_current_span("POST"):
+            return "In short."
+
+    filled(ScriptedModel(reply)).compress_if_needed(force=True)
+    assert parents(seen.spans("POST")) <= {id_of(span) for span in seen.spans("chat ")}
+    assert len(seen.spans("POST")) == len(seen.spans("chat "))
+
+
+def test_a_failing_model_is_seen(seen: Seen) -> None:
+    config = CONFIG.model_copy(update={"model_retries": 1})
+    memory = filled(ScriptedModel(ConnectionError("no route")), config)
+    report = memory.compress_if_needed(force=True)
+    check_pass(seen, report)
+    assert {attributes(span)["error.type"] for span in seen.spans("chat ")} == {"ConnectionError"}
+    assert {span.status.status_code for span in seen.spans("chat ")} == {trace.StatusCode.ERROR}
+
+
+def test_a_pass_that_comes_to_nothing_is_marked(seen: Seen) -> None:
+    config = CONFIG.model_copy(update={"extractive_fallback": False})
+    report = filled(ScriptedModel(EMPTY), config).compress_if_needed(force=True)
+    assert report.outcome == "failed"
+    check_pass(seen, report)
+    (span,) = seen.passes()
+    assert span.status.status_code is trace.StatusCode.ERROR
+    assert attributes(span)["error.type"] == "failed"
+    assert {attributes(call)["error.type"] for call in seen.spans("chat ")} == {"unusable_reply"}
+
+
+def test_notes_without_the_model_are_counted(seen: Seen) -> None:
+    report = filled(ScriptedModel(EMPTY)).compress_if_needed(force=True)
+    assert report.fallbacks > 0
+    check_pass(seen, report)
+
+
+def test_a_failing_store_ends_the_span_and_goes_on_to_the_caller(seen: Seen) -> None:
+    class Full(InMemorySessionStore):
+        full = False
+
+        def append(self, session: SessionKey, entries: object, *, after: int) -> None:
+            if self.full:
+                raise OSError("no space left on device")
+            super().append(session, entries, after=after)  # type: ignore[arg-type]
+
+    store = Full()
+    memory = AutoContextMemory(CONFIG, ScriptedModel("In short."), store=store)
+    memory.add_messages(day(5))
+    store.full = True
+    with pytest.raises(OSError, match="no space left"):
+        memory.compress_if_needed(force=True)
+    (span,) = seen.passes()
+    assert attributes(span)["error.type"] == "OSError"
+    assert span.status.status_code is trace.StatusCode.ERROR
+
+
+def test_a_cancelled_pass_ends_its_spans(seen: Seen) -> None:
+    async def cancelled() -> None:
+        memory = filled(ScriptedModel(Delayed(30, "never")))
+        task = asyncio.create_task(memory.acompress_if_needed(force=True))
+        while not memory_asked(memory):  # noqa: ASYNC110 (a scripted model has no event to wait for)
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    def memory_asked(memory: AutoContextMemory) -> bool:
+        return bool(memory._passes._asker.model.requests)
+
+    asyncio.run(cancelled())
+    (span,) = seen.passes()
+    assert attributes(span)["error.type"] == "CancelledError"
+    assert {attributes(call)["error.type"] for call in seen.spans("chat ")} == {"CancelledError"}
+    assert parents(seen.spans("chat ")) == {id_of(span)}
+
+
+def test_a_coroutine_that_is_thrown_away_leaves_the_context_as_it_was(
+    seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = filled(ScriptedModel("In short."))
+    work = memory.acompress_if_needed(force=True)
+
+    async def begin() -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(begin())
+    assert trace.get_current_span() is trace.INVALID_SPAN
+    assert caplog.records == []
+
+
+def test_where_no_pass_is_due_nothing_is_recorded(seen: Seen) -> None:
+    memory = AutoContextMemory(CONFIG, ScriptedModel())
+    memory.add_message(Msg(role="user", content="hello"))
+    memory.get_messages()
+    assert not memory.compress_if_needed()
+    assert seen.spans() == []
+    assert seen.counted().get("autocontext.passes", 0) == 0
+
+
+def test_reloads_by_the_agent_are_counted(seen: Seen) -> None:
+    memory = filled()
+    memory.compress_if_needed(force=True)
+    tool = ContextOffloadTool(memory)
+    uuid = next(iter(memory.get_offload_context()))
+    tool(uuid)
+    tool(uuid, query="anything")
+    asyncio.run(tool.acall(working_context_offload_uuid=uuid))
+    tool("00000000-nothing-there")
+    tool("")
+    assert seen.counted()["autocontext.reloads"] == 3
+
+
+def test_the_embedded_summariser_makes_no_calls(seen: Seen) -> None:
+    assert filled().compress_if_needed(force=True)
+    assert len(seen.passes()) == 1
+    assert seen.spans("chat ") == []
+
+
+_PASS = """
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
+from autocontext.testing import ScriptedModel, conversation
+memory = AutoContextMemory(AutoContextConfig(msg_threshold=10, last_keep=2), ScriptedModel("In short."))
+memory.add_messages(conversation(rounds=8, chars=900))
+assert memory.compress_if_needed(force=True)
+assert ContextOffloadTool(memory)(next(iter(memory.get_offload_context()))).startswith("[")
+"""
+_NOT_IMPORTED = """
+import sys
+assert not [m for m in sys.modules if m.startswith("opentelemetry")]
+"""
+_WITHOUT_API = """
+import os, sys, types
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "opentelemetry":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
+os.environ["OTEL_PYTHON_TRACER_PROVIDER"] = "sdk_tracer_provider"
+"""
+_NAMESAKE = """
+sys.modules["opentelemetry"] = types.ModuleType("opentelemetry")
+"""
+
+
+def python(code: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "code",
+    [f"{_PASS}{_NOT_IMPORTED}import opentelemetry.trace{_PASS}", f"{_WITHOUT_API}{_PASS}{_NAMESAKE}{_PASS}"],
+    ids=["nobody has imported it, then the API alone", "not installed but configured, then a package of its name"],
+)
+def test_it_is_silent_without_api_or_sdk(code: str) -> None:
+    assert python(code) == (0, "", "")
+
+
+def test_an_sdk_that_only_the_environment_names_is_used() -> None:
+    configured = "import os; os.environ['OTEL_PYTHON_TRACER_PROVIDER'] = 'sdk_tracer_provider'"
+    shown = "from opentelemetry import trace; print(type(trace.get_tracer_provider()).__module__)"
+    assert python(f"{configured}{_PASS}{shown}") == (0, "opentelemetry.sdk.trace\n", "")
