@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -129,6 +129,25 @@ def document_of(
             summary, at = sections.get(f"{key}.{name}", ("", 0))
             document[key][name] = {"summary": summary, "updatedAt": iso(at) if at else ""}
     document["facts"] = [_fact_of(memory) for memory in memories]
+    return document
+
+
+def for_injection(memories: Iterable[Memory], sections: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
+    """What a prompt needs of a user's memories, as a memory.json document without the rest."""
+    document: dict[str, Any] = {key: {} for key in SECTIONS}
+    for name, (summary, _) in sections.items():
+        key, _, label = name.partition(".")
+        document.setdefault(key, {})[label] = {"summary": summary}
+    document["facts"] = [
+        {
+            "id": m.id,
+            "content": m.content,
+            "category": m.category,
+            "confidence": m.confidence,
+            "sourceError": m.source_error,
+        }
+        for m in memories
+    ]
     return document
 
 

@@ -161,10 +161,12 @@ def _scored(memory: Memory, similar: dict[str, float] | None, now: int, *, expla
         return None
     important, fresh = dynamic_importance(memory, now) / 10, recency(memory, now)
     score = similarity * (0.7 + 0.2 * important + 0.1 * fresh)
+    if not explain:
+        return ScoredMemory(memory, score)
     parts = {
         "similarity": similarity,
         "importance": important,
         "recency": fresh,
         "age_days": max(0, now - memory.created_at) / DAY,
     }
-    return ScoredMemory(memory, score, parts if explain else {})
+    return ScoredMemory(memory, score, parts)

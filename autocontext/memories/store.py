@@ -174,12 +174,11 @@ class MemoryStore:
     stats, astats = twins(_stats)
 
     def _document(self, *, user_id: str) -> Steps[dict[str, Any]]:
-        """What is in use and the section summaries, as a memory.json document."""
+        """What an injector needs: facts in use and section summaries, in the form of memory.json."""
         index = yield from self._current(user_id)
         sections = yield from read(lambda: statements.sections(user_id))
         now = self._clock()
-        memories = [m for m in index.listed() if in_use(m, now)]
-        return exchange.document_of(memories, sections, index.revision, now)
+        return exchange.for_injection((m for m in index.listed() if in_use(m, now)), sections)
 
     document, adocument = twins(_document)
 
@@ -201,7 +200,11 @@ class MemoryStore:
 
     def _export_json(self, path: str | Path | None = None, *, user_id: str) -> Steps[dict[str, Any]]:
         """The memory.json document of a user; with a `path` it is written there in one piece."""
-        document = yield from self._document(user_id=user_id)
+        index = yield from self._current(user_id)
+        sections = yield from read(lambda: statements.sections(user_id))
+        now = self._clock()
+        used = [m for m in index.listed() if in_use(m, now)]
+        document = exchange.document_of(used, sections, index.revision, now)
         if path is not None:
             exchange.write_whole(path, document)
         return document

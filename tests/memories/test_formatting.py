@@ -252,9 +252,11 @@ def test_facts_without_similarity_can_be_left_out() -> None:
 
 def test_a_fact_that_says_nothing_new_is_left_out() -> None:
     data = plain_facts(
-        "Prefers pytest for testing code", "prefers Pytest for testing", "Does not like tea", "Likes tea a lot",
-        "Favourite colour is red", "Favourite colour is blue", "用户喜欢喝绿茶和红茶", "用户喜欢喝绿茶",
-    )  # fmt: skip
+        *("Prefers pytest for testing code", "prefers Pytest for testing"),
+        *("I never drink green tea", "I drink green tea"),
+        *("Favourite colour is red", "Favourite colour is blue"),
+        *("用户喜欢喝绿茶和红茶", "用户喜欢喝绿茶"),
+    )
     _, report = composed(data)
     assert [(d.id, d.reason) for d in report.dropped] == [("f1", "repeat"), ("f7", "repeat")]
 
@@ -299,6 +301,27 @@ def test_long_sections_leave_room_for_facts() -> None:
     assert text.startswith("User Context:\n- Work: work work")
     alone, _ = composed({"user": data["user"]}, max_tokens=400)
     assert CL100K.count_text(alone) >= 388
+
+
+class Costly:
+    """A counter for which a whole costs more than its parts: no vocabulary here does that, but one may."""
+
+    name, exact = "costly", True
+
+    def count_text(self, text: str) -> int:
+        return len(text) + 3 * text.count("\n") ** 2
+
+    count = bound = count_text
+
+
+@pytest.mark.parametrize("budget", [60, 200, 700])
+def test_a_whole_that_costs_more_than_its_parts_is_trimmed_from_the_end(budget) -> None:
+    data = plain_facts(*(f"fact number {i}" for i in range(40)))
+    data["user"] = {"workContext": {"summary": "Writes compilers"}}
+    text, report = compose(data, None, InjectionSettings(max_tokens=budget), counter=Costly())
+    assert report.tokens == (Costly().count_text(text) if text else 0) <= budget
+    assert [f.id for f in report.selected] == [f"f{i}" for i in range(len(report.selected))]
+    assert {f.id for f in report.selected} | {d.id for d in report.dropped} == {f"f{i}" for i in range(40)}
 
 
 # -------------------------------------------------------------------------------------------------------- counting
