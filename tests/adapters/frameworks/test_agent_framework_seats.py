@@ -206,6 +206,18 @@ def test_the_strategy_changes_a_list_in_place_and_its_messages_not() -> None:
     asyncio.run(use())
 
 
+def test_the_last_message_of_a_request_is_new_though_it_was_said_before() -> None:
+    async def use() -> list[str]:
+        memory = AutoContextMemory()
+        strategy = AutoContextCompaction(memory)
+        await strategy([Message("user", ["yes"])])
+        await strategy([Message("user", ["yes"]), Message("assistant", ["sure?"]), Message("user", ["no"])])
+        await strategy([Message("user", ["yes"])])
+        return [m.text for m in memory.get_original_memory_msgs()]
+
+    assert asyncio.run(use()) == ["yes", "sure?", "no", "yes"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_an_agent_with_the_strategy_alone_ends_its_long_run(stream: bool) -> None:
     script = ScriptedAgent()
