@@ -118,7 +118,8 @@ class AutoContextMiddleware(AgentMiddleware):
 
     def _prepare(self, request: ModelRequest) -> AutoContextMemory:
         memory = self._follow(request.state)
-        if (todos := request.state.get("todos")) and not self._has_plan:
+        todos: Any = request.state.get("todos")
+        if todos and not self._has_plan:
             memory.attach_plan_note(_plan(todos))
         passing = _passing(request)
         memory.count_besides(_system(request).text, *(m.text for m in passing), *self._tool_schemas(request.tools))
@@ -127,7 +128,7 @@ class AutoContextMiddleware(AgentMiddleware):
     def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
         own = {m.id: m for m in request.state["messages"]}
         as_they_are = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
-        messages: list[BaseMessage] = []
+        messages: list[Any] = []
         for msg in sendable(view):
             unchanged = msg.id in as_they_are and msg.id in own
             messages.extend([own[msg.id]] if unchanged else to_langchain([msg]))
