@@ -31,11 +31,10 @@ from autocontext.requests import ModelRequest
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 _FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n(.*)\n</transcript id="\1">$', re.DOTALL | re.MULTILINE)
-_AT_ONCE = 16_000
-"""Characters."""
 _LEAST_RUN = 512
-_RUN = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN},}}={{0,2}}")
+_RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LEAST_RUN},}}+={{0,2}}")
 """Base64 of that length says nothing to a reader."""
+_STRETCH = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN // 2}}}")
 _NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
 _NOTE_END = "[End of reference note]"
 
@@ -214,8 +213,7 @@ def _output_text(block: OutputBlock) -> str:
 
 def transcript(msg: Msg, *, plan_tools: bool = True) -> str:
     """One message as text: a line head per block, its text as it is; "" when nothing is left of it."""
-    blocks = msg.content if plan_tools else [b for b in msg.content if not is_plan_block(b)]
-    return "\n".join([_line(msg, block) for block in blocks])
+    return "\n".join([_line(msg, block) for block in msg.content if plan_tools or not is_plan_block(block)])
 
 
 def section(msg: Msg) -> str:
@@ -225,9 +223,9 @@ def section(msg: Msg) -> str:
 
 def without_blobs(text: str) -> str:
     """The text with long runs of base64 named instead of shown."""
-    # A piece at a time, most texts have none: until a search ends the interpreter lets no other thread run.
-    pieces = range(0, len(text) if len(text) >= _LEAST_RUN else 0, _AT_ONCE)
-    if any(_RUN.search(text, max(0, at - _LEAST_RUN), at + _AT_ONCE) for at in pieces):
+    # Wherever a long run begins, it fills one of these stretches. So a few places tell that most texts have none, and
+    # no other thread is kept waiting, as the interpreter lets none run until a search ends.
+    if any(_STRETCH.match(text, at) for at in range(0, len(text), _LEAST_RUN // 2)):
         return _RUN.sub(_named_blob, text)
     return text
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from types import MappingProxyType
 
 from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, is_user_turn
@@ -54,17 +55,20 @@ class _Pairs:
         """Smallest index among a message and its calls; -1 when it holds a result without a call."""
         self.last = list(range(size))
         """Largest index among a message and its results; len(messages) when a call of it has no result."""
-        self.partners: dict[int, set[int]] = {}
+        self.answers: list[tuple[int, int]] = []
+        """Calls and their results."""
         waiting: dict[str, list[int]] = {}
         for i, m in enumerate(messages):
-            if not is_tool_message(m):
-                continue
             # Results first: a message answers calls before it, never its own.
-            for result in m.tool_results:
-                calls = waiting.get(result.id)
-                self._answer(calls.pop() if calls else -1, i)
-            for use in m.tool_uses:
-                waiting.setdefault(use.id, []).append(i)
+            own: list[str] = []
+            for block in m.content:
+                if block.type == "tool_result":
+                    calls = waiting.get(block.id)
+                    self._answer(calls.pop() if calls else -1, i)
+                elif block.type == "tool_use":
+                    own.append(block.id)
+            for id_ in own:
+                waiting.setdefault(id_, []).append(i)
         for calls in waiting.values():
             for call in calls:
                 self.last[call] = size
@@ -72,9 +76,17 @@ class _Pairs:
     def _answer(self, call: int, result: int) -> None:
         self.first[result] = min(self.first[result], call)
         if call >= 0:
-            self.last[call] = max(self.last[call], result)
-            self.partners.setdefault(call, set()).add(result)
-            self.partners.setdefault(result, set()).add(call)
+            self.last[call] = result  # results come in order
+            self.answers.append((call, result))
+
+    @cached_property
+    def partners(self) -> dict[int, set[int]]:
+        """The results of each message's calls, and the calls of its results."""
+        found: dict[int, set[int]] = {}
+        for call, result in self.answers:
+            found.setdefault(call, set()).add(result)
+            found.setdefault(result, set()).add(call)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +146,15 @@ class View:
 
     def tokens(self, start: int, stop: int) -> int:
         """Tokens of the messages [start, stop); 0 when the view was made without a counter."""
+        upto = self._tokens
+        return upto[min(stop, len(self.ids))] - upto[start] if upto and start < stop else 0
+
+    @cached_property
+    def _tokens(self) -> list[int]:
+        """Tokens of all messages before each index; empty without a counter. Every strategy asks of every stretch."""
         if self.tokens_of is None:
-            return 0
-        if stop - start == 1:
-            return self.tokens_of(self.ids[start], self.messages[start])
-        return sum(map(self.tokens_of, self.ids[start:stop], self.messages[start:stop]))
+            return []
+        return [0, *accumulate(map(self.tokens_of, self.ids, self.messages))]
 
     @cached_property
     def _pairs(self) -> _Pairs:
@@ -218,8 +234,8 @@ class View:
         """
         user = -1
         for i, m in enumerate(self.messages):
-            if is_user_turn(m):
-                user = i
+            if m.role == "user":
+                user = i if is_user_turn(m) else user
             elif user >= 0 and is_final_reply(m):
                 if i > user + 1:
                     yield Round(user, user + 1, i + 1)

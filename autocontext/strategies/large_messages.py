@@ -7,7 +7,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.edits import MESSAGE_TEXT, Proposal, Question
 from autocontext.events import LARGE_MESSAGE_OFFLOAD, LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION
 from autocontext.messages import Msg, ToolResultBlock, is_compressed
-from autocontext.strategies.selection import is_large, recent, stays
+from autocontext.strategies.selection import is_large, may_be_large, recent, stays
 from autocontext.view import View
 
 
@@ -29,6 +29,8 @@ class LargeMessages:
         found = []
         for i in range(max(0, stop)):
             m = view.messages[i]
+            if not may_be_large(m, self.config):
+                continue
             if i == view.latest_user or m.tool_uses or is_compressed(m) or keep(m):
                 continue
             blocks = self._previews(m)

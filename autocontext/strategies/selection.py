@@ -26,6 +26,17 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
     return len(text) > limit or (2 * len(text) > limit and utf16_length(text) > limit)
 
 
+def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
+    """Whether any text of a message can be large; false for most, found without putting its texts together."""
+    size = 0
+    for block in m.content:
+        if block.type == "text":
+            size += len(block.text) + 1
+        elif block.type == "tool_result":
+            size += len(block.output if isinstance(block.output, str) else block.text)
+    return 2 * size > config.large_payload_threshold
+
+
 def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> Callable[[Msg], bool]:
     """A test for messages that no strategy touches: system, pinned, and those of protected tools.
 
@@ -38,8 +49,9 @@ def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> C
     def test(m: Msg) -> bool:
         if m.role == "system" or is_pinned(m):
             return True
-        names = [use.name for use in m.tool_uses] + [result.name for result in m.tool_results]
-        return not (tools if m.id in going_on else lasting).isdisjoint(names)
+        held = tools if m.id in going_on else lasting
+        # Mostly nothing is: then no names are gathered, as every strategy asks of every message.
+        return bool(held) and not held.isdisjoint(b.name for bs in (m.tool_uses, m.tool_results) for b in bs)
 
     return test
 

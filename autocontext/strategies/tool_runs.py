@@ -28,6 +28,8 @@ class ToolRuns:
         found: list[Proposal] = []
         keep = stays(self.config, view)
         for run_start, run_stop in view.tool_runs(0, max(0, stop)):
+            if run_stop - run_start <= self.config.min_consecutive_tool_messages:
+                continue
             for a, b in view.pieces(run_start, run_stop, keep):
                 if b - a > self.config.min_consecutive_tool_messages and view.tokens(a, b) >= self.config.min_tokens:
                     found.append(self._note(view, a, b))
