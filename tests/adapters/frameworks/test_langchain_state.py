@@ -229,3 +229,20 @@ def test_a_memory_of_ones_own(server: FakeOpenAI) -> None:
     agent.invoke(said("Who am I?"))
     sent = [m["content"] for m in server.requests[-1].body["messages"][1:]]
     assert sent == ["My name is Ada.", "Hello Ada.", "Who am I?"]
+
+
+def test_a_call_that_a_crash_left_open_is_answered(server: FakeOpenAI) -> None:
+    @tool
+    def explode() -> str:
+        """Raise."""
+        raise RuntimeError("no")
+
+    server.script([calling("explode")])
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [explode], middleware=[middleware], checkpointer=InMemorySaver())
+    with pytest.raises(RuntimeError, match="no"):
+        agent.invoke(said("Go."), thread("t1"))
+    state = agent.invoke(said("Still there?"), thread("t1"))
+    assert state["messages"][-1].text == "Very well."
+    assert server.refused == []
+    assert [m["role"] for m in server.requests[-1].body["messages"]] == ["system", "user", "assistant", "tool", "user"]
