@@ -29,27 +29,41 @@ class Placed:
     id: str | None
 
 
-def follow(memory: AutoContextMemory, messages: Sequence[Message], histories: Sequence[str] = ()) -> list[Placed]:
-    """Add the messages that the memory has not seen; what context providers other than `histories` put in passes by."""
+def follow(
+    memory: AutoContextMemory,
+    messages: Sequence[Message],
+    histories: Sequence[str] = (),
+    before: Sequence[Placed] = (),
+) -> list[Placed]:
+    """Add the messages that the memory has not seen; what context providers other than `histories` put in passes by.
+
+    `before` is what came of the request before this one: messages that are still there need no second look.
+    """
     originals = memory.get_original_memory_msgs()
-    given = from_agent_framework(messages)
+    places = {m.id: i for i, m in enumerate(originals)}
+    known = {id(p.message): p.id for p in before if p.id in places}
     placed: list[Placed] = []
     new: list[Msg] = []
-    taken = {m.id for m in originals} | {m.id for m in memory.messages}
+    taken = {*places, *(m.id for m in memory.messages)}
     pointer = 0
-    for i, (message, msg) in enumerate(zip(messages, given, strict=True)):
+    for i, message in enumerate(messages):
         mark = message.additional_properties.get(MARK)
         if isinstance(mark, Mapping):
             pointer = max(pointer, int(mark["until"]))
             placed.append(Placed(message, str(mark["id"])))
+        elif (own := known.get(id(message))) is not None:
+            pointer = max(pointer, places[own] + 1)
+            placed.append(Placed(message, own))
         elif _passing(message, histories):
             placed.append(Placed(message, None))
-        elif (at := _find(originals, pointer, msg, last=i == len(given) - 1)) is not None:
-            pointer = at + 1
-            placed.append(Placed(message, originals[at].id))
         else:
-            new.append(unique(msg, taken))
-            placed.append(Placed(message, new[-1].id))
+            [msg] = from_agent_framework([message])
+            at = _find(originals, pointer, msg, last=i == len(messages) - 1)
+            if at is None:
+                new.append(unique(msg, taken))
+            else:
+                pointer = at + 1
+            placed.append(Placed(message, new[-1].id if at is None else originals[at].id))
     memory.add_messages(new)
     return placed
 

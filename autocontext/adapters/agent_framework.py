@@ -27,7 +27,7 @@ from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 try:
     from agent_framework import ChatContext, ChatMiddleware, FunctionTool, HistoryProvider, Message
 
-    from autocontext.adapters._agent_framework_history import MARK, follow, shown, unique
+    from autocontext.adapters._agent_framework_history import MARK, Placed, follow, shown, unique
     from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agent_framework", "agent-framework") from e
@@ -80,7 +80,8 @@ class AutoContextCompaction(HistoryProvider):
         session = next((str(mark["session"]) for mark in marks if isinstance(mark, Mapping)), None)
         memory = self._sessions.one() if session is None or self._sessions.bound else self._sessions.of(session)
         before = len(memory.get_compression_events())
-        found = await self._shown(memory, messages, session or memory.session.session_id)
+        placed = follow(memory, messages)
+        found = shown(memory, session or memory.session.session_id, sendable(await memory.aget_messages()), placed)
         if len(memory.get_compression_events()) == before and len(found) == len(messages):
             return False
         messages[:] = found
@@ -99,7 +100,7 @@ class AutoContextCompaction(HistoryProvider):
         context.extend_tools(self.source_id, [_reload_tool(memory)])
         context.extend_instructions(self.source_id, INSTRUCTIONS)
         histories = [self.source_id, *(p.source_id for p in others)]
-        context.extend_middleware(self.source_id, _Compressing(self._shown, memory, session.session_id, histories))
+        context.extend_middleware(self.source_id, _Compressing(memory, session.session_id, histories))
         context.metadata[self.source_id] = len(memory.get_original_memory_msgs())
 
     async def after_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:  # noqa: ARG002 (the hook's form)
@@ -126,12 +127,6 @@ class AutoContextCompaction(HistoryProvider):
         memory.add_messages(_with_new_ids(memory, messages))
 
     # --------------------------------------------------------------------------------------------------------- parts
-    async def _shown(
-        self, memory: AutoContextMemory, messages: Sequence[Message], session: str, histories: Sequence[str] = ()
-    ) -> list[Message]:
-        placed = follow(memory, messages, histories)
-        return shown(memory, session, sendable(await memory.aget_messages()), placed)
-
     def _warn_of(self, strategy: object) -> None:
         if strategy is not None and strategy is not self and not self._told:
             self._told = True
@@ -145,15 +140,9 @@ class AutoContextCompaction(HistoryProvider):
 class _Compressing(ChatMiddleware):
     """Sends one run's calls of the model with the memory's view."""
 
-    def __init__(
-        self,
-        shown_of: Callable[..., Awaitable[list[Message]]],
-        memory: AutoContextMemory,
-        session: str,
-        histories: list[str],
-    ) -> None:
-        self._shown, self._memory = shown_of, memory
-        self._session, self._histories = session, histories
+    def __init__(self, memory: AutoContextMemory, session: str, histories: list[str]) -> None:
+        self._memory, self._session, self._histories = memory, session, histories
+        self._placed: list[Placed] = []
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Exchange the messages; a conversation that the service itself keeps is left alone."""
@@ -162,7 +151,9 @@ class _Compressing(ChatMiddleware):
             _log.warning("the service keeps this conversation, so nothing can be compressed; pass store=False")
         else:
             self._memory.count_besides(*_besides(options))
-            context.messages = await self._shown(self._memory, context.messages, self._session, self._histories)
+            self._placed = follow(self._memory, context.messages, self._histories, self._placed)
+            view = sendable(await self._memory.aget_messages())
+            context.messages = shown(self._memory, self._session, view, self._placed)
         await call_next()
 
 
