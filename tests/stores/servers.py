@@ -98,7 +98,7 @@ class Proxy:
     def _pass_on(self, from_: socket.socket, to: socket.socket, asking: bool, dropping: threading.Event) -> None:
         with suppress(OSError):
             while data := from_.recv(65536):
-                if asking and b"COMMIT" in data:
+                if asking and b"COMMIT\0" in data:  # not the READ COMMITTED of a BEGIN
                     if self.cut_before_commit:
                         self.cut_before_commit -= 1
                         self.cuts += 1

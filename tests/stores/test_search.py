@@ -67,9 +67,10 @@ def test_all_stores_find_the_same(store, tmp_path):
 
 def test_users_and_sessions_keep_apart(store):
     keys = [SessionKey(user, id_) for user in ("u", "v", "") for id_ in ("s", "t")]
-    for key in keys:
-        store.append(key, added(f"secret of {key}"), after=0)
-    for key in keys:
+    for n, key in enumerate(keys):
+        store.append(key, added(*["filler"] * n, f"secret of {key}"), after=0)
+    for n, key in enumerate(keys):
+        assert [f.sequence for f in store.search("secret", user_id=key.user_id, session_id=key.session_id)] == [n]
         assert [f.session for f in store.search("secret", user_id=key.user_id, session_id=key.session_id)] == [key]
         assert {f.session.user_id for f in store.search("secret", user_id=key.user_id)} == {key.user_id}
     assert store.search("secret", user_id="w") == []
@@ -141,13 +142,15 @@ def test_an_index_of_another_format_is_made_anew(tmp_path):
 
 
 def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
-    from autocontext.stores.search_statements import put
+    from autocontext.stores.search_index import packed
+    from autocontext.stores.search_statements import behind, put
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("first", "second"), after=0)
         assert store.search("second", user_id="u")
-        stale = [(0, 1, b"stale")]
+        stale = [(0, 1, packed(0, added("first")))]
         place(store).write(lambda: put(U, 0, stale))
+        assert place(store).read(lambda: behind("u", None)) == []
         place(store).write(lambda: put(SessionKey("u", "gone"), 0, stale))
         place(store).write(lambda: put(U, 7, [(0, 99, b"of another edition")]))
         assert store.search("second", user_id="u")
