@@ -8,7 +8,6 @@ system prompt. Each session id of an AgentState has a memory of its own. Written
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
@@ -26,16 +25,21 @@ from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.plan import Plan, PlanLike, SubTask
-from autocontext.rendering import tag
 from autocontext.stores import SessionStore
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
-    from agentscope.message import AssistantMsg, DataBlock, TextBlock, ToolResultBlock, ToolResultState, URLSource
+    from agentscope.message import AssistantMsg, TextBlock, ToolResultState
     from agentscope.message import Msg as AgentScopeMsg
     from agentscope.middleware import MiddlewareBase
-    from agentscope.permission import PermissionBehavior, PermissionDecision
-    from agentscope.tool import FunctionTool, ToolBase, ToolChunk, ToolResponse
+    from agentscope.tool import ToolBase, ToolChunk, ToolResponse
+
+    from autocontext.adapters._agentscope_v2_offloading import (
+        AgentOffloader,
+        AutoContextOffloader,
+        ReloadTool,
+        reload_tool,
+    )
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
 
@@ -69,7 +73,7 @@ class AutoContextMiddleware(MiddlewareBase):
         self._has_plan = plan is not None
         self._seen: dict[str, dict[str, int]] = {}
         self.instructions = INSTRUCTIONS
-        self.tools: list[ToolBase] = [_reload_tool(self._sessions)]
+        self.tools: list[ToolBase] = [reload_tool(self._sessions)]
 
     def memory(self, session_id: str = "") -> AutoContextMemory:
         """The memory of a session; of the one conversation when the middleware is bound to it."""
@@ -87,7 +91,7 @@ class AutoContextMiddleware(MiddlewareBase):
         if await agent.toolkit.get_tool(ContextOffloadTool.name) is None:
             await agent.toolkit.add_tool(self.tools[0])
         if agent.offloader is None:
-            agent.offloader = _AgentOffloader(self._sessions, agent)
+            agent.offloader = AgentOffloader(self._sessions, agent)
         try:
             async for item in next_handler(**input_kwargs):
                 yield item
@@ -133,7 +137,7 @@ class AutoContextMiddleware(MiddlewareBase):
         """Answer `context_reload` from this agent's memory, also where agents share a toolkit."""
         call = input_kwargs["tool_call"]
         tool = await agent.toolkit.get_tool(call.name)
-        if call.name != ContextOffloadTool.name or tool is self.tools[0] or not isinstance(tool, _ReloadTool):
+        if call.name != ContextOffloadTool.name or tool is self.tools[0] or not isinstance(tool, ReloadTool):
             async for item in next_handler(**input_kwargs):
                 yield item
             return
@@ -157,97 +161,6 @@ class AutoContextMiddleware(MiddlewareBase):
             for id_, until in seen_blocks(new).items():
                 seen[id_] = max(until, seen.get(id_, 0))
         return memory
-
-
-class AutoContextOffloader:
-    """Keeps in the memory what an AgentScope 2 agent takes out of its context; `context_reload` finds it.
-
-    For an agent that compresses by itself: `Agent(..., offloader=AutoContextOffloader(memory))`. With the middleware
-    there is no need of it.
-    """
-
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
-        self._sessions = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        )
-        self.instructions = INSTRUCTIONS
-        self.tools: list[ToolBase] = [_reload_tool(self._sessions)]
-
-    async def offload_data_block(self, block: DataBlock) -> DataBlock:
-        """Keep a file; the block that is given instead names it by a UUID of the memory.
-
-        The agent does not say whose file it is. An offloader that serves many sessions leaves it as it is.
-        """
-        memory = self._whose()
-        if memory is None or isinstance(block.source, URLSource):
-            return block
-        key = self._keep(memory, [AgentScopeMsg(name="user", role="user", content=[block])])
-        source = URLSource(url=f"autocontext://{key}", media_type=block.source.media_type)
-        return DataBlock(id=block.id, source=source, name=block.name)
-
-    async def offload_context(self, session_id: str, msgs: Sequence[AgentScopeMsg]) -> str:
-        """Keep messages that were compressed; gives the tag with their UUID."""
-        return tag(self._keep(self._sessions.of(session_id), msgs))
-
-    async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock) -> str:
-        """Keep the rest of a tool's result that was cut; gives the tag with its UUID."""
-        kept = AssistantMsg(name="tool", content=[tool_result])
-        return tag(self._keep(self._sessions.of(session_id), [kept]))
-
-    def _whose(self) -> AutoContextMemory | None:
-        return self._sessions.bound
-
-    @staticmethod
-    def _keep(memory: AutoContextMemory, msgs: Sequence[AgentScopeMsg]) -> str:
-        key = str(uuid.uuid4())
-        memory.offload(key, from_agentscope(msgs))
-        return key
-
-
-class _AgentOffloader(AutoContextOffloader):
-    """The offloader of one agent, whose state tells the session."""
-
-    def __init__(self, sessions: Sessions, agent: Any) -> None:
-        super().__init__()
-        self._sessions, self._agent = sessions, agent
-
-    def _whose(self) -> AutoContextMemory:
-        return self._sessions.of(self._agent.state.session_id)
-
-
-class _ReloadTool(FunctionTool):
-    """`context_reload`: it needs nobody's permission, and is told by the agent's state whose memory to read."""
-
-
-def _reload_tool(sessions: Sessions) -> ToolBase:
-    schema = ContextOffloadTool(AutoContextMemory()).schema()["function"]
-
-    async def context_reload(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
-        memory = sessions.one() if _agent_state is None else sessions.of(_agent_state.session_id)
-        text = await ContextOffloadTool(memory).acall(**arguments)
-        return ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
-
-    return _ReloadTool(
-        context_reload,
-        name=schema["name"],
-        description=schema["description"],
-        input_schema=schema["parameters"],
-        is_read_only=True,
-        is_state_injected=True,
-        permission=PermissionDecision(
-            behavior=PermissionBehavior.ALLOW, message="It reads this conversation's own messages."
-        ),
-    )
 
 
 def _passing(

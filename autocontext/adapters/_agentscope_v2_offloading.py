@@ -1,0 +1,114 @@
+"""What an AgentScope 2 agent takes out of its context, kept in the memory; and the tool that finds it again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from agentscope.message import AssistantMsg, DataBlock, TextBlock, ToolResultBlock, ToolResultState, URLSource
+from agentscope.message import Msg as AgentScopeMsg
+from agentscope.permission import PermissionBehavior, PermissionDecision
+from agentscope.tool import FunctionTool, ToolBase, ToolChunk
+
+from autocontext.adapters._agentscope_v2_messages import from_agentscope
+from autocontext.adapters._sessions import Sessions
+from autocontext.config import AutoContextConfig
+from autocontext.memory import AutoContextMemory
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import PlanLike
+from autocontext.rendering import tag
+from autocontext.stores import SessionStore
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+
+class AutoContextOffloader:
+    """Keeps in the memory what an AgentScope 2 agent takes out of its context; `context_reload` finds it.
+
+    For an agent that compresses by itself: `Agent(..., offloader=AutoContextOffloader(memory))`. With the middleware
+    there is no need of it.
+    """
+
+    def __init__(
+        self,
+        memory: AutoContextMemory | None = None,
+        *,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | None = None,
+        store: SessionStore | None = None,
+        session_id: str | None = None,
+        user_id: str = "",
+        plan: PlanLike | None = None,
+    ) -> None:
+        self._sessions = Sessions(
+            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
+        )
+        self.instructions = INSTRUCTIONS
+        self.tools: list[ToolBase] = [reload_tool(self._sessions)]
+
+    async def offload_data_block(self, block: DataBlock) -> DataBlock:
+        """Keep a file; the block that is given instead names it by a UUID of the memory.
+
+        The agent does not say whose file it is. An offloader that serves many sessions leaves it as it is.
+        """
+        memory = self._whose()
+        if memory is None or isinstance(block.source, URLSource):
+            return block
+        key = self._keep(memory, [AgentScopeMsg(name="user", role="user", content=[block])])
+        source = URLSource(url=f"autocontext://{key}", media_type=block.source.media_type)
+        return DataBlock(id=block.id, source=source, name=block.name)
+
+    async def offload_context(self, session_id: str, msgs: Sequence[AgentScopeMsg]) -> str:
+        """Keep messages that were compressed; gives the tag with their UUID."""
+        return tag(self._keep(self._sessions.of(session_id), msgs))
+
+    async def offload_tool_result(self, session_id: str, tool_result: ToolResultBlock) -> str:
+        """Keep the rest of a tool's result that was cut; gives the tag with its UUID."""
+        kept = AssistantMsg(name="tool", content=[tool_result])
+        return tag(self._keep(self._sessions.of(session_id), [kept]))
+
+    def _whose(self) -> AutoContextMemory | None:
+        return self._sessions.bound
+
+    @staticmethod
+    def _keep(memory: AutoContextMemory, msgs: Sequence[AgentScopeMsg]) -> str:
+        key = str(uuid.uuid4())
+        memory.offload(key, from_agentscope(msgs))
+        return key
+
+
+class AgentOffloader(AutoContextOffloader):
+    """The offloader of one agent, whose state tells the session."""
+
+    def __init__(self, sessions: Sessions, agent: Any) -> None:
+        super().__init__()
+        self._sessions, self._agent = sessions, agent
+
+    def _whose(self) -> AutoContextMemory:
+        return self._sessions.of(self._agent.state.session_id)
+
+
+class ReloadTool(FunctionTool):
+    """`context_reload`: it needs nobody's permission, and is told by the agent's state whose memory to read."""
+
+
+def reload_tool(sessions: Sessions) -> ToolBase:
+    """`context_reload` for a toolkit."""
+    schema = ContextOffloadTool(AutoContextMemory()).schema()["function"]
+
+    async def context_reload(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
+        memory = sessions.one() if _agent_state is None else sessions.of(_agent_state.session_id)
+        text = await ContextOffloadTool(memory).acall(**arguments)
+        return ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
+
+    return ReloadTool(
+        context_reload,
+        name=schema["name"],
+        description=schema["description"],
+        input_schema=schema["parameters"],
+        is_read_only=True,
+        is_state_injected=True,
+        permission=PermissionDecision(
+            behavior=PermissionBehavior.ALLOW, message="It reads this conversation's own messages."
+        ),
+    )
