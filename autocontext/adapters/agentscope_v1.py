@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, marks_in
 from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.sendable import sendable
@@ -32,8 +33,6 @@ except ImportError as e:
 
 __all__ = ["AutoContextAgentScopeMemory", "attach", "from_agentscope", "to_agentscope"]
 
-HINT = "hint"
-"""The mark of messages that the agent adds for one call of the model: they are shown, and not remembered."""
 _HOOK = "autocontext"
 
 
@@ -138,7 +137,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
     ) -> None:
         """Add messages at the end; those whose id is there already are left out, unless `allow_duplicates`."""
         given = [memories] if isinstance(memories, AgentScopeMsg) else list(memories or ())
-        wanted = _marks(marks)
+        wanted = marks_in(marks)
         if HINT in wanted:
             self._hints += [(to_agentscope([m])[0], wanted) for m in from_agentscope(given)]
             return
@@ -173,9 +172,9 @@ class AutoContextAgentScopeMemory(MemoryBase):
             if not (value is None or isinstance(value, str)):
                 raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
         view = await self.memory.aget_messages()
-        kept = [m for m in view if _wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
+        kept = [m for m in view if is_wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
         shown = to_agentscope(kept if mark else sendable(kept))
-        hints = [m for m, marks in self._hints if _wanted(marks, mark, exclude_mark)]
+        hints = [m for m, marks in self._hints if is_wanted(marks, mark, exclude_mark)]
         summary = self._compressed_summary if prepend_summary else ""
         head = [AgentScopeMsg("user", summary, "user")] if summary else []
         return [*head, *shown, *hints]
@@ -192,7 +191,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
 
     async def delete_by_mark(self, mark: str | list[str], *_args: Any, **_more: Any) -> int:
         """Take the messages with one of these marks out of the view."""
-        wanted = set(_marks(mark))
+        wanted = set(marks_in(mark))
         hints = [m.id for m, marks in self._hints if wanted & set(marks)]
         return await self.delete([*hints, *(id_ for id_, marks in self._marks.items() if wanted & set(marks))])
 
@@ -200,16 +199,14 @@ class AutoContextAgentScopeMemory(MemoryBase):
         self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
     ) -> int:
         """Set, change or take away marks of messages in view; how many changed. Marks set so live in `state_dict`."""
-        changed = 0
+        count = 0
         for msg in self.memory.messages:
             marks = self._marks.get(msg.id, [])
             if (msg_ids is not None and msg.id not in msg_ids) or (old_mark is not None and old_mark not in marks):
                 continue
-            left = [m for m in marks if m != old_mark]
-            after = left if new_mark is None or new_mark in left else [*left, str(new_mark)]
-            changed += after != marks
-            self._marks[msg.id] = after
-        return changed
+            self._marks[msg.id] = changed(marks, new_mark, old_mark)
+            count += self._marks[msg.id] != marks
+        return count
 
     async def size(self) -> int:
         """How many messages are in view."""
@@ -277,15 +274,3 @@ def attach(
     )
     made.attach(agent)
     return made
-
-
-def _marks(marks: Any) -> list[str]:
-    """One mark, several or none as a list of plain strings: the agent's own are members of an Enum."""
-    given = [marks] if isinstance(marks, str) else marks or []
-    if not isinstance(given, list | tuple | set) or not all(isinstance(m, str) for m in given):
-        raise TypeError(f"marks must be a string, a list of strings or None, not {marks!r}")
-    return [str.__str__(m) for m in given]
-
-
-def _wanted(marks: Sequence[str], mark: str | None, exclude_mark: str | None) -> bool:
-    return (mark is None or mark in marks) and (exclude_mark is None or exclude_mark not in marks)
