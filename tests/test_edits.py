@@ -351,3 +351,29 @@ def test_other_blocks_of_a_message_answered_outside_stay_as_they_are() -> None:
         new = Msg(role="tool", name=seen.name, content=[short, image])
         bad = edit(seen.id, messages=(new,))
         assert len(apply(view, [bad], size).edits) == made
+
+
+@pytest.mark.parametrize(("gain", "made"), [(1, 1), (0, 0), (-1, 0)])
+def test_one_token_less_is_less(gain: int, made: int) -> None:
+    sizes = {"old": 10, "new": 10 - gain}
+    view = View.of([user("x", id="old"), assistant("y")], lambda m: sizes.get(m.id, 1))
+    applied = apply(view, [edit("old", messages=(user("x", id="new"),))], lambda m: sizes[m.id])
+    assert (len(applied.edits), applied.saved) == (made, max(0, gain))
+
+
+def test_the_order_of_rules_and_their_words_are_those_of_the_report() -> None:
+    reasons = {case: apply(VIEW, [bad], size).refused[0].reason for case, (bad, _) in BROKEN.items()}
+    known = {
+        "the messages to replace do not stand together in this view",
+        "another edit of the same strategy has replaced these messages",
+        "tool calls and results outside would lose their partners",
+        "what is replaced must be offloaded first",
+        "what is offloaded must stand in this view",
+        "a new message needs an id of its own",
+        "system messages stay",
+        "pinned messages stay",
+        "a note in the user's role must not come last",
+        "it would not make the context smaller",
+    }
+    assert {r for r in reasons.values() if "keep their shape: " not in r} <= known
+    assert len(set(reasons.values()) & known) >= 8

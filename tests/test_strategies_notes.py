@@ -361,3 +361,35 @@ def test_a_page_keeps_its_handle_only_where_that_is_known(known: bool) -> None:
     assert (made(run, handles=handles).uuid == key) == known
     others = [text, Proposal(view.span(0, 3), "cut"), Proposal(view.span(1, 2), arguments_to=10)]
     assert all(len(made(p, handles=handles).uuid) == 36 for p in others)
+
+
+# ----------------------------------------------------------------------------------------------- which ones are taken
+@pytest.mark.parametrize("name", ["large_messages", "large_messages_protected"])
+def test_a_large_message_is_shortened_in_its_place(name: str) -> None:
+    (p,) = proposed(name, [assistant(LONG), user("go"), assistant("so")])
+    assert p.kind == "stub"
+
+
+def test_a_run_after_the_latest_reply_is_no_run() -> None:
+    exchanges = [*tool_exchange("a", {}, LONG), *tool_exchange("b", {}, LONG)]
+    assert proposed("tool_runs", [user("go"), assistant("so"), *exchanges]) == []
+    assert len(proposed("tool_runs", [user("go"), *exchanges, assistant("so")])) == 1
+
+
+def test_a_round_that_is_too_small_ends_nothing() -> None:
+    config = EAGER.model_copy(update={"min_compression_token_threshold": 310})
+    small = [user("a"), tool_call("t", {}, id="x", text="y"), tool_result("x", "z")]
+    view = [user("q"), tool_call("t", {}, id="o", text="y"), assistant("r"), *small, assistant("b"), user("c"), assistant("d")]
+    assert len(proposed("rounds", view, config)) == 1
+    # A round of exactly the threshold is large enough.
+    assert len(proposed("rounds", view, config.model_copy(update={"min_compression_token_threshold": 405}))) == 1
+    assert proposed("rounds", view, config.model_copy(update={"min_compression_token_threshold": 406})) == []
+
+
+def test_a_round_of_notes_and_one_message_alone_are_left() -> None:
+    note = build(Proposal(View.of(rounds(1)).span(0, 2), "short"), []).messages[0]
+    end = [user("c"), assistant("d")]
+    assert proposed("rounds", [user("a"), note, assistant("b"), *end]) != []
+    pinned = assistant("keep", metadata={"pinned": True})
+    between = [user("a"), note, note.model_copy(update={"id": "other"}), pinned, assistant("b"), *end]
+    assert proposed("rounds", between) == []

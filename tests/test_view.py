@@ -208,3 +208,10 @@ def test_spans_and_sums_go_by_index(history: list[Msg], drawn: tuple[int, int]) 
 )
 def test_what_is_a_round(messages: list[Msg], rounds: list[tuple[int, int]]) -> None:
     assert [(r.user, r.stop) for r in View.of(messages).rounds()] == rounds
+
+
+def test_a_stretch_is_closed_only_with_every_partner_inside() -> None:
+    call, result = tool_exchange("t")
+    view = View.of([user("a"), call, result, assistant("b"), tool_call("t", id="open")])
+    assert [view.closed(0, stop) for stop in range(6)] == [True, True, False, True, True, False]
+    assert [view.closed(start, 4) for start in range(5)] == [True, True, False, True, True]
