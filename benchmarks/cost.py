@@ -4,7 +4,8 @@ Usage: `python benchmarks/cost.py [--json | --markdown] [--policy NAME]... [--wi
 The 30 longest conversations are replayed. Of each model call, the longest prefix of whole messages that it shares with
 the call before costs 0.1 a token, as cached input does; the rest costs 1. Writing to the cache is free here; a second
 figure counts it as 1.25. There is no smallest prefix and no expiry. What a paid model reads to write notes costs 1; the
-embedded summariser asks none. A call's prefix *broke* when something it had shared with the call before has changed.
+embedded summariser asks none. Peers that summarise need a model, so what it reads is on their bill. A call's prefix
+*broke* when something it had shared with the call before has changed.
 *Cost* is the bill beside that of sending everything in a window without end; *median* is that of each conversation.
 Exit code 1 when a message of this library cannot be retrieved or a context is invalid.
 """
@@ -18,16 +19,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from chat import Chat, Tokens, invalid, truncate
-from policies import POLICIES, Library
-from replays import Column, Row, conversations, finish, options, percent, progress, turns
+from policies import PEERS, Library, make
+from replays import Column, Row, finish, options, percent, progress, rows_beside_peers, turns
 
 WINDOWS = (16_000,)
 LONGEST = 30
 CACHED, WRITTEN = 0.1, 1.25
 WITHOUT = "everything"
 COMPARED = (
-    "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", "autocontext, no ledger", "autocontext",
-    "autocontext, paid notes",
+    "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", *PEERS,
+    "autocontext, no ledger", "autocontext", "autocontext, paid notes",
 )  # fmt: skip
 GOALS = {16_000: 0.26}
 """Cost of this library, at most."""
@@ -74,7 +75,7 @@ def _sent(message: Chat) -> str:
 
 def bill(messages: Sequence[Chat], name: str, window: int, count: Tokens) -> Bill:
     """Replay a conversation and add up what its calls send."""
-    policy, found = POLICIES[name](window, count), Bill()
+    policy, found = make(name, window, count), Bill()
     before: list[Chat] = []
     for _, new in turns(messages):
         context = policy.step(new)
@@ -85,8 +86,9 @@ def bill(messages: Sequence[Chat], name: str, window: int, count: Tokens) -> Bil
         shared = shared_prefix(before, context)
         found.call(count(context[:shared]), count(context), broke=shared < len(before))
         before = context
+    found.notes = getattr(policy, "note_tokens", 0)
     if isinstance(policy, Library):
-        found.notes, found.retrievable = policy.note_tokens, policy.retrievable
+        found.retrievable = policy.retrievable
     return found
 
 
@@ -160,5 +162,4 @@ COLUMNS = (
 
 if __name__ == "__main__":
     asked = options("cost", COMPARED, WINDOWS)
-    rows = list(measured(list(conversations(asked.files)), asked.policies, asked.windows))
-    sys.exit(finish("cost", rows, COLUMNS, asked))
+    sys.exit(finish("cost", rows_beside_peers("cost", measured, asked), COLUMNS, asked))

@@ -118,14 +118,22 @@ def machine() -> dict[str, str]:
     }
 
 
+def last_line() -> str:
+    """What stands under every table."""
+    return ", ".join(f"{key} {value}" for key, value in machine().items())
+
+
 def _cpu() -> str:
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]]) -> int:
-    """Run a benchmark's measurements and print a table, JSON or Markdown; 1 when a promise is broken."""
+def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]], beside: str = "") -> int:
+    """Run a benchmark's measurements and print a table, JSON or Markdown; 1 when a promise is broken.
+
+    `beside` are the versions of what was measured beside this library, for the last line.
+    """
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -142,7 +150,7 @@ def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]]) -> int:
     else:
         if options.markdown:
             print("\n".join(_markdown(rows)) + "\n")
-        print(", ".join(f"{key} {value}" for key, value in machine().items()))
+        print(", ".join(filter(None, [last_line(), beside])))
     return int(any(row.invalid or row.retrievable not in (None, 100.0) for row in rows))
 
 

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any, Protocol
 
 from chat import Chat, Tokens, said, truncate
@@ -198,3 +199,22 @@ POLICIES: dict[str, Factory] = {
     "autocontext, no ledger": partial(Library, ledger_ratio=0.0),
     "autocontext, paid notes": partial(Library, paid=True),
 }
+
+PEERS = {
+    "langchain ClearToolUsesEdit": ("peer_langchain", "ClearToolUses"),
+    "langchain Summarization": ("peer_langchain", "Summarize"),
+    "langchain Summarization, 30 %": ("peer_langchain", "SummarizeTuned"),
+    "agent-framework ContextWindow": ("peer_agent_framework", "ContextWindow"),
+    "agent-framework TokenBudget": ("peer_agent_framework", "Budget"),
+    "agentscope 2": ("peer_agentscope", "AgentScope2"),
+}
+"""Other libraries, by module and class; they need an interpreter that has them (see `peers`)."""
+
+
+def make(name: str, window: int, count: Tokens) -> Policy:
+    """The policy of that name; raises ImportError for a peer that this interpreter does not have."""
+    if name in POLICIES:
+        return POLICIES[name](window, count)
+    module, made = PEERS[name]
+    policy: Policy = getattr(import_module(module), made)(window, count)
+    return policy

@@ -3,7 +3,8 @@
 Usage: `python benchmarks/recall.py [--json | --markdown] [--policy NAME]... [--windows 4000,8000] [FILE.jsonl]...`.
 Real conversations are replayed. Before every assistant message the policy says what the model would see. Decisions
 (see `needs`) are scored when the history before them is larger than the window. No model is asked. The anchors' figures
-are the same in every run; this library's vary by some tenths of a point, as its random UUIDs differ in tokens.
+are the same in every run; this library's vary by some tenths of a point, as its random UUIDs differ in tokens. Peers
+run in an environment of their own (see `peers`), their summaries written by the same embedded summariser.
 
 A value is *visible* when a message that is shown, system messages aside, holds it; *in context* when moreover one of
 its original surroundings is there, which a bare list of identifiers does not earn; *reachable* when it is visible or in
@@ -23,12 +24,13 @@ from dataclasses import dataclass, field
 
 from chat import Chat, Remembered, Tokens, invalid, said, truncate
 from needs import Decision, Need, decisions, fewest_reloads, occurs
-from policies import POLICIES, Library, Policy
-from replays import Column, Row, conversations, finish, options, percent, progress, source_of, turns
+from policies import PEERS, Library, Policy, make
+from replays import Column, Row, finish, options, percent, progress, rows_beside_peers, source_of, turns
 
 WINDOWS = (4_000, 8_000, 16_000, 32_000)
 COMPARED = (
-    "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", "autocontext, no ledger", "autocontext",
+    "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", *PEERS,
+    "autocontext, no ledger", "autocontext",
 )  # fmt: skip
 GOALS = {4_000: 0.91, 8_000: 0.96, 16_000: 0.98, 32_000: 0.99}
 """In context, at least, for this library."""
@@ -126,7 +128,7 @@ def measured(records: Sequence[Row], names: Sequence[str], windows: Sequence[int
         for (window, name), scores in found.items():
             progress(f"conversation {n} of {len(records)}, window {window:,}, {name}")
             if conversation.scored(window):
-                scores.append(conversation.replay(POLICIES[name](window, count), window))
+                scores.append(conversation.replay(make(name, window, count), window))
         count.forget()
     for (window, name), scores in found.items():
         if scores:
@@ -194,5 +196,4 @@ COLUMNS = (
 
 if __name__ == "__main__":
     asked = options("recall", COMPARED, WINDOWS)
-    rows = list(measured(list(conversations(asked.files)), asked.policies, asked.windows))
-    sys.exit(finish("recall", rows, COLUMNS, asked))
+    sys.exit(finish("recall", rows_beside_peers("recall", measured, asked), COLUMNS, asked))

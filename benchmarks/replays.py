@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chat import Chat
-from measure import ROOT, machine
-from policies import POLICIES
+from measure import ROOT, last_line, machine
+from peers import here, rows_from, versions
+from policies import PEERS, POLICIES
 
 DATA = ROOT / "tests" / "data" / "replay_dev.jsonl"
 Row = dict[str, Any]
+Measured = Callable[[Sequence[Row], Sequence[str], Sequence[int]], Iterable[Row]]
+"""Conversations, names of policies and windows to rows."""
 
 
 class Column(NamedTuple):
@@ -58,7 +61,7 @@ def options(name: str, policies: Sequence[str], windows: Sequence[int]) -> argpa
     """What the command line says; the given policies and windows where it says nothing."""
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
     parser.add_argument("files", nargs="*", type=Path, help="conversations in OpenAI chat form, one a line")
-    parser.add_argument("--policy", action="append", choices=list(POLICIES), dest="policies")
+    parser.add_argument("--policy", action="append", choices=[*POLICIES, *PEERS], dest="policies")
     parser.add_argument("--windows", type=lambda text: [int(n) for n in text.split(",")], default=list(windows))
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -66,6 +69,26 @@ def options(name: str, policies: Sequence[str], windows: Sequence[int]) -> argpa
     found = parser.parse_args()
     found.files, found.policies = found.files or [DATA], found.policies or list(policies)
     return found
+
+
+def rows_beside_peers(name: str, measured: Measured, asked: argparse.Namespace) -> list[Row]:
+    """The rows of this library and, from an environment that has them, of its peers; in the order they were asked for.
+
+    Peers are left out where there is no such environment.
+    """
+    peers = [] if here("frameworks") else [p for p in asked.policies if p in PEERS]
+    own = [p for p in asked.policies if p not in peers]
+    records = list(conversations(asked.files))
+    rows = list(measured(records, own, asked.windows)) if own else []
+    if peers:
+        given = [word for p in peers for word in ("--policy", p)]
+        files = [str(path.resolve()) for path in asked.files]
+        windows = ["--windows", ",".join(map(str, asked.windows))]
+        beside = rows_from("frameworks", f"{name}.py", [*given, *windows, *files])
+        rows += [row for row in beside if row["policy"] in peers]
+        asked.beside = versions("frameworks")
+    places = {policy: n for n, policy in enumerate(asked.policies)}
+    return sorted(rows, key=lambda row: (asked.windows.index(row["window"]), places.get(row["policy"], -1)))
 
 
 def progress(text: str) -> None:
@@ -89,5 +112,5 @@ def finish(name: str, rows: Sequence[Row], columns: Sequence[Column], form: argp
             for first, *others in cells:
                 rest = "  ".join(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
                 print(f"{first.ljust(widths[0])}  {rest}")
-        print(", ".join(f"{key} {value}" for key, value in machine().items()))
+        print(", ".join(filter(None, [last_line(), getattr(form, "beside", "")])))
     return int(any(row["invalid"] or row["retrievable"] not in (None, 100.0) for row in rows))

@@ -1,0 +1,119 @@
+"""Environments in which other libraries stand beside this one; the library itself never has them in its own.
+
+`.venv-adapters/main` is used when it is there (scripts/adapter_environments.sh makes it); otherwise an environment is
+made once in `.venv-bench/NAME`, which needs the package index. `AUTOCONTEXT_BENCH_PEERS=no` leaves all peers out, and
+so does an index that is out of reach: the benchmarks then say so and go on without them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+ENVIRONMENTS = {
+    "frameworks": ("langchain>=1,<2", "agentscope>=2,<3", "agent-framework-core>=1,<2", "openai-agents>=0.24"),
+    "agentscope1": ("agentscope==1.0.21",),
+    "rankers": ("scikit-learn", "bm25s", "PyStemmer"),
+    "diskcache": ("diskcache==5.6.3",),
+}
+_NEEDED = {"agentscope1": ("mcp<2", "openai<3", "greenlet", "tqdm")}
+"""As published, agentscope 1.0.21 needs older mcp and openai, and two packages that it does not name."""
+_PRESENT = {"frameworks": ".venv-adapters/main", "agentscope1": ".venv-adapters/agentscope1"}
+_NAMES = """
+import importlib.metadata as m, sys
+for name in sys.argv[1:]: print(name, m.version(name))
+import autocontext
+"""
+
+
+def packages(environment: str) -> list[str]:
+    """The distributions of an environment, without their versions."""
+    return [re.split(r"[<>=]", wanted, maxsplit=1)[0] for wanted in ENVIRONMENTS[environment]]
+
+
+def here(environment: str) -> bool:
+    """Whether this interpreter has all of an environment's packages, in the major versions that are meant."""
+    try:
+        found = {name: version(name) for name in packages(environment)}
+    except PackageNotFoundError:
+        return False
+    wanted = {"agentscope1": "1.", "frameworks": "2."}.get(environment, "")
+    return found.get("agentscope", wanted).startswith(wanted)
+
+
+def wanted() -> bool:
+    """Whether peers may be used at all."""
+    return os.environ.get("AUTOCONTEXT_BENCH_PEERS", "yes").lower() not in ("no", "0", "")
+
+
+@cache
+def python_with(environment: str) -> str:
+    """An interpreter that has an environment's packages and this library; "" when there can be none."""
+    if not wanted():
+        return ""
+    if here(environment):
+        return sys.executable
+    for home in (_PRESENT.get(environment), f".venv-bench/{environment}"):
+        python = ROOT / home / "bin" / "python" if home else None
+        if python is not None and python.exists() and _complete(python, environment):
+            return str(python)
+    return _make(ROOT / ".venv-bench" / environment, environment)
+
+
+def _complete(python: Path, environment: str) -> bool:
+    asked = subprocess.run([python, "-c", _NAMES, *packages(environment)], capture_output=True, check=False, cwd=ROOT)
+    return asked.returncode == 0
+
+
+def _make(home: Path, environment: str) -> str:
+    print(f"{environment}: making {home.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-e", str(ROOT)]
+    done = subprocess.run(
+        [*install, *ENVIRONMENTS[environment], *_NEEDED.get(environment, ())], check=False, stdout=sys.stderr
+    )
+    if done.returncode:
+        print(f"{environment}: the peers are left out, their packages cannot be installed", file=sys.stderr)
+        return ""
+    return str(python)
+
+
+def rows_from(environment: str, script: str, arguments: Iterable[str] = ()) -> list[dict[str, Any]]:
+    """The rows of a benchmark that is run with an environment's interpreter; [] when there is none."""
+    python = python_with(environment)
+    if not python:
+        return []
+    command = [python, str(ROOT / "benchmarks" / script), "--json", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    if not done.stdout.strip():
+        raise SystemExit(f"{script} printed nothing with {python}")
+    rows: list[dict[str, Any]] = json.loads(done.stdout[done.stdout.index("{\n") :])["rows"]
+    return rows
+
+
+def versions(environment: str) -> str:
+    """The versions of an environment's packages, for the line under a table."""
+    python = python_with(environment)
+    if not python:
+        return ""
+    done = subprocess.run(
+        [python, "-c", _NAMES, *packages(environment)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return ", ".join(done.stdout.split("\n")).strip(", ")
+
+
+def again_with(environment: str) -> None:
+    """Run this very benchmark with an environment's interpreter and exit as it does; go on here when there is none."""
+    if not here(environment) and (python := python_with(environment)):
+        sys.exit(subprocess.run([python, *sys.argv], check=False, cwd=ROOT).returncode)
