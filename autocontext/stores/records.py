@@ -31,7 +31,7 @@ def to_bytes(entry: Entry) -> bytes:
     body = dump_entry(entry).encode()
     if len(body) < _WORTH_COMPRESSING:
         return body
-    level, window, memory = (4, 12, 5) if len(body) <= _LONG else (1, 15, 8)
+    level, window, memory = (2, 12, 5) if len(body) <= _LONG else (1, 15, 8)
     compressor = zlib.compressobj(level, zlib.DEFLATED, window, memory, zdict=_KNOWN)
     return compressor.compress(body) + compressor.flush()
 
