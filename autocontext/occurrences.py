@@ -158,10 +158,17 @@ class Lines:
         self._by_word: dict[str, dict[int, Line]] = {}
         """By number, which grows."""
         self._turn = self._next = 0
+        self._begun = self._begun_before = 0
+        """Number of the first line that is new in this turn, and of the first that was in the turn before."""
+        self._new: set[str] = set()
+        self._new_before: set[str] = set()
+        """Words of these lines."""
 
     def begin(self) -> None:
         """Nothing is chosen yet."""
         self._turn += 1
+        self._begun_before, self._begun = self._begun, self._next
+        self._new_before, self._new = self._new, set()
 
     def choose(self, text: str) -> None:
         """Choose a line."""
@@ -169,6 +176,7 @@ class Lines:
         if line is None:
             line = self._lines[text] = Line(text, self._next)
             self._next += 1
+            self._new.update(line.words)
             for word in line.words:
                 self._by_word.setdefault(word, {})[line.number] = line
         line.turn = self._turn
@@ -181,7 +189,12 @@ class Lines:
         line = self._lines.get(own)
         if line is not None and line.turn == turn and occurs(sought.value, own):
             return True
-        if sought.unquoted_before < 0 or sought.own != own:
+        rare = sought.rare_in_lines
+        if sought.unquoted_before >= self._begun_before and sought.own == own:
+            if rare not in self._new and rare not in self._new_before:
+                sought.unquoted_before = self._next
+                return False
+        elif sought.unquoted_before < 0 or sought.own != own:
             sought.own, sought.unquoted_before = own, -1
             sought.rare_in_lines = sought.rarest(self._by_word)
         found = self._by_word.get(sought.rare_in_lines, _NO_LINES)
@@ -201,13 +214,19 @@ class Lines:
     def end(self) -> set[str]:
         """The chosen lines that are part of another chosen one. What was not chosen in this turn is forgotten."""
         self._forget_others()
+        new = [line for line in self._lines.values() if not line.checked]
+        words_of_new = {word for line in new for word in line.words}
+        texts_of_new = "\n".join([line.text for line in new])
         everything = "\n".join(self._lines)
-        new = "\n".join(line.text for line in self._lines.values() if not line.checked)
         for line in self._lines.values():
             if line.within is not None and line.within.turn == self._turn:
                 continue
             # Lines of the turn before were compared with each other then.
-            if not line.checked or line.within is not None or line.text in new:
+            if (
+                not line.checked
+                or line.within is not None
+                or (words_of_new.issuperset(line.inner) and line.text in texts_of_new)
+            ):
                 line.within = self._container(line, everything)
         for line in self._lines.values():
             line.checked = True

@@ -79,8 +79,8 @@ def fold_head(messages: Sequence[Msg]) -> str:
 
 def ledger_text(lines: Iterable[str], uuid: str, role: str) -> str:
     """The text of the evidence ledger; its tag leads to everything that is out of view."""
-    body = "\n".join(("Lines of messages that are no longer shown:", *map(escape_tags, lines)))
-    return note_text(body, uuid, role)
+    body = "\n".join(("Lines of messages that are no longer shown:", *lines))
+    return note_text(escape_tags(body), uuid, role)
 
 
 def unmarked(text: str) -> str:

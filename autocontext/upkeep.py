@@ -82,8 +82,16 @@ class Upkeep:
         handle = self._log.ledger_handle
         role = self._config.note_role
         count = self._tally.counter
-        frame = count.count(ledger((), role, handle)) + _MARGIN
+        frame = count.count(ledger((), role, handle))
+        made: Msg | None = None
+
+        def whole(lines: list[str]) -> int:
+            nonlocal made
+            made = ledger(lines, role, handle)
+            return self._tally.count(made.id, made) - frame
+
         # Most lines stay from pass to pass: a counter that remembers counts them once.
         tokens = getattr(count, "count_lines", count.count_text)
-        lines = self._evidence.lines(view.messages, len(self._log.original), budget - frame, tokens)
-        return ledger(lines, role, handle) if lines else None
+        original = len(self._log.original)
+        lines = self._evidence.lines(view.messages, original, budget - frame - _MARGIN, tokens, whole)
+        return made if lines else None
