@@ -1,7 +1,7 @@
-"""The result cache (B002-a to d), beside diskcache and beside the original's way, one JSON file rewritten at each set.
+"""What the result cache takes, beside diskcache and beside the original's way, one JSON file rewritten at each set.
 
-Usage: `python benchmarks/cache.py [--json | --markdown]`. diskcache runs in a virtual environment of its own, which the
-script makes in the temporary folder and which needs the package index once. Exit code 1 when a result was lost, or two
+Usage: `python benchmarks/cache.py [--json | --markdown]`. diskcache runs in an environment of its own (see
+`peers`). Exit code 1 when a result was lost, or two
 arguments share a key that must not, or the reverse.
 """
 
@@ -14,20 +14,20 @@ import sys
 import tempfile
 import threading
 import time
-import venv
 from collections.abc import Callable, Iterator
-from functools import cache as once
 from pathlib import Path
 from typing import Any
 
-from measure import ROOT, Row, percentile, run
+from measure import ROOT, Row, invalid, percentile, run
+from peers import ENVIRONMENTS, python_with
 
 from autocontext.cache import ResultCache, canonical_key
+from autocontext.testing import assistant, tool_call, tool_result, user
 
 sys.path.insert(0, str(ROOT))
 from tests.cache.pairs import DIFFERENT, EQUAL
 
-DISKCACHE = "diskcache==5.6.3"
+DISKCACHE = ENVIRONMENTS["diskcache"][0]
 SERVER = "postgresql://postgres@127.0.0.1:5432/test"
 VALUE = {"remaining": 8000, "rate": 6500, "predicted": 68000, "overshoot": True, "anomalies": []}
 TIMES = 2000
@@ -79,27 +79,13 @@ def p50(work: Callable[[int], object], times: int = TIMES) -> float:
     return percentile(took, 50)
 
 
-@once
-def python_with_diskcache() -> str:
-    """An interpreter that has diskcache, made the first time; "" when the package index is out of reach."""
-    home = Path(tempfile.gettempdir()) / "autocontext-bench-diskcache"
-    python = home / "bin" / "python"
-    if not python.exists():
-        venv.create(home, with_pip=True)
-    found = subprocess.run([python, "-c", "import diskcache"], check=False, capture_output=True)
-    if found.returncode and subprocess.run([python, "-m", "pip", "install", "-q", DISKCACHE], check=False).returncode:
-        return ""
-    return str(python)
-
-
 def diskcache(count: int) -> tuple[float, float] | None:
     """Median seconds of its get and set."""
-    if not python_with_diskcache():
+    python = python_with("diskcache")
+    if not python:
         return None
     arguments = [str(count), str(TIMES), json.dumps(VALUE)]
-    done = subprocess.run(
-        [python_with_diskcache(), "-c", _DISKCACHE, *arguments], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run([python, "-c", _DISKCACHE, *arguments], check=True, capture_output=True, text=True)
     got, put = json.loads(done.stdout)
     return got, put
 
@@ -202,6 +188,33 @@ def many_processes() -> Iterator[Row]:
         yield Row("a hit, of the 100 ms it saves", hit * 1e3, "ms", "computing", hit / 0.1, 1.0)
 
 
+def conversation() -> Iterator[Row]:
+    """A conversation whose tool results come out of the cache in a fresh handle: the same results, a valid context."""
+    calls = [tool_call("lookup", {"page": n}, id=f"c{n}") for n in range(100)]
+
+    def look_up(n: int) -> dict[str, Any]:
+        return {**VALUE, "page": n, "text": f"page {n} " + "of the report " * 20}
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "cache.db"
+        with ResultCache(path, namespace="bench") as cache:
+            for n in range(100):
+                cache.get_or_compute("lookup", {"page": n}, lambda n=n: look_up(n))
+        with ResultCache(path, namespace="bench") as cache:
+            found = [cache.get_or_compute("lookup", {"page": n}, lambda: None) for n in range(100)]
+    same = sum(value == look_up(n) for n, value in enumerate(found))
+    results = [tool_result(f"c{n}", json.dumps(value), name="lookup") for n, value in enumerate(found)]
+    talk = [user("Read it."), *(m for pair in zip(calls, results, strict=True) for m in pair), assistant("Read.")]
+    yield Row(
+        "100 calls answered by the cache, wrongly",
+        100 - same,
+        "",
+        goal=0,
+        retrievable=float(same),
+        invalid=invalid(talk),
+    )
+
+
 def matrix() -> Iterator[Row]:
     """B002-d: pairs of arguments that must share a key, and pairs that must not."""
 
@@ -218,4 +231,4 @@ def matrix() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(run("result cache", [matrix, speed, server, many_processes]))
+    sys.exit(run("cache", [matrix, conversation, speed, server, many_processes]))

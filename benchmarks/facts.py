@@ -1,8 +1,8 @@
 """How much of what a question is about a ranker finds: ours beside scikit-learn and BM25, on labelled data.
 
-Usage: `python benchmarks/facts.py [--json]`. The data are tests/data/facts.jsonl (English, Chinese, Japanese, software)
-and tests/data/dialogues.jsonl (talk of two people), both written for this project. The peers run when the interpreter
-has them: `pip install scikit-learn bm25s PyStemmer` into an environment of their own. A row is recall@10, beside it
+Usage: `python benchmarks/facts.py [--json | --markdown]`. The data are tests/data/facts.jsonl (English, Chinese,
+Japanese, software) and tests/data/dialogues.jsonl (talk of two people), both written for this project. The peers run
+in an environment of their own (see `peers`). A row is recall@10, beside it
 what scikit-learn's TF-IDF finds with its defaults; recall@5 and nDCG@10 follow. Then the time of a query.
 """
 
@@ -14,12 +14,22 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from measure import ROOT, Row, each, run
+from measure import ROOT, Row, each, invalid, run
+from peers import again_with, versions
 
 from autocontext.cli.bench import read_lines
-from autocontext.memories import Bm25Ranker, HybridRanker, RelevanceRanker, TfidfRanker, default_ranker
+from autocontext.memories import (
+    Bm25Ranker,
+    HybridRanker,
+    MemoryInjector,
+    MemoryStore,
+    RelevanceRanker,
+    TfidfRanker,
+    default_ranker,
+)
 from autocontext.ranking import Weights
 from autocontext.ranking.recall import Labelled, judge
+from autocontext.testing import user
 
 DATA = [ROOT / "tests" / "data" / name for name in ("facts.jsonl", "dialogues.jsonl")]
 GOALS_MS = {100: 1.0, 1000: 1.0, 10_000: 10.0}
@@ -93,7 +103,7 @@ def rankers() -> dict[str, Callable[[], RelevanceRanker]]:
         import sklearn  # noqa: F401
         import Stemmer  # noqa: F401
     except ImportError:
-        print("peers left out: pip install scikit-learn bm25s PyStemmer", file=sys.stderr)
+        print("peers are left out: this interpreter has none of them", file=sys.stderr)
     else:
         found |= {
             "scikit-learn TF-IDF": Sklearn,
@@ -154,5 +164,21 @@ def speed() -> Iterator[Row]:
         yield Row(f"a query over {size:,} facts", per_query * 1000, "ms", goal=goal, more=more)
 
 
+def kept() -> Iterator[Row]:
+    """Every labelled fact is stored; whatever a block for a question leaves out is still found by its id."""
+    for name, items in labelled():
+        facts = {f"{item.name} {id_}": text for item in items for id_, text in item.facts.items()}
+        with MemoryStore(":memory:") as store:
+            ids = {store.add(text, user_id="ann").id: text for text in dict.fromkeys(facts.values())}
+            question = items[0].questions[0].text
+            sent, report = MemoryInjector(store, user_id="ann", max_tokens=500).inject([user(question)])
+            found = sum((m := store.get(id_, user_id="ann")) is not None and m.content == t for id_, t in ids.items())
+        yield Row(
+            f"{name}: facts in a block of 500 tokens", len(report.selected), "", "all facts",
+            len(report.selected) / len(ids), retrievable=100 * found / len(ids), invalid=invalid(sent),
+        )  # fmt: skip
+
+
 if __name__ == "__main__":
-    sys.exit(run("facts", [quality, speed]))
+    again_with("rankers")
+    sys.exit(run("facts", [quality, kept, speed], versions("rankers")))

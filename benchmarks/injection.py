@@ -1,8 +1,8 @@
 """What an injection costs and keeps: the acceptance table of memory injection.
 
-Usage: `python benchmarks/injection.py [--json] `. Counts and estimates beside each other, the original's example, the
-budget over random memories (AUTOCONTEXT_CASES sets how many; 10,000 take about ten minutes, 500 without it), and the
-time of a block. Facts that were left out are looked up by a fresh process: retrievable must be 100.
+Usage: `python benchmarks/injection.py [--json | --markdown]`. Counts and estimates beside each other, the original's
+example, the budget over random memories (AUTOCONTEXT_CASES sets how many; 10,000 take about ten minutes, 500 without
+it), and the time of a block. Facts that were left out are looked up by a fresh process: retrievable must be 100.
 """
 
 from __future__ import annotations

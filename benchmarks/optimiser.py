@@ -1,13 +1,12 @@
 """What the state optimiser leaves of a session's state, beside what the original's algorithm destroys of it.
 
-Usage: `python benchmarks/optimiser.py [--json]`. Seeded, no network, no model. A FRESH process gets the optimised
-state and the database and must come to every original message byte for byte, or the exit code is 1. The original's
-algorithm is re-told here from its published behaviour, in messages, so that both are counted the same way.
+Usage: `python benchmarks/optimiser.py [--json | --markdown]`. Seeded, no network, no model. A FRESH process gets the
+optimised state and the database and must come to every original message byte for byte, or the exit code is 1. The
+original's algorithm is re-told here from its published behaviour, in messages, so that both are counted the same way.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -16,10 +15,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from measure import machine, percentile
+from measure import Row, percentile, run
 from pruning import prose
 
 from autocontext import Msg
@@ -221,42 +221,50 @@ def saving(turns: int = 1_000) -> dict[str, Any]:
         }  # fmt: skip
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--turns", type=int, default=1_000, help="turns of the saving case (default: 1000)")
-    parser.add_argument("--restore", metavar="DATABASE")
-    arguments = parser.parse_args()
-    if arguments.restore:
-        restore(arguments.restore)
-        return 0
-    cases = [*compared("a: 40 coding turns", coding(40)), *compared("b: 40 turns of chat", chatting(40))]
-    saved = saving(arguments.turns)
-    if arguments.json:
-        print(json.dumps({"cases": cases, "saving": saved, "machine": machine()}, indent=1))
-    else:
-        show(cases, saved)
-    ours = [c for c in cases if "idempotent" in c]
-    held = all(c["retrievable"] == 100 and not c["broken"] and c["idempotent"] for c in ours)
-    return int(not held or saved["retrievable"] != 100)
+def optimising() -> Iterator[Row]:
+    """Both ways on a session with tools and on one without."""
+    for name, messages in (("a: 40 coding turns", coding(40)), ("b: 40 turns of chat", chatting(40))):
+        ours, theirs = compared(name, messages)
+        yield case_row(ours)
+        yield case_row(theirs, beside=ours)
 
 
-def show(cases: list[dict[str, Any]], saved: dict[str, Any]) -> None:
-    print(f"{'case':<38}{'bytes':>9}{'left':>9}{'less':>8}{'retrievable':>12}{'broken':>7}  results, requests shown")
-    for c in cases:
-        print(
-            f"{c['case']:<38}{c['bytes'][0]:>9,}{c['bytes'][1]:>9,}{c['reduction']:>7.1f}%{c['retrievable']:>11.0f}%"
-            f"{c['broken']:>7}  {c['results'][0]} of {c['results'][1]}, {c['requests'][0]} of {c['requests'][1]}"
-            + (f"; {c['disk']:,} bytes on disk, {c['ms']:.0f} ms" if "disk" in c else "")
-        )
-    print(
-        f"\nc: saved at each of {saved['turns']} turns: {saved['early_ms']:.1f} ms a save at turns 20-120, "
-        f"{saved['late_ms']:.1f} ms at the last 100; state {saved['state_early']:,} and {saved['state_late']:,} bytes; "
-        f"{saved['disk']:,} bytes on disk for {saved['payload']:,} of messages (whole states each time: "
-        f"{saved['saving_all_each_time']:,}); retrievable {saved['retrievable']:.0f}%"
+def case_row(case: dict[str, Any], beside: dict[str, Any] | None = None) -> Row:
+    """One case as a row; what the original loses stands in its last column, for it makes no promise."""
+    before, after = case["bytes"]
+    more: dict[str, Any] = {
+        "before": f"{before:,}", "less": f"{case['reduction']:.1f} %",
+        "results shown": "{} of {}".format(*case["results"]), "requests": "{} of {}".format(*case["requests"]),
+    }  # fmt: skip
+    if beside is not None:
+        more |= {"retrievable": f"{case['retrievable']:.0f} %", "broken pairs": case["broken"]}
+        return Row(case["case"], after, "bytes", "ours", after / beside["bytes"][1], more=more)
+    if not case["idempotent"]:
+        raise SystemExit(f"{case['case']}: optimising once more changes the state")
+    more |= {"on disk": f"{case['disk']:,}", "ms": round(case["ms"])}
+    return Row(
+        case["case"], after, "bytes", "what there was", after / before, retrievable=case["retrievable"],
+        invalid=case["broken"], more=more,
+    )  # fmt: skip
+
+
+def saved(turns: int = 1_000) -> Iterator[Row]:
+    """Saving a state at each of many turns."""
+    found = saving(turns)
+    kept = {"retrievable": found["retrievable"], "invalid": 0}
+    early, late = found["early_ms"], found["late_ms"]
+    yield Row(
+        f"c: a save at the last 100 of {turns:,} turns", late, "ms", "a save at turns 20 to 120", late / early, **kept
     )
-    print("\n" + ", ".join(f"{k} {v}" for k, v in machine().items()))
+    states = {"state": f"{found['state_late']:,}", "state at turn 100": f"{found['state_early']:,}"}
+    yield Row(
+        f"c: bytes on disk after {turns:,} turns", found["disk"] / found["payload"], "x payload",
+        "saving all each time", found["disk"] / found["saving_all_each_time"], more=states, **kept,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if sys.argv[1:2] == ["--restore"]:
+        restore(sys.argv[2])
+    else:
+        sys.exit(run("optimiser", [optimising, saved]))

@@ -23,12 +23,17 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = {
     "frameworks": ("langchain>=1,<2", "agentscope>=2,<3", "agent-framework-core>=1,<2", "openai-agents>=0.24"),
     "agentscope1": ("agentscope==1.0.21",),
+    "storage": ("openai-agents>=0.24", "langgraph", "langgraph-checkpoint-sqlite"),
     "rankers": ("scikit-learn", "bm25s", "PyStemmer"),
     "diskcache": ("diskcache==5.6.3",),
 }
 _NEEDED = {"agentscope1": ("mcp<2", "openai<3", "greenlet", "tqdm")}
 """As published, agentscope 1.0.21 needs older mcp and openai, and two packages that it does not name."""
-_PRESENT = {"frameworks": ".venv-adapters/main", "agentscope1": ".venv-adapters/agentscope1"}
+_PRESENT = {
+    "frameworks": ".venv-adapters/main",
+    "storage": ".venv-adapters/main",
+    "agentscope1": ".venv-adapters/agentscope1",
+}
 _NAMES = """
 import importlib.metadata as m, sys
 for name in sys.argv[1:]: print(name, m.version(name))

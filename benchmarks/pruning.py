@@ -1,14 +1,13 @@
 """What pruning leaves of a history, and what the content store costs: the acceptance cases of the original's tables.
 
-Usage: `python benchmarks/pruning.py [--json]`. Seeded, no network, no model. After each case a FRESH process gets the
-messages as they are sent and the database, reads every handle with the reload tool and nothing else, and must come to
-the original texts byte for byte. Four figures stand beside each other always: characters sent, bytes on disk,
-retrievable percent (100, or exit code 1) and broken tool pairs (0, or exit code 1).
+Usage: `python benchmarks/pruning.py [--json | --markdown]`. Seeded, no network, no model. After each case a FRESH
+process gets the messages as they are sent and the database, reads every handle with the reload tool and nothing else,
+and must come to the original texts byte for byte. Four figures stand beside each other always: characters sent,
+bytes on disk, retrievable percent (100, or exit code 1) and broken tool pairs (0, or exit code 1).
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import random
@@ -18,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from measure import machine, percentile
+from measure import Row, percentile, run
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.content import SqliteContentStore, prune_messages
@@ -234,51 +234,48 @@ def killed(times: int = 10) -> int:
     return lost
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--reconstruct", metavar="DATABASE")
-    arguments = parser.parse_args()
-    if arguments.reconstruct:
-        reconstruct(arguments.reconstruct)
-        return 0
-    cases = [
-        pruned("a: 10 x 5,000 'x'", chat(10, 5_000, distinct=False), "50,538 -> 2,738", 2_738),
-        pruned("a: 10 x 5,000 distinct", chat(10, 5_000), "50,538 -> 2,738", 2_738),
-        pruned("a: the same with tool calls", chat(10, 5_000, calls=True), "50,538 -> 2,738", 2_738),
-        pruned("b: 100 x 50,000", chat(100, 50_000), "5,005,308 -> 19,488", 50_000),
-        pruned("c: 100 files in 500 pages", chat(100, 10_000, 5), "-> 93,806", 50_000),
-        folded("c: compressed, then pruned", chat(100, 10_000, 5, calls=True), "-> 93,806", 50_000),
-    ]
-    stored, lost = storage(), killed()
-    report = {"cases": cases, "storage": stored, "lost_after_kill": lost, "machine": machine()}
-    if arguments.json:
-        print(json.dumps(report, indent=1))
-    else:
-        show(cases, stored, lost)
-    bad = [c for c in [*cases, stored] if c["retrievable"] != 100 or c["broken"]]
-    return 1 if bad or lost else 0
+def pruning() -> Iterator[Row]:
+    """The original's cases: characters sent, of what there was."""
+    for name, messages, was, goal in (
+        ("a: 10 x 5,000 'x'", chat(10, 5_000, distinct=False), "50,538 to 2,738", 2_738),
+        ("a: 10 x 5,000 distinct", chat(10, 5_000), "50,538 to 2,738", 2_738),
+        ("a: the same with tool calls", chat(10, 5_000, calls=True), "50,538 to 2,738", 2_738),
+        ("b: 100 x 50,000", chat(100, 50_000), "5,005,308 to 19,488", 50_000),
+        ("c: 100 files in 500 pages", chat(100, 10_000, 5), "to 93,806", 50_000),
+    ):
+        yield case_row(pruned(name, messages, was, goal))
+    pages = chat(100, 10_000, 5, calls=True)
+    yield case_row(folded("c: compressed, then pruned", pages, "to 93,806", 50_000))
 
 
-def show(cases: list[dict[str, Any]], stored: dict[str, Any], lost: int) -> None:
-    print(f"{'case':<30}{'chars':>11}{'sent':>9}{'less':>8}{'goal':>9}{'disk':>11}", end="")
-    print(f"{'retr.':>7}{'broken':>7}{'ms':>8}  original")
-    for c in cases:
-        missed = " MISSED" if c["chars_after"] > c["goal"] else ""
-        print(
-            f"{c['case']:<30}{c['chars_before']:>11,}{c['chars_after']:>9,}{c['reduction']:>7.2f}%{c['goal']:>9,}"
-            f"{c['disk']:>11,}{c['retrievable']:>6.0f}%{c['broken']:>7}{c['ms']:>8.0f}  {c['original']}{missed}"
-        )
-    print(
-        f"\nd: 100 x 50,000: {stored['payload']:,} bytes of payload, {stored['disk']:,} on disk "
-        f"({stored['disk_ratio']:.2f}x), {stored['written']:,} written ({stored['written_ratio']:.2f}x, goal 1.5x; "
-        f"original 51x)\n   put p50 {stored['put_p50_ms']:.2f} ms, p99 {stored['put_p99_ms']:.2f} ms (goal 3 ms); "
-        f"10,000 characters out of 10 MB: p50 {stored['read_p50_us']:.0f} us, p99 {stored['read_p99_us']:.0f} us "
-        f"(goal 500 us)\n   retrievable {stored['retrievable']:.0f}%; lost after kill -9 in the middle of writing, "
-        f"10 times: {lost}"
-    )
-    print("\n" + ", ".join(f"{k} {v}" for k, v in machine().items()))
+def case_row(case: dict[str, Any]) -> Row:
+    """One case as a row."""
+    more = {
+        "before": f"{case['chars_before']:,}", "less": f"{case['reduction']:.2f} %", "on disk": f"{case['disk']:,}",
+        "ms": round(case["ms"]), "the original": case["original"],
+    }  # fmt: skip
+    return Row(
+        case["case"], case["chars_after"], "characters", "what there was", case["chars_after"] / case["chars_before"],
+        case["goal"], retrievable=case["retrievable"], invalid=case["broken"], more=more,
+    )  # fmt: skip
+
+
+def storing() -> Iterator[Row]:
+    """The store itself, and what a killed writer loses."""
+    found = storage()
+    kept = {"retrievable": found["retrievable"], "invalid": found["broken"]}
+    yield Row("d: bytes written for 100 x 50,000", found["written_ratio"], "x payload", goal=1.5, **kept, more={
+        "on disk": f"{found['disk_ratio']:.2f} x", "the original": "51 x",
+    })  # fmt: skip
+    yield Row("d: put, 99th percentile", found["put_p99_ms"], "ms", goal=3, more={"p50": round(found["put_p50_ms"], 2)})
+    more = {"p50": round(found["read_p50_us"])}
+    yield Row("d: 10,000 characters out of 10 MB, p99", found["read_p99_us"], "us", goal=500, more=more)
+    lost = killed()
+    yield Row("lost after kill -9 while writing, 10 times", lost, "", goal=0, retrievable=0.0 if lost else 100.0)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    if sys.argv[1:2] == ["--reconstruct"]:
+        reconstruct(sys.argv[2])
+    else:
+        sys.exit(run("pruning", [pruning, storing]))

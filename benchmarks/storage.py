@@ -1,9 +1,8 @@
-"""Benchmark: what saving and opening a session costs, on disk and in time, beside two libraries that do it too.
+"""What saving and opening a session costs, on disk and in time, beside two libraries that do it too.
 
-The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in a virtual environment of their own, made on
-first use (AUTOCONTEXT_STORAGE_PEERS names it; `AUTOCONTEXT_STORAGE_PEERS= ` leaves them out). All save the same
-messages of real conversations, one at a time, each durable before the next (SQLite's synchronous=FULL); this
-library's default, synchronous=NORMAL, stands in rows of its own.
+The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in an environment of their own (see `peers`). All
+save the same messages of real conversations, one at a time, each durable before the next (SQLite's synchronous=FULL);
+this library's default, synchronous=NORMAL, stands in rows of its own.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.log import Added
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
 from autocontext.stores.sqlite_database import SqliteDatabase
-from benchmarks.measure import ROOT, Row, percentile, run
+from benchmarks.measure import ROOT, Row, percentile, promises, run
+from benchmarks.peers import python_with, versions
 
 ADDED, OPENED, LATE, WRITERS, EACH = 1000, 10_000, 100_000, 8, 50
 S = SessionKey("user", "session")
-PEERS = os.environ.get("AUTOCONTEXT_STORAGE_PEERS", str(Path(tempfile.gettempdir()) / "autocontext-storage-peers"))
 POSTGRESQL = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
 
 
@@ -94,17 +93,19 @@ def opening() -> Iterator[Row]:
         memory = AutoContextMemory(
             AutoContextConfig.for_window(32_000), store=store, session_id="session", user_id="user"
         )
-        for i, message in enumerate(messages(OPENED)):
+        added = messages(OPENED)
+        for i, message in enumerate(added):
             memory.add_message(message)
             if i % 4 == 3:
                 memory.compress_if_needed()
         times = []
         for _ in range(5):
             begun = time.perf_counter()
-            AutoContextMemory(memory.config, store=store, session_id="session", user_id="user")
+            again = AutoContextMemory(memory.config, store=store, session_id="session", user_id="user")
             times.append(time.perf_counter() - begun)
         passes = len(memory.get_compression_events())
-        yield Row("open 10,000 messages", percentile(times, 50), "s", goal=0.5, more={"compressions": passes})
+        kept = promises(again, added)
+        yield Row("open 10,000 messages", percentile(times, 50), "s", goal=0.5, **kept, more={"compressions": passes})
         for name in ("first search of 10,000 messages", "next search"):
             begun = time.perf_counter()
             store.search("permission denied", user_id="user")
@@ -156,14 +157,9 @@ def _write(path: str, power_safe: str, name: str) -> None:
 
 
 def _peers() -> dict[str, dict[str, float]]:
-    if not PEERS.strip():
+    python = python_with("storage")
+    if not python:
         return {}
-    python = Path(PEERS) / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", PEERS], check=True)
-    if not list(Path(PEERS).glob("lib/*/site-packages/langgraph")):
-        packages = ["openai-agents", "langgraph", "langgraph-checkpoint-sqlite"]
-        subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True)
     given = json.dumps({"added": [TEXTS[i % len(TEXTS)] for i in range(ADDED)], "writers": WRITERS, "each": EACH})
     done = subprocess.run(
         [python, ROOT / "benchmarks" / "storage_peers.py"], input=given, text=True, stdout=subprocess.PIPE, check=True
@@ -231,4 +227,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--write"]:
         _write(*sys.argv[2:])
     else:
-        sys.exit(run("storage", [saving, opening, beside_peers, postgresql]))
+        sys.exit(run("storage", [saving, opening, beside_peers, postgresql], versions("storage")))

@@ -1,9 +1,13 @@
-"""`autocontext bench facts FILE`: recall by category, and what is said about files that are none."""
+"""`autocontext bench`: benchmarks of a clone, the ranker on data of one's own, and what is said about what is none."""
 
 import json
 from pathlib import Path
 
-from tests.cli.terminal import run, write
+import pytest
+
+from autocontext.cli import benching
+from autocontext.cli.screen import Screen
+from tests.cli.terminal import ROOT, chat, run, write
 
 FACTS = [{"id": f"f{i}", "content": text} for i, text in enumerate(["Likes tea", "Drives a Volvo", *["Knows it"] * 20])]
 GOOD = {
@@ -50,7 +54,41 @@ def test_nothing_to_measure_is_told(tmp_path: Path) -> None:
     done = run("bench", "facts", write(tmp_path / "none.jsonl", [{"facts": [], "queries": []}]))
     assert (done.code, "holds no query with evidence" in done.err) == (2, True)
     assert run("bench", "facts", str(tmp_path / "missing")).code == 2
-    assert run("bench").code == 2
+    assert run("bench", "facts", "one", "two").code == 2
+    assert run("bench", "facts", "one", "--json").code == 2
+
+
+def test_benchmarks_are_named_with_what_they_measure() -> None:
+    done = run("bench", COLUMNS="200")
+    assert (done.code, done.err) == (0, "")
+    named = {line.split()[0] for line in done.out.splitlines()[1:-1] if line.strip()}
+    assert named == set(benching.named(ROOT))
+    assert {"recall", "cost", "turn", "overhead", "latency", "blocking", "storage", "pruning", "cache"} < named
+    assert {"optimiser", "facts", "injection"} < named
+
+
+def test_a_benchmark_is_run_on_files_of_ones_own(tmp_path: Path) -> None:
+    talk = {"id": "mine", "messages": chat(rounds=12)}
+    file = write(tmp_path / "chats.jsonl", [talk])
+    done = run("bench", "cost", file, "--json", AUTOCONTEXT_BENCH_PEERS="no")
+    assert done.code == 0
+    rows = {row["policy"]: row for row in json.loads(done.out)["rows"]}
+    assert rows["autocontext"]["retrievable"] == 100
+    assert not [name for name in rows if name.startswith("langchain")]
+
+
+def test_what_cannot_be_run_is_told() -> None:
+    unknown = run("bench", "nope")
+    assert (unknown.code, "there are recall, cost" in unknown.err) == (2, True)
+    given = run("bench", "turn", "file")
+    assert (given.code, "turn takes no data" in given.err) == (2, True)
+
+
+def test_without_a_clone_it_says_where_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = benching.named(tmp_path)
+    assert known == {}
+    benching.show(Screen(width=200, unicode=True), known)
+    assert "the project's repository" in capsys.readouterr().out
 
 
 def test_the_default_ranker_on_the_labelled_sets_of_this_project() -> None:
