@@ -7,7 +7,7 @@ from autocontext.edits import MESSAGE_TEXT, Edit, Proposal, Question, build
 from autocontext.strategies import View, steps
 from autocontext.strategies.fold import OLDEST_ROUNDS_FOLD, Fold
 from autocontext.strategies.last_resort import LAST_RESORT_PREVIEW, Previews
-from autocontext.strategies.selection import answer_size, is_large, question, utf16_length
+from autocontext.strategies.selection import answer_size, is_large, question, stays, utf16_length
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 
 LONG = "many words that nobody needs to read again " * 20
@@ -379,7 +379,15 @@ def test_a_run_after_the_latest_reply_is_no_run() -> None:
 def test_a_round_that_is_too_small_ends_nothing() -> None:
     config = EAGER.model_copy(update={"min_compression_token_threshold": 310})
     small = [user("a"), tool_call("t", {}, id="x", text="y"), tool_result("x", "z")]
-    view = [user("q"), tool_call("t", {}, id="o", text="y"), assistant("r"), *small, assistant("b"), user("c"), assistant("d")]
+    view = [
+        user("q"),
+        tool_call("t", {}, id="o", text="y"),
+        assistant("r"),
+        *small,
+        assistant("b"),
+        user("c"),
+        assistant("d"),
+    ]
     assert len(proposed("rounds", view, config)) == 1
     # A round of exactly the threshold is large enough.
     assert len(proposed("rounds", view, config.model_copy(update={"min_compression_token_threshold": 405}))) == 1
@@ -393,3 +401,11 @@ def test_a_round_of_notes_and_one_message_alone_are_left() -> None:
     pinned = assistant("keep", metadata={"pinned": True})
     between = [user("a"), note, note.model_copy(update={"id": "other"}), pinned, assistant("b"), *end]
     assert proposed("rounds", between) == []
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, True), (1, False)])
+def test_a_reload_stays_from_right_after_the_user_s_message_on(before: int, after: bool) -> None:
+    reloads = [tool_call("context_reload", {}, id="x"), tool_result("x", LONG, name="context_reload")]
+    messages = [user("a"), *reloads[:before], user("b"), *reloads[before:]]
+    keep = stays(EAGER, View.of(messages))
+    assert [keep(m) for m in reloads] == [after, True]

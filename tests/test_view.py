@@ -215,3 +215,10 @@ def test_a_stretch_is_closed_only_with_every_partner_inside() -> None:
     view = View.of([user("a"), call, result, assistant("b"), tool_call("t", id="open")])
     assert [view.closed(0, stop) for stop in range(6)] == [True, True, False, True, True, False]
     assert [view.closed(start, 4) for start in range(5)] == [True, True, False, True, True]
+
+
+def test_tool_runs_begin_at_the_first_message_too() -> None:
+    run = [*tool_exchange("t"), *tool_exchange("t")]
+    view = View.of([*run, user("a"), *run[:2], assistant("b")])
+    assert list(view.tool_runs(0, len(view))) == [(0, 4), (5, 7)]
+    assert list(view.tool_runs(0, 2)) == [(0, 2)]
