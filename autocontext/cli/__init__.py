@@ -13,10 +13,10 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import TextIO
 
 from autocontext import AutoContextConfig, AutoContextError, __version__
-from autocontext.cli import demo, inspecting, mcp, pruning, replay, sessions
+from autocontext.cli import benching, demo, inspecting, mcp, pruning, replay, reporting, sessions
 from autocontext.cli.screen import Screen, open_screen
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
@@ -32,6 +32,7 @@ examples:
   autocontext replay chats.jsonl --model openai:gpt-4.1-mini    notes by a model (OPENAI_API_KEY)
   autocontext bench facts labelled.jsonl   how much of what questions are about the ranker finds
   autocontext inspect agent.db 42 --user u1      what the model of a stored session sees
+  autocontext report agent.db 42 --user u1       the same as one HTML page, with its whole history
   autocontext search agent.db "connection refused" --user u1
 
 exit codes: 0 all held, 1 something did not or could not be read, 2 wrong arguments or file, 130 interrupted
@@ -134,7 +135,6 @@ def _parser() -> argparse.ArgumentParser:
         help="who writes the notes: openai:NAME, dashscope:NAME, or extractive (default: no model, no network)",
     )
     own.add_argument("--limit", type=_positive, metavar="N", help="only the first N conversations")
-    _add_bench(commands, everywhere)
     for command in (shown, own):
         command.add_argument(
             "--window",
@@ -143,30 +143,9 @@ def _parser() -> argparse.ArgumentParser:
             metavar="N",
             help="tokens of the model's context window, e.g. 8000 or 32k (default: 16000)",
         )
-    for part in (inspecting, sessions, pruning, mcp):
+    for part in (benching, inspecting, reporting, sessions, pruning, mcp):
         part.add(commands, everywhere)
     return parser
-
-
-def _add_bench(commands: Any, everywhere: argparse.ArgumentParser) -> None:
-    benches = commands.add_parser(
-        "bench", parents=[everywhere], help="measure on data of your own", description="Measurements on your own data."
-    ).add_subparsers(title="benchmarks", metavar="NAME", required=True)
-    facts = benches.add_parser(
-        "facts",
-        parents=[everywhere],
-        help="how much of what questions are about the default ranker finds",
-        description="Ranks facts for labelled queries and prints recall@5, @10 and @15 by category. A line of FILE: "
-        '{"id", "facts": [{"id", "content"}], "queries": [{"text", "evidence": [ids], "category"}]}',
-    )
-    facts.set_defaults(command=_bench_facts, name="bench facts")
-    facts.add_argument("file", metavar="FILE", help="JSON lines; - reads standard input")
-
-
-def _bench_facts(screen: Screen, arguments: argparse.Namespace) -> bool:
-    from autocontext.cli import bench  # noqa: PLC0415 (rankers are not needed by the other commands)
-
-    return bench.run(screen, arguments)
 
 
 def _window(text: str) -> int:

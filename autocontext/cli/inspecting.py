@@ -6,7 +6,7 @@ import argparse
 import difflib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from autocontext import AutoContextError, AutoContextMemory, CompressionEvent, Msg
 from autocontext.cli import show, stored
@@ -46,14 +46,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         if arguments.diff:
             diff(screen, memory, arguments.diff)
             return True
+        if arguments.watch:
+            watch(screen, memory, full=arguments.full)
         view(screen, memory, full=arguments.full)
-        while arguments.watch:
-            screen.flush()
+    return True
+
+
+def watch(screen: Screen, memory: AutoContextMemory, *, full: bool) -> NoReturn:
+    """Show a session, and again whenever it has changed, until Ctrl-C."""
+    with screen.living() as shown:
+        shown(lambda: view(screen, memory, full=full))
+        while True:
             time.sleep(_EVERY)
             if memory.refresh():
-                screen.clear()
-                view(screen, memory, full=arguments.full)
-    return True
+                shown(lambda: view(screen, memory, full=full))
 
 
 def sessions(screen: Screen, infos: Sequence[SessionInfo]) -> None:

@@ -10,17 +10,22 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from autocontext.cli.layout import Column, cells, column_widths, fitting, harmless
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 Line: TypeAlias = tuple[tuple[str, str], ...]
+Show: TypeAlias = Callable[[Callable[[], None]], None]
+"""Shows what a function puts on the screen, in the place of what it put there before."""
 
 _NARROWEST, _WIDEST = 40, 100
+_LEAST_LINES = 12
 _NEEDED = "░▒█▁…─┄┤✓✗·"
 """What has to be encodable for output to use more than ASCII."""
 _SAYS_LESS = {"…": "...", "·": "-", "✓": "ok", "✗": "NO", "─": "-", "©": "(c)"}
@@ -94,6 +99,21 @@ class Screen:
         """Begin at the top of an empty terminal; elsewhere after an empty line."""
         print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
 
+    @contextmanager
+    def living(self) -> Iterator[Show]:
+        """For what changes: each showing takes the place of the one before; where there is no terminal it follows."""
+        shown_before = False
+
+        def shown(draw: Callable[[], None]) -> None:
+            nonlocal shown_before
+            if shown_before:
+                self.clear()
+            draw()
+            self.flush()
+            shown_before = True
+
+        yield shown
+
     def complain(self, problem: str) -> None:
         """Name a problem on stderr, in one line."""
         self.done()
@@ -133,16 +153,57 @@ class RichScreen(Screen):
     def __init__(self, console: Console, *, width: int, unicode: bool, debug: bool = False) -> None:
         super().__init__(width=width, unicode=unicode, debug=debug)
         self._console = console
+        self._lines: list[Text] | None = None
+        """Lines that are gathered before they are shown together; None: each is shown at once."""
 
     def line(self, *pieces: tuple[str, str] | str) -> None:
         """Show one line."""
         from rich.text import Text  # noqa: PLC0415 (optional)
 
-        self._console.print(Text.assemble(*self.ready(pieces)), soft_wrap=True)
+        line = Text.assemble(*self.ready(pieces))
+        if self._lines is None:
+            self._console.print(line, soft_wrap=True)
+        else:
+            self._lines.append(line)
 
     def text(self, text: str) -> None:
         """Show a paragraph, broken into lines."""
-        self._console.print(self.plain(text), width=self.width, markup=False, highlight=False)
+        if self._lines is None:
+            self._console.print(self.plain(text), width=self.width, markup=False, highlight=False)
+            return
+        for line in textwrap.wrap(text, self.width):
+            self.line(line)
+
+    @contextmanager
+    def living(self) -> Iterator[Show]:
+        """For what changes: the terminal is drawn over in one go, without flicker, and given back at the end."""
+        from rich.live import Live  # noqa: PLC0415 (optional)
+        from rich.text import Text  # noqa: PLC0415 (optional)
+
+        with Live(console=self._console, screen=True, auto_refresh=False) as live:
+
+            def shown(draw: Callable[[], None]) -> None:
+                lines: list[Text] = []
+                self._lines = lines
+                try:
+                    draw()
+                finally:
+                    self._lines = None
+                live.update(Text("\n").join(self._fitting(lines)), refresh=True)
+
+            yield shown
+
+    def _fitting(self, lines: list[Text]) -> list[Text]:
+        """As many lines as the terminal has: where there are more, the first few and the newest."""
+        from rich.text import Text  # noqa: PLC0415 (optional)
+
+        room, head = max(_LEAST_LINES, self._console.size.height), 4
+        for line in lines:
+            line.truncate(self._console.size.width)
+        if len(lines) <= room:
+            return lines
+        gap = Text(self.plain(f"     … {len(lines) - room + 1:,} more lines"), style="dim")
+        return [*lines[:head], gap, *lines[len(lines) - (room - head - 1) :]]
 
 
 class Progress:

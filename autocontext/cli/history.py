@@ -1,0 +1,216 @@
+"""The life of a stored session, told entry by entry: the size of its context, what each pass did, where all is now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from autocontext import CompressionEvent, Msg
+from autocontext.edits import Edit
+from autocontext.log import Change, Entry, Log
+from autocontext.tokens import TokenCounter
+
+KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")
+"""What a context is made of."""
+Point = tuple[int, ...]
+"""Messages added so far, tokens of the context, tokens without compression, then the tokens of each of KINDS."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One edit: ids of the messages that went and came."""
+
+    edit: Edit
+    event: CompressionEvent
+
+
+@dataclass
+class Pass:
+    """What one pass did; sizes in tokens."""
+
+    at: int
+    """Messages added before it."""
+    before: int
+    messages_before: int
+    view: tuple[str, ...]
+    """Ids in view before it."""
+    after: int = 0
+    messages_after: int = 0
+    kept: int = 0
+    """Tokens at the beginning of the context that are the same before and after: what a prompt cache keeps."""
+    made: list[Made] = field(default_factory=list)
+    ledger: str | None = None
+    """Id of the evidence ledger that it wrote."""
+
+
+@dataclass
+class Sent:
+    """Tokens that the model has read over all its calls: one before each message of the assistant."""
+
+    calls: int = 0
+    tokens: int = 0
+    cached: int = 0
+    """Of them, those that the call before had sent in the same place."""
+    largest: int = 0
+    """The largest context of one call."""
+
+
+class History:
+    """A session's entries, followed one by one."""
+
+    def __init__(self, entries: Iterable[Entry], counter: TokenCounter) -> None:
+        self.log = Log()
+        self.points: list[Point] = []
+        self.passes: list[Pass] = []
+        self.sent, self.without = Sent(), Sent()
+        self.messages: dict[str, Msg] = {}
+        """All that ever were, by id; ids of a memory that was cleared or loaded anew count from there on."""
+        self._counter = counter
+        self._sizes: dict[str, int] = {}
+        self._parts = dict.fromkeys(KINDS, 0)
+        self._said: dict[str, None] = {}
+        """Originals that would be sent without any compression."""
+        self._full = self._last_sent = self._last_full = 0
+        self._pass: Pass | None = None
+        for entry in entries:
+            self._follow(entry)
+        self._close()
+
+    def tokens(self, id_: str) -> int:
+        """Tokens of a message, counted once."""
+        if id_ not in self._sizes:
+            self._sizes[id_] = self._counter.count(self.log.messages[id_])
+        return self._sizes[id_]
+
+    def tokens_of(self, id_: str) -> int:
+        """Tokens of any message there ever was."""
+        return self.tokens(id_) if id_ in self.log.messages else self._counter.count(self.messages[id_])
+
+    def originals_behind(self, uuid: str) -> list[str]:
+        """Ids of what a reload of an offload entry gives."""
+        # Of messages that were added twice the log holds two ids; the message itself tells them apart.
+        found = {id(m) for m in self.log.originals_of(uuid)}
+        return [id_ for id_, m in self.log.messages.items() if id(m) in found]
+
+    @property
+    def size(self) -> int:
+        """Tokens of the context as it stands."""
+        return sum(self._parts.values())
+
+    @property
+    def full(self) -> int:
+        """Tokens of the conversation without compression."""
+        return self._full
+
+    def _follow(self, entry: Entry) -> None:
+        if entry.type in ("edited", "noted"):
+            if self._pass is None:
+                view = tuple(self.log.view_ids)
+                self._pass = Pass(len(self.log.original), self.size, len(view), view)
+        else:
+            self._close()
+        if entry.type == "added" and entry.message.role == "assistant" and self.log.view_ids:
+            self._call()
+        covered = self.log.covered(entry.ids) if entry.type == "removed" else []
+        view = tuple(self.log.view_ids)
+        change = self.log.record(entry)
+        self._change(entry, change, covered)
+        if entry.type == "edited" and self._pass is not None:
+            self._pass.made += map(Made, entry.edits, entry.events)
+        elif entry.type == "noted" and self._pass is not None:
+            self._pass.ledger = self.log.ledger
+            self._close()
+            return
+        elif entry.type not in ("added", "edited"):
+            self._last_sent = min(self._last_sent, self._shared(view))
+        if self._pass is None:
+            self._plot()
+
+    def _change(self, entry: Entry, change: Change, covered: Sequence[str]) -> None:
+        log = self.log
+        if change.all_new:
+            self._sizes, self._said = {}, {}
+            self._parts = dict.fromkeys(KINDS, 0)
+            self._full = self._last_full = 0
+            self.messages.update(log.messages)
+            self._say(log.original)
+        for id_ in change.gone:
+            self._weigh(id_, -1)
+        for id_ in change.come:
+            self.messages[id_] = log.messages[id_]
+            self._weigh(id_, 1)
+        if entry.type == "added":
+            self._say(change.come)
+        elif entry.type == "removed":
+            for id_ in {*covered, *entry.ids} & self._said.keys():
+                del self._said[id_]
+                self._full -= self.tokens(id_)
+            self._last_full = min(self._last_full, self._full)
+
+    def _say(self, ids: Iterable[str]) -> None:
+        for id_ in ids:
+            self._said[id_] = None
+            self._full += self.tokens(id_)
+
+    def _weigh(self, id_: str, sign: int) -> None:
+        self._parts[kind_of(self.log.messages[id_])] += sign * self.tokens(id_)
+
+    def _call(self) -> None:
+        for sent, size, last in ((self.sent, self.size, self._last_sent), (self.without, self._full, self._last_full)):
+            sent.calls += 1
+            sent.tokens += size
+            sent.cached += min(size, last)
+            sent.largest = max(sent.largest, size)
+        self._last_sent, self._last_full = self.size, self._full
+
+    def _shared(self, before: Sequence[str]) -> int:
+        """Tokens of the messages that stand at the beginning of the view now as they did before."""
+        kept = 0
+        for old, new in zip(before, self.log.view_ids, strict=False):
+            if old != new:
+                break
+            kept += self.tokens(new)
+        return kept
+
+    def _close(self) -> None:
+        """End the pass under way: another one's entries, or something else, come next."""
+        done, self._pass = self._pass, None
+        if done is None:
+            return
+        done.kept = self._shared(done.view)
+        done.after, done.messages_after = self.size, len(self.log.view_ids)
+        self._last_sent = min(self._last_sent, done.kept)
+        self.passes.append(done)
+        self._plot()
+
+    def _plot(self) -> None:
+        self.points.append((len(self.log.original), self.size, self._full, *self._parts.values()))
+
+
+def kind_of(msg: Msg) -> str:
+    """Which of KINDS a message belongs to, as a whole."""
+    if msg.origin is not None and not msg.tool_results and not msg.tool_uses:
+        return "ledger" if msg.origin.kind == "ledger" else "notes"
+    if msg.tool_results:
+        return "results"
+    if msg.tool_uses:
+        return "calls"
+    return msg.role if msg.role in KINDS else "results"
+
+
+def holders(log: Log) -> dict[str, str]:
+    """Per original that is out of view, the id of the message in view that stands for it."""
+    seen = set(log.view_ids)
+    return {id_: note for note in log.view_ids for id_ in log.covered([note]) if id_ not in seen}
+
+
+def tool_sizes(log: Log, counter: TokenCounter) -> dict[str, int]:
+    """Tokens in view by tool: its results, and the arguments it was called with."""
+    names = {use.id: use.name for m in log.messages.values() for use in m.tool_uses}
+    sizes: dict[str, int] = {}
+    for m in log.view_messages:
+        tools = {names.get(r.id, r.name) or "?" for r in m.tool_results} | {use.name for use in m.tool_uses}
+        for tool in tools:
+            # A message with calls of several tools counts in equal parts: its tokens are counted as a whole.
+            sizes[tool] = sizes.get(tool, 0) + counter.count(m) // len(tools)
+    return dict(sorted(sizes.items(), key=lambda pair: -pair[1]))

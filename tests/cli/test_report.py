@@ -1,0 +1,430 @@
+"""`autocontext report`: what the page is told, property by property, and the page itself in a real Chromium."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import event, given, settings
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, Msg
+from autocontext.cli.history import KINDS, History
+from autocontext.cli.reporting import data, embedded, written
+from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
+from autocontext.testing import ScriptedModel, conversation, tool_exchange, user
+from tests.cli.browser import Browser, browser, required
+from tests.cli.terminal import run
+from tests.conversations import histories
+from tests.production.agents import day, small
+
+HOSTILE = (
+    "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'><!-- <script> \u2028 \u2029 "
+    "{{data}} {{js}} &lt; <iframe src=https://example.org></iframe> \x00 \x1b[31m \ud800 \u202etxt.exe"
+)
+
+
+class Kept:
+    """A memory with its store and the reports of its passes."""
+
+    def __init__(self, config: AutoContextConfig, model: object = None) -> None:
+        self.store = InMemorySessionStore()
+        self.memory = AutoContextMemory(config, model, store=self.store, session_id="s", user_id="u")  # type: ignore[arg-type]
+        self.reports: list[CompressionReport] = []
+        self.memory.on_compression(self.reports.append)
+
+    @property
+    def history(self) -> History:
+        return History(self.store.read(SessionKey("u", "s")), self.memory.counter)
+
+    def data(self) -> dict[str, object]:
+        return data(self.history, SessionKey("u", "s"), "agent.db", self.memory.counter)
+
+
+def spread(ranges: list[list[int]]) -> list[int]:
+    return [n for first, last in ranges for n in range(first, last + 1)]
+
+
+# ---------------------------------------------------------------------------------------------- what the page is told
+@settings(max_examples=25)
+@given(talk=histories(min_moves=6), keep=st.integers(0, 6), ledger=st.sampled_from([0.0, 0.15]))
+def test_sizes_and_passes_are_those_the_memory_had(talk: list[Msg], keep: int, ledger: float) -> None:
+    kept = Kept(small(max_token=900, msg_threshold=12, last_keep=keep, ledger_ratio=ledger))
+    sizes = []
+    for msg in talk:
+        if msg.role == "assistant" and kept.memory.messages:
+            kept.memory.get_messages()
+            sizes.append(kept.memory.token_count)
+        kept.memory.add_message(msg)
+    kept.memory.compress_if_needed(force=True)
+    history = kept.history
+    changed = [r for r in kept.reports if r]
+    event(f"{len(changed)} passes")
+    assert [(p.before, p.after, p.messages_before, p.messages_after, p.before - p.kept) for p in history.passes] == [
+        (r.tokens_before, r.tokens_after, r.messages_before, r.messages_after, r.prefix_tokens_invalidated)
+        for r in changed
+    ]
+    assert (history.sent.calls, history.sent.tokens) == (len(sizes), sum(sizes))
+    assert history.sent.largest == max(sizes, default=0)
+    assert history.size == kept.memory.token_count
+    assert history.full == sum(map(kept.memory.counter.count, talk))
+    assert all(sum(point[3:]) == point[1] for point in history.points)
+    assert history.sent.cached <= history.sent.tokens
+    check_ways_back(kept)
+
+
+def check_ways_back(kept: Kept) -> None:
+    """Every original is in view, or behind the UUID that the page names, and what the page shows of a reload is it."""
+    told = kept.data()
+    messages, states = told["messages"], told["states"]
+    assert isinstance(messages, list)
+    assert isinstance(states, list)
+    originals = kept.memory.get_original_memory_msgs()
+    in_view = [m.id for m in kept.memory.messages]
+    for i, state in enumerate(states):
+        if state == -1:
+            assert originals[i].id in in_view
+        elif state >= 0:
+            assert originals[i] in kept.memory.reload(messages[state]["uuid"])
+        else:
+            assert state == -2
+    for one in told["passes"]:  # type: ignore[attr-defined]
+        for edit in one["edits"]:
+            shown = spread(edit["reload"])
+            assert len(shown) == len(kept.memory.reload(edit["uuid"]))
+            assert max(shown, default=0) < len(originals)
+
+
+def test_what_was_removed_undone_and_cleared_is_followed() -> None:
+    kept = Kept(small())
+    kept.memory.add_messages(day(12))
+    assert kept.memory.compress_if_needed(force=True)
+    uuid = next(m.origin.uuid for m in kept.memory.messages if m.origin is not None)
+    assert kept.memory.undo(uuid)
+    kept.memory.delete_message(len(kept.memory.messages) - 1)
+    told = kept.data()
+    assert told["size"] == kept.memory.token_count
+    assert told["states"].count(-2) == 1  # type: ignore[attr-defined]
+    check_ways_back(kept)
+    kept.memory.clear()
+    kept.memory.add_message(user("anew"))
+    told = kept.data()
+    assert (told["originals"], told["size"]) == (1, kept.memory.token_count)
+    assert [edit["reload"] for p in told["passes"] for edit in p["edits"]] == [[]] * len(told["passes"][0]["edits"])  # type: ignore[attr-defined,index]
+
+
+def test_a_loaded_state_is_followed() -> None:
+    first, second = Kept(small()), Kept(small())
+    first.memory.add_messages(day(12))
+    first.memory.compress_if_needed(force=True)
+    second.memory.add_message(user("before"))
+    second.memory.load_state_dict(first.memory.state_dict())
+    assert second.history.size == first.memory.token_count
+    assert second.history.full == first.history.full
+    check_ways_back(second)
+
+
+def test_what_a_model_used_is_told() -> None:
+    kept = Kept(small(), ScriptedModel("In short."))
+    kept.memory.add_messages(day(12))
+    report = kept.memory.compress_if_needed(force=True)
+    assert report.model_calls
+    edits = [e for p in kept.data()["passes"] for e in p["edits"]]  # type: ignore[attr-defined]
+    assert sum(e["model"][0] for e in edits) == report.usage.input_tokens
+    assert sum(e["model"][1] for e in edits) == report.usage.output_tokens
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(st.characters(codec=None)) | st.just(HOSTILE),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_embedded_data_come_back_and_end_nothing(value: object) -> None:
+    text = embedded(value)
+    assert json.loads(text) == value
+    assert not re.search("[<>&\u2028\u2029]", text)
+    text.encode()
+
+
+class Elements(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        assert not {"src", "srcset", "background", "onclick", "onerror"} & {name for name, _ in attrs}
+        assert all((value or "").startswith("#") for name, value in attrs if name == "href")
+
+
+def test_the_page_holds_the_same_elements_whatever_was_said() -> None:
+    plain, hostile = Kept(small()), Kept(small())
+    plain.memory.add_message(user("hello"))
+    hostile.memory.add_message(Msg(role="user", content=HOSTILE))
+    hostile.memory.add_messages(tool_exchange(HOSTILE.replace("\ud800", ""), {HOSTILE: HOSTILE}, HOSTILE))
+    tame = data(plain.history, SessionKey("u", "s"), "agent.db", plain.memory.counter)
+    wild = data(hostile.history, SessionKey(HOSTILE, HOSTILE), HOSTILE, hostile.memory.counter)
+    assert Elements(written(wild)).names == Elements(written(tame)).names
+
+
+def test_the_script_makes_no_html_of_texts_and_loads_nothing() -> None:
+    page = written(Kept(small()).data())
+    for word in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "fetch(",
+        "XMLHttp",
+        "import(",
+    ):
+        assert word not in page
+    links = set(re.findall(r"https?://[^\s\"'<>]+", page))
+    assert links == {"http://www.w3.org/2000/svg"}, "the name of SVG, which nobody loads"
+    assert "default-src 'none'" in page
+
+
+def test_long_texts_are_cut_and_the_page_says_so() -> None:
+    kept = Kept(AutoContextConfig.for_window(64_000))
+    kept.memory.add_messages(Msg(role="user", content=f"{i} " + "<&> word " * 400) for i in range(1_000))
+    told = kept.data()
+    page = written(told)
+    assert len(page.encode()) < 2_000_000
+    assert told["cut"] == 1_000
+    block = told["messages"][0]["blocks"][0]  # type: ignore[index]
+    assert len(block[2]) == told["cap"]
+    assert block[3] == 2 + 9 * 400
+
+
+# -------------------------------------------------------------------------------------------------------- the command
+@pytest.fixture(scope="module")
+def db(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Sessions of all kinds: one of many compressions, a hostile one, a small one, one of 10,000 messages."""
+    path = str(tmp_path_factory.mktemp("report") / "agent.db")
+    store = SqliteSessionStore(path)
+    config = AutoContextConfig.for_window(4_000)
+    busy = AutoContextMemory(config, store=store, session_id="busy", user_id="ann")
+    for msg in [m.model_copy(update={"id": f"b{i}"}) for i, m in enumerate(day(250, size=6))]:
+        if msg.role == "assistant":
+            busy.get_messages()
+        busy.add_message(msg)
+    hostile = AutoContextMemory(config, store=store, session_id=HOSTILE[:40], user_id="ann")
+    hostile.add_messages(Msg(role="user" if i % 2 else "assistant", content=f"{i} {HOSTILE} " * 12) for i in range(30))
+    hostile.compress_if_needed(force=True)
+    AutoContextMemory(store=store, session_id="small").add_message(user("hello"))
+    large = AutoContextMemory(AutoContextConfig.for_window(32_000), store=store, session_id="large")
+    many = conversation(rounds=2_000, tools_per_round=1, chars=300)
+    for start in range(0, len(many), 500):
+        large.add_messages(many[start : start + 500])
+        large.compress_if_needed(force=True)
+    large.add_messages(conversation(rounds=500, tools_per_round=1, chars=90)[:1999])
+    store.close()
+    return path
+
+
+def page_of(db: str, session: str, folder: Path, *more: str) -> Path:
+    file = folder / "report.html"
+    done = run("report", db, session, "-o", str(file), *more)
+    assert done.code == 0, done.err
+    assert {*done.err.splitlines()} <= {"reading the session", "following its log", "writing the page"}
+    assert done.out.startswith(f"{file}: ")
+    return file
+
+
+def test_the_command_writes_one_page(db: str, tmp_path: Path) -> None:
+    page = page_of(db, "busy", tmp_path, "--user", "ann", "--window", "4000")
+    assert page.stat().st_size < 2_000_000
+    assert [f.name for f in tmp_path.iterdir()] == ["report.html"]
+    told = json.loads(re.search(r'id="data">(.*)</script>', page.read_text())[1])  # type: ignore[index]
+    assert (told["originals"], told["window"], tuple(told["kinds"])) == (1_000, 4_000, KINDS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["{db}", "nowhere", "--user", "ann"], "has no session 'nowhere'"),
+        (["{tmp}/none.db", "s"], "none.db: no such database file"),
+        (["{db}", "small", "-o", "{tmp}/no/where.html"], "where.html: No such file or directory"),
+        (["{db}", "small", "--window", "0"], "--window is 0"),
+    ],
+)
+def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], told: str) -> None:
+    done = run("report", *(a.format(db=db, tmp=tmp_path) for a in arguments))
+    assert done.code == 2
+    assert told in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_password_does_not_get_into_the_page() -> None:
+    kept = Kept(small())
+    kept.memory.add_message(user("hello"))
+    told = data(kept.history, SessionKey("u", "s"), "postgresql://me:secret@db.example.org/a", kept.memory.counter)
+    assert told["db"] == "postgresql://me@db.example.org/a"
+    assert "secret" not in written(told)
+
+
+# -------------------------------------------------------------------------------------------------- in a real browser
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    required()
+    with browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+def check_quiet(chromium: Browser, page: Path) -> None:
+    """The page asked for nothing but itself, and nothing went wrong in it."""
+    assert chromium.requests == [page.resolve().as_uri()]
+    assert chromium.errors == []
+    assert chromium.js("document.documentElement.scrollWidth <= innerWidth")
+
+
+TEXT = "document.querySelector('{}').innerText"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_at_all_widths_light_and_dark(
+    chromium: Browser, db: str, tmp_path: Path, width: int, dark: bool
+) -> None:
+    page = page_of(db, "busy", tmp_path, "--user", "ann", "--window", "4000")
+    chromium.show(page, width=width, dark=dark)
+    check_quiet(chromium, page)
+    ground = chromium.js("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", ground))) < 200) is dark
+    assert "1,000 messages" in chromium.js(TEXT.format("#lead"))
+    told = json.loads(chromium.js("document.getElementById('data').textContent"))
+    assert chromium.js("document.querySelectorAll('#chart .dot').length") == len(told["passes"]) > 5
+    assert chromium.js("document.querySelectorAll('#pass-list button').length") == len(told["passes"])
+    chromium.js("document.getElementById('theme').click()")
+    other = chromium.js("getComputedStyle(document.body).backgroundColor")
+    assert other != ground
+    chromium.resize(700)
+    chromium.until("document.querySelector('#chart svg').getAttribute('viewBox').startsWith('0 0 6')")
+    check_quiet(chromium, page)
+
+
+def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Browser, db: str, tmp_path: Path) -> None:
+    page = page_of(db, "busy", tmp_path, "--user", "ann")
+    chromium.show(page)
+    told = json.loads(chromium.js("document.getElementById('data').textContent"))
+    chromium.js("document.querySelectorAll('#chart .hit')[2].dispatchEvent(new MouseEvent('click'))")
+    assert "Compression 3 of" in chromium.js(TEXT.format("#detail"))
+    edit = told["passes"][2]["edits"][0]
+    tabs = "document.querySelectorAll('#detail .edit')[0].querySelectorAll('[role=tab]')"
+    pane = "document.querySelector('#detail .edit .pane')"
+    chromium.js(f"{tabs}[0].click()")
+    count = len(spread(edit["gone"]))
+    assert chromium.js(f"{pane}.querySelectorAll('.msg').length") == min(30, count)
+    chromium.js(f"{tabs}[1].click()")
+    assert edit["uuid"] in chromium.js(f"{pane}.innerText")
+    chromium.js(f"{tabs}[2].click()")
+    shown = chromium.js(f"{pane}.innerText")
+    command = f"autocontext reload {db} {edit['uuid']} --session busy --user ann"
+    assert command in shown
+    assert run(*command.split()[1:]).code == 0
+    assert "byte for byte" in shown
+
+
+def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, db: str, tmp_path: Path) -> None:
+    page = page_of(db, "busy", tmp_path, "--user", "ann")
+    chromium.show(page)
+    focused = "(document.activeElement.id || document.activeElement.className || document.activeElement.tagName)"
+    reached = []
+    for _ in range(14):
+        chromium.press("Tab")
+        reached.append(chromium.js(focused))
+    assert {"theme", "chart"} <= set(reached)
+    chromium.js("document.getElementById('chart').focus()")
+    chromium.press("Home", "ArrowRight", "ArrowRight", "ArrowLeft")
+    assert "Compression 2 of" in chromium.js(TEXT.format("#detail"))
+    assert chromium.js("document.querySelector('#pass-list [aria-current=true]').innerText").startswith("2. ")
+    assert chromium.js("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    chromium.press("Enter")
+    assert chromium.js(focused) == "detail"
+    chromium.press("Tab")
+    assert chromium.js("document.activeElement.getAttribute('role')") == "tab"
+    chromium.press("ArrowRight")
+    assert chromium.js("document.activeElement.innerText") == "Reload"
+    assert chromium.js("document.activeElement.getAttribute('aria-selected')") == "true"
+    chromium.press("/")
+    assert chromium.js(focused) == "search"
+    chromium.press(*"SHOP-4123")
+    assert chromium.js("document.getElementById('found').innerText").startswith("2 messages found")
+    assert set(chromium.js("[...document.querySelectorAll('#list mark')].map(m => m.textContent.toLowerCase())")) == {
+        "shop-4123"
+    }
+    chromium.press("Escape")
+    assert chromium.js("document.getElementById('found').innerText").startswith("1,000 messages")
+
+
+def test_messages_tell_where_they_are_now(chromium: Browser, db: str, tmp_path: Path) -> None:
+    page = page_of(db, "busy", tmp_path, "--user", "ann")
+    chromium.show(page)
+    told = json.loads(chromium.js("document.getElementById('data').textContent"))
+
+    def chosen(state: str) -> str:
+        chromium.js(
+            f"document.getElementById('state').value = '{state}';"
+            "document.getElementById('state').dispatchEvent(new Event('change'))"
+        )
+        return str(chromium.js("document.getElementById('found').innerText"))
+
+    hidden = [s for s in told["states"] if s >= 0]
+    assert chosen("view").startswith(f"{len(told['view']):,} message")
+    assert chosen("removed").startswith("0 messages")
+    assert chosen("behind").startswith(f"{len(hidden):,} message")
+    chromium.js("document.querySelector('#list summary').click()")
+    chromium.until("document.querySelector('#list .body')")
+    shown = chromium.js("document.querySelector('#list li').innerText")
+    assert f"behind {told['messages'][hidden[0]]['uuid'][:8]}" in shown
+    assert told["messages"][hidden[0]]["uuid"] in shown
+    chromium.js("document.querySelector('#list .link').click()")
+    assert chromium.js("document.activeElement.id") == "detail"
+
+
+def test_hostile_texts_stay_texts(chromium: Browser, db: str, tmp_path: Path) -> None:
+    page = page_of(db, HOSTILE[:40], tmp_path, "--user", "ann")
+    chromium.show(page)
+    check_quiet(chromium, page)
+    chromium.js("document.querySelectorAll('#list summary').forEach(s => s.click())")
+    chromium.js("document.querySelectorAll('[role=tab]').forEach(t => t.click())")
+    chromium.until("document.querySelectorAll('#list .body').length > 20")
+    check_quiet(chromium, page)
+    assert chromium.js("window.hurt === undefined")
+    assert chromium.js("document.querySelectorAll('img, iframe').length") == 0
+    assert chromium.js("document.querySelectorAll('script').length") == 2
+    assert "<img src=x onerror='window.hurt = 2'>" in chromium.js("document.querySelector('#list pre').textContent")
+    chromium.js(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.hurt = 3'}))"
+    )
+    assert chromium.js("window.hurt === undefined"), "the page's policy lets no other script run"
+
+
+def test_a_session_without_compressions(chromium: Browser, db: str, tmp_path: Path) -> None:
+    page = page_of(db, "small", tmp_path)
+    chromium.show(page)
+    check_quiet(chromium, page)
+    assert "nothing had to be compressed" in chromium.js(TEXT.format("#lead"))
+    assert "null" not in chromium.js("document.body.innerText")
+    assert "NaN" not in chromium.js("document.body.innerText")
+
+
+def test_ten_thousand_messages(chromium: Browser, db: str, tmp_path: Path) -> None:
+    page = page_of(db, "large", tmp_path)
+    chromium.show(page)
+    check_quiet(chromium, page)
+    assert "10,000 messages" in chromium.js(TEXT.format("#lead"))
+    assert page.stat().st_size < 12_000_000
+    chromium.js("document.getElementById('search').value = 'module_1234'")
+    chromium.js("document.getElementById('search').dispatchEvent(new Event('input'))")
+    assert chromium.js("document.getElementById('found').innerText").startswith("3 messages found")
+    assert chromium.js("document.querySelectorAll('*').length") < 20_000
