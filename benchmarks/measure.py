@@ -149,12 +149,13 @@ def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]], beside: 
         print(json.dumps({"benchmark": name, "machine": machine(), "rows": [asdict(row) for row in rows]}, indent=1))
     else:
         if options.markdown:
-            print("\n".join(_markdown(rows)) + "\n")
+            print("\n".join(markdown(rows)) + "\n")
         print(", ".join(filter(None, [last_line(), beside])))
     return int(any(row.invalid or row.retrievable not in (None, 100.0) for row in rows))
 
 
-def _markdown(rows: Iterable[Row]) -> Iterable[str]:
+def markdown(rows: Iterable[Row]) -> Iterable[str]:
+    """The lines of a table for the page."""
     yield "| what | figure | goal | beside, in the same run | retrievable | invalid | more |"
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
@@ -174,5 +175,7 @@ def _line(row: Row) -> str:
     if row.ratio is not None:
         parts.append(f"{row.ratio:.3g} x {row.beside}")
     if row.retrievable is not None:
-        parts.append(f"retrievable {row.retrievable:g} %, invalid {row.invalid}")
+        parts.append(f"retrievable {row.retrievable:g} %")
+    if row.invalid is not None:
+        parts.append(f"invalid {row.invalid}")
     return "  ".join([*parts, *(f"{key} {value}" for key, value in row.more.items())])

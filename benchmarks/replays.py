@@ -57,7 +57,9 @@ def turns(messages: Sequence[Chat]) -> Iterator[tuple[int, list[Chat]]]:
             last = i
 
 
-def options(name: str, policies: Sequence[str], windows: Sequence[int]) -> argparse.Namespace:
+def options(
+    name: str, policies: Sequence[str], windows: Sequence[int], arguments: Sequence[str] | None = None
+) -> argparse.Namespace:
     """What the command line says; the given policies and windows where it says nothing."""
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
     parser.add_argument("files", nargs="*", type=Path, help="conversations in OpenAI chat form, one a line")
@@ -66,7 +68,7 @@ def options(name: str, policies: Sequence[str], windows: Sequence[int]) -> argpa
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     form.add_argument("--markdown", action="store_true", help="the table for docs/benchmarks.md")
-    found = parser.parse_args()
+    found = parser.parse_args(arguments)
     found.files, found.policies = found.files or [DATA], found.policies or list(policies)
     return found
 

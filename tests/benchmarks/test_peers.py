@@ -1,0 +1,60 @@
+"""Peers: found where they are, left out where they are not, never needed."""
+
+import os
+import subprocess
+import sys
+
+import peers
+import pytest
+from chat import Tokens
+from peer_notes import Notes
+from policies import PEERS, POLICIES, make
+from replays import options, rows_beside_peers
+
+PROGRAM = "import peers; print(repr(peers.python_with({!r})))"
+
+
+def test_this_interpreter_needs_none():
+    assert not peers.here("frameworks")
+    assert not peers.here("agentscope1")
+
+
+def test_distributions_are_named_without_versions():
+    assert peers.packages("agentscope1") == ["agentscope"]
+    assert peers.packages("diskcache") == ["diskcache"]
+
+
+@pytest.mark.parametrize("environment", peers.ENVIRONMENTS)
+def test_they_can_be_refused(environment):
+    there = {**os.environ, "AUTOCONTEXT_BENCH_PEERS": "no"}
+    command = [sys.executable, "-c", PROGRAM.format(environment)]
+    folder = peers.ROOT / "benchmarks"
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=there, cwd=folder)
+    assert done.stdout.strip() == "''"
+
+
+def test_a_peer_that_is_not_there_says_so():
+    with pytest.raises(ImportError):
+        make("langchain ClearToolUsesEdit", 4_000, Tokens())
+    assert not set(PEERS) & set(POLICIES)
+
+
+def test_notes_are_short_and_always_the_same():
+    texts = [f"The file /src/module_{n}.py fails in line {n}." for n in range(400)]
+    count = Tokens()
+    one, other = Notes(4_000, count), Notes(4_000, count)
+    assert one.of(texts) == other.of(texts)
+    assert 0 < count.text(one.of(texts)) <= 400
+    assert one.read == 2 * count.text("\n\n".join(texts))
+
+
+def test_rows_come_in_the_order_they_were_asked_for():
+    asked = options("x", ["lines", "truncate"], [2_000, 1_000], [])
+
+    def measured(_, names, windows):
+        return [{"policy": name, "window": window} for name in reversed(names) for window in sorted(windows)]
+
+    found = rows_beside_peers("x", measured, asked)
+    assert [(row["window"], row["policy"]) for row in found] == [
+        (2_000, "lines"), (2_000, "truncate"), (1_000, "lines"), (1_000, "truncate"),
+    ]  # fmt: skip
