@@ -7,7 +7,7 @@ import contextvars
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.5
 """Seconds before the first retry, doubled each time, then scattered so that clients do not march in step."""
 _LONGEST_PAUSE = 20.0
+_HEAD_START = 0.02
+"""Seconds that calls get before other work is begun beside them."""
 
 
 class Asker:
@@ -59,7 +61,7 @@ class Asker:
             async with places:
                 return await self._patiently(request, limit, in_loop=in_loop)
 
-        return list(await asyncio.gather(*map(one, ask.requests, ask.limits)))
+        return await _beside(asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
 
     async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
         """One request, tried again until it is answered or patience ends."""
@@ -116,6 +118,26 @@ def _usage(reply: ModelReply, seconds: float) -> Usage:
     """The reply's usage, with the time measured here when the model gave none."""
     used = reply.usage or Usage()
     return used if used.seconds else used.model_copy(update={"seconds": seconds})
+
+
+async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None) -> list[T]:
+    """Wait for the answers, and in the meantime do some work in a thread, if there is time for it."""
+    working: asyncio.Task[object] | None = None
+
+    def begin(work: Callable[[], object]) -> None:
+        nonlocal working
+        working = asyncio.ensure_future(in_thread(work))
+
+    # Not at once: a thread that computes would hold up the calls, which have to go out first.
+    timer = asyncio.get_running_loop().call_later(_HEAD_START, begin, work) if work is not None else None
+    try:
+        found = await answers
+    finally:
+        if timer is not None:
+            timer.cancel()
+    if working is not None:
+        await working
+    return found
 
 
 async def in_thread(fn: Callable[[], T]) -> T:

@@ -3,7 +3,8 @@
 The protocol, for whoever drives it:
 
 - `Ask(requests, ...)`: put the questions to the model, all at once; send back one Answer per request, in order. A
-  failure is an Answer with a `problem`, never an exception.
+  failure is an Answer with a `problem`, never an exception. `meanwhile` is work for the time until then; it must have
+  ended when the answers are sent, but need not have been begun.
 - `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
   nothing has changed. Whoever lets the pass plan on a copy of the log may find that the view has lost messages since:
   then bring the copy up to date and send back False, and the entry is made anew.
@@ -14,7 +15,7 @@ The generator returns the CompressionReport.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -208,7 +209,8 @@ class _Run:
     def _edits(self, strategy: str, proposals: Sequence[Proposal], tried: Tried) -> Generator[Step, Sent, list[_Made]]:
         """The edits of the proposals whose questions were answered, in order."""
         questions = [q for p in proposals for q in p.questions]
-        written = yield from self._written(questions)
+        meanwhile = self.upkeep.preparation(id_ for p in proposals for id_ in p.span.ids) if questions else None
+        written = yield from self._written(questions, meanwhile)
         tried.problem = next((w.problem for w in written if w.problem), "")
         made: list[_Made] = []
         at = 0
@@ -222,12 +224,14 @@ class _Run:
                 made.append(_Made(edit, sum((w.usage for w in own), Usage())))
         return made
 
-    def _written(self, questions: Sequence[Question]) -> Generator[Step, Sent, list[Written]]:
+    def _written(
+        self, questions: Sequence[Question], meanwhile: Callable[[], object] | None
+    ) -> Generator[Step, Sent, list[Written]]:
         if not questions:
             return []
         language = rendering.conversation_language(self.log.view_messages)
         try:
-            written = yield from write(questions, Wording(self.config, language, self.settings.plan))
+            written = yield from write(questions, Wording(self.config, language, self.settings.plan, meanwhile))
         except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
             return [Written(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
         self.account.asked(written)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TypeAlias
 
 from autocontext.entries import ASSISTANT, CALL, ERROR, TOOL, USER, Entry, Ranking, Seen, value_of, worths
 from autocontext.messages import ContentBlock, Msg
@@ -24,6 +25,8 @@ _AFTER_DROPPING = 15_000
 _OF_ONE_MESSAGE = 2_000
 """Values that one message may add, so that a listing does not drive out everything else."""
 
+Found: TypeAlias = dict[str, Seen]
+"""The values of one message."""
 _BY_ROLE = {"user": USER, "assistant": ASSISTANT}
 
 
@@ -51,11 +54,15 @@ class Evidence:
         self._count: Callable[[str], int] | None = None
         self._turn = 0
 
-    def learn(self, id_: str, msg: Msg, position: int) -> None:
-        """Take in a message that left the view; `position` is its index in the original log. Once is enough."""
+    def learn(self, id_: str, msg: Msg, position: int, found: Found | None = None) -> None:
+        """Take in a message that left the view; `position` is its index in the original log. Once is enough.
+
+        `found` is what `found_in` gave for it, where that is known already.
+        """
         if id_ in self.ids:
             return
-        found = _found(msg, position)
+        if found is None:
+            found = found_in(msg, position)
         self.ids[id_] = tuple(found)
         for value, seen in found.items():
             entry = self._entries.get(value)
@@ -226,9 +233,9 @@ def _kind(block: ContentBlock, role: str) -> int:
     return CALL if block.type == "tool_use" else TOOL
 
 
-def _found(msg: Msg, position: int) -> dict[str, Seen]:
+def found_in(msg: Msg, position: int) -> Found:
     """The values of one message: the weightiest writer and the shortest surroundings of each."""
-    found: dict[str, Seen] = {}
+    found: Found = {}
     for block in msg.content:
         kind = _kind(block, msg.role)
         for text in _texts(block):
@@ -244,7 +251,7 @@ def _found(msg: Msg, position: int) -> dict[str, Seen]:
     return found
 
 
-def _put(found: dict[str, Seen], value: str, snippet: str, kind: int, position: int) -> None:
+def _put(found: Found, value: str, snippet: str, kind: int, position: int) -> None:
     old = found.get(value)
     if old is None:
         found[value] = (len(snippet), -position, len(found), snippet, kind)

@@ -5,7 +5,7 @@ A generator like the engine, of which it is a part: it yields Ask and is sent An
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -30,6 +30,8 @@ class Ask:
     """Characters that each answer must stay under: what it is to replace."""
     extractive: bool = False
     """The model has failed on these: let the extractive summariser answer."""
+    meanwhile: Callable[[], object] | None = None
+    """Work that may be done while the model is at it, in any thread; the pass does later what was not done."""
 
 
 Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[Written]"]
@@ -56,6 +58,7 @@ class Wording:
     config: AutoContextConfig
     language: str
     plan: PlanLike | None
+    meanwhile: Callable[[], object] | None = None
 
     def request(self, question: Question) -> ModelRequest:
         """The request for one question, redacted if the configuration says so."""
@@ -148,7 +151,7 @@ def _ask(questions: Sequence[Question], limits: Sequence[int], wording: Wording)
     if not questions:
         return []
     requests = tuple(wording.request(q) for q in questions)
-    answers = yield Ask(requests, tuple(limits))
+    answers = yield Ask(requests, tuple(limits), meanwhile=wording.meanwhile)
     written = [Written(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
     failed = [i for i, w in enumerate(written) if w.text is None]
     if failed and wording.config.extractive_fallback:
