@@ -106,15 +106,17 @@ def cost(table: Table) -> Iterator[Comparison]:
 
 def turn(table: Table) -> Iterator[Comparison]:
     for size in ("100", "1,000", "10,000"):
-        yield from _of_turn(table, f"check at {size} messages", "no check")
+        yield from _of_turn(table, f"check at {size} messages")
     calls = "theirs is one summary of everything, ours one for each round"
-    yield from _of_turn(table, "a pass over 16 rounds", "-", calls)
+    yield from _of_turn(table, "a pass over 16 rounds", calls)
 
 
-def _of_turn(table: Table, what: str, left_out: str, note: str = "") -> Iterator[Comparison]:
+def _of_turn(table: Table, what: str, note: str = "") -> Iterator[Comparison]:
     rows = {row["what"].removeprefix(f"{what}: "): row for row in table if row["what"].startswith(f"{what}: ")}
     peers = {
-        name: number(row["figure"]) for name, row in rows.items() if name != "autocontext" and left_out not in name
+        name: number(row["figure"])
+        for name, row in rows.items()
+        if name != "autocontext" and not name.endswith("no check")
     }
     if "autocontext" in rows and peers:
         figure = rows["autocontext"]["figure"]

@@ -98,9 +98,12 @@ def test_a_turn_is_compared_with_who_checks():
         Row("check at 100 messages: autocontext", 2.0, "us"),
         Row("check at 100 messages: langchain", 120.0, "us", "autocontext", 60.0),
         Row("check at 100 messages: other, no check", 1.0, "us", "autocontext", 0.5),
+        Row("a pass over 16 rounds: autocontext", 300.0, "ms"),
+        Row("a pass over 16 rounds: agent-framework", 200.0, "ms", "autocontext", 0.7),
     ]
-    [found] = COMPARED["turn"](tables(place("turn", run_table(*rows)))["turn"])
-    assert (found.ours, found.peers) == (2.0, {"langchain": 120.0})
+    check, due = COMPARED["turn"](tables(place("turn", run_table(*rows)))["turn"])
+    assert (check.ours, check.peers) == (2.0, {"langchain": 120.0})
+    assert due.peers == {"agent-framework": 200.0}
 
 
 def test_peers_of_storage_are_the_rows_below():
