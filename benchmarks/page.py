@@ -13,10 +13,11 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
-from measure import ROOT
 from summary import summary
 
+ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 SUMMARY = "summary"
 BENCHMARKS = (

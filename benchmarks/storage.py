@@ -211,7 +211,7 @@ def postgresql() -> Iterator[Row]:
         "PostgreSQL: save one message durably",
         percentile(times, 50) * 1e6,
         "us",
-        more={"p99 us": percentile(times, 99) * 1e6},
+        more={"p99 us": round(percentile(times, 99) * 1e6)},
     )
     begun = time.perf_counter()
     store.append(session, entries * 9, after=ADDED)
