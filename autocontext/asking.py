@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import random
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError
 from autocontext.questions import Ask
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
 from autocontext.telemetry import calling
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -55,6 +57,8 @@ class Asker:
         return Answer(text=text or None, problem=problem)
 
     async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
         places = asyncio.Semaphore(self._config.max_parallel_summaries)
 
         async def one(request: ModelRequest, limit: int) -> Answer:
@@ -65,6 +69,8 @@ class Asker:
 
     async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
         """One request, tried again until it is answered or patience ends."""
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
         used, problem, calls, pause = Usage(), "", 0, 0.0
         for attempt in range(1 + self._config.model_retries):
             await asyncio.sleep(pause)
@@ -122,6 +128,8 @@ def _usage(reply: ModelReply, seconds: float) -> Usage:
 
 async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None) -> list[T]:
     """Wait for the answers, and in the meantime do some work in a thread, if there is time for it."""
+    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
     working: asyncio.Task[object] | None = None
 
     def begin(work: Callable[[], object]) -> None:
@@ -142,6 +150,8 @@ async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None
 
 async def in_thread(fn: Callable[[], T]) -> T:
     """Run fn in a thread of its own. A daemon, unlike a pool's: if it hangs, the program can still end."""
+    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()
@@ -151,6 +161,8 @@ async def in_thread(fn: Callable[[], T]) -> T:
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine from synchronous code, also where an event loop is running already (a notebook, a callback)."""
+    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autocontext.account import untouched
 from autocontext.asking import Asker, in_thread
@@ -24,6 +23,9 @@ from autocontext.plan import PlanLike
 from autocontext.questions import Ask
 from autocontext.tally import Tally
 from autocontext.telemetry import PassSpan
+
+if TYPE_CHECKING:
+    import asyncio
 
 _log = logging.getLogger(__name__)
 _COUNTED_ASIDE = 64 * 1024
@@ -108,6 +110,8 @@ class Passes:
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
         """The lock, without blocking the event loop for it. Nothing may be awaited inside."""
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
         while True:
             if self._lock.acquire(blocking=False):
                 break
@@ -148,6 +152,8 @@ class Passes:
             _log.exception("a pass in the background failed; the view is as it was")
 
     def _start_task(self) -> None:
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
         loop = asyncio.get_running_loop()
         if self._turn.taken or any(task.get_loop() is loop for task in tuple(self._tasks)):
             return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
 
 _LOOK_AGAIN = 0.05
 """Seconds after which a waiting thread looks whether the pass it waits for can still end."""
@@ -49,6 +52,8 @@ class Turn:
 
     async def atake(self) -> Running | None:
         """The turn for a pass of this event loop, which is not blocked: the other may be in any thread or loop."""
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
         loop = asyncio.get_running_loop()
         pause = _FIRST_PAUSE
         while True:
@@ -99,6 +104,8 @@ class Turn:
         """Whether the running pass waits for the caller: it called him, or runs in the event loop he is blocking."""
         if id(self) in _inside.get():
             return True
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
