@@ -208,7 +208,7 @@ def test_long_texts_are_cut_and_the_page_says_so() -> None:
 # -------------------------------------------------------------------------------------------------------- the command
 @pytest.fixture(scope="module")
 def db(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Sessions of all kinds: one of many compressions, a hostile one, a small one, one of 10,000 messages."""
+    """Sessions of all kinds: one of many compressions, a hostile one, a small one."""
     path = str(tmp_path_factory.mktemp("report") / "agent.db")
     store = SqliteSessionStore(path)
     config = AutoContextConfig.for_window(4_000)
@@ -221,12 +221,6 @@ def db(tmp_path_factory: pytest.TempPathFactory) -> str:
     hostile.add_messages(Msg(role="user" if i % 2 else "assistant", content=f"{i} {HOSTILE} " * 12) for i in range(30))
     hostile.compress_if_needed(force=True)
     AutoContextMemory(store=store, session_id="small").add_message(user("hello"))
-    large = AutoContextMemory(AutoContextConfig.for_window(32_000), store=store, session_id="large")
-    many = conversation(rounds=2_000, tools_per_round=1, chars=300)
-    for start in range(0, len(many), 500):
-        large.add_messages(many[start : start + 500])
-        large.compress_if_needed(force=True)
-    large.add_messages(conversation(rounds=500, tools_per_round=1, chars=90)[:1999])
     store.close()
     return path
 
@@ -240,10 +234,16 @@ def page_of(db: str, session: str, folder: Path, *more: str) -> Path:
     return file
 
 
-def test_the_command_writes_one_page(db: str, tmp_path: Path) -> None:
-    page = page_of(db, "busy", tmp_path, "--user", "ann", "--window", "4000")
+@pytest.fixture(scope="module")
+def busy(db: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page about the session of many compressions."""
+    return page_of(db, "busy", tmp_path_factory.mktemp("busy"), "--user", "ann", "--window", "4000")
+
+
+def test_the_command_writes_one_page(busy: Path) -> None:
+    page = busy
     assert page.stat().st_size < 2_000_000
-    assert [f.name for f in tmp_path.iterdir()] == ["report.html"]
+    assert [f.name for f in page.parent.iterdir()] == ["report.html"]
     told = json.loads(re.search(r'id="data">(.*)</script>', page.read_text())[1])  # type: ignore[index]
     assert (told["originals"], told["window"], tuple(told["kinds"])) == (1_000, 4_000, KINDS)
 
@@ -292,12 +292,9 @@ TEXT = "document.querySelector('{}').innerText"
 
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("dark", [False, True])
-def test_the_page_at_all_widths_light_and_dark(
-    chromium: Browser, db: str, tmp_path: Path, width: int, dark: bool
-) -> None:
-    page = page_of(db, "busy", tmp_path, "--user", "ann", "--window", "4000")
-    chromium.show(page, width=width, dark=dark)
-    check_quiet(chromium, page)
+def test_the_page_at_all_widths_light_and_dark(chromium: Browser, busy: Path, width: int, dark: bool) -> None:
+    chromium.show(busy, width=width, dark=dark)
+    check_quiet(chromium, busy)
     ground = chromium.js("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", ground))) < 200) is dark
     assert "1,000 messages" in chromium.js(TEXT.format("#lead"))
@@ -309,12 +306,11 @@ def test_the_page_at_all_widths_light_and_dark(
     assert other != ground
     chromium.resize(700)
     chromium.until("document.querySelector('#chart svg').getAttribute('viewBox').startsWith('0 0 6')")
-    check_quiet(chromium, page)
+    check_quiet(chromium, busy)
 
 
-def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Browser, db: str, tmp_path: Path) -> None:
-    page = page_of(db, "busy", tmp_path, "--user", "ann")
-    chromium.show(page)
+def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Browser, busy: Path, db: str) -> None:
+    chromium.show(busy)
     told = json.loads(chromium.js("document.getElementById('data').textContent"))
     chromium.js("document.querySelectorAll('#chart .hit')[2].dispatchEvent(new MouseEvent('click'))")
     assert "Compression 3 of" in chromium.js(TEXT.format("#detail"))
@@ -334,9 +330,8 @@ def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Brow
     assert "byte for byte" in shown
 
 
-def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, db: str, tmp_path: Path) -> None:
-    page = page_of(db, "busy", tmp_path, "--user", "ann")
-    chromium.show(page)
+def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, busy: Path) -> None:
+    chromium.show(busy)
     focused = "(document.activeElement.id || document.activeElement.className || document.activeElement.tagName)"
     reached = []
     for _ in range(14):
@@ -346,6 +341,7 @@ def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, db: str,
     chromium.js("document.getElementById('chart').focus()")
     chromium.press("Home", "ArrowRight", "ArrowRight", "ArrowLeft")
     assert "Compression 2 of" in chromium.js(TEXT.format("#detail"))
+    assert chromium.js("document.querySelector('#said[role=status]').textContent").startswith("Compression 2 of")
     assert chromium.js("document.querySelector('#pass-list [aria-current=true]').innerText").startswith("2. ")
     assert chromium.js("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     chromium.press("Enter")
@@ -366,9 +362,8 @@ def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, db: str,
     assert chromium.js("document.getElementById('found').innerText").startswith("1,000 messages")
 
 
-def test_messages_tell_where_they_are_now(chromium: Browser, db: str, tmp_path: Path) -> None:
-    page = page_of(db, "busy", tmp_path, "--user", "ann")
-    chromium.show(page)
+def test_messages_tell_where_they_are_now(chromium: Browser, busy: Path) -> None:
+    chromium.show(busy)
     told = json.loads(chromium.js("document.getElementById('data').textContent"))
 
     def chosen(state: str) -> str:
@@ -418,7 +413,15 @@ def test_a_session_without_compressions(chromium: Browser, db: str, tmp_path: Pa
     assert "NaN" not in chromium.js("document.body.innerText")
 
 
-def test_ten_thousand_messages(chromium: Browser, db: str, tmp_path: Path) -> None:
+def test_ten_thousand_messages(chromium: Browser, tmp_path: Path) -> None:
+    db = str(tmp_path / "large.db")
+    store = SqliteSessionStore(db)
+    memory = AutoContextMemory(AutoContextConfig.for_window(32_000), store=store, session_id="large")
+    many = conversation(rounds=2_500, tools_per_round=1, chars=150)[:10_000]
+    for start in range(0, len(many), 2_500):
+        memory.add_messages(many[start : start + 2_500])
+        memory.compress_if_needed(force=True)
+    store.close()
     page = page_of(db, "large", tmp_path)
     chromium.show(page)
     check_quiet(chromium, page)

@@ -289,6 +289,7 @@ function choose(i, open) {
   ];
   if (p.ledger != null) parts.push(el("details", {}, el("summary", {}, el("span", {class: "num"}), el("span", {class: "role"}, el("i", {class: "sw b-ledger"}), "evidence"), el("span", {class: "first"}, "lines of what left the view, kept without a model"), el("span", {class: "meta"}, plural(D.messages[p.ledger].tokens, "token"))), el("div", {class: "body"}, ...blocks(D.messages[p.ledger], []))));
   $("detail").replaceChildren(...parts);
+  $("said").textContent = `Compression ${i + 1} of ${D.passes.length}, after message ${number(p.at)}: ${number(p.before)} to ${plural(p.after, "token")}`;
   if (open) $("passes").scrollIntoView();
 }
 if (!D.passes.length) { $("split").hidden = true; $("no-passes").hidden = false; }
@@ -335,7 +336,7 @@ function item(i, words) {
     if (!details.open || details.children.length > 1) return;
     const holder = i < D.originals ? D.states[i] : i, uuid = holder >= 0 ? D.messages[holder].uuid : "";
     details.append(el("div", {class: "body"},
-      el("p", {class: "hint"}, plural(m.tokens, "token"), m.time ? `, ${m.time}` : "", " ",
+      el("p", {class: "hint"}, plural(m.tokens, "token"), m.time ? `, ${m.time}` : "", ". ",
         holder >= 0 ? (i < D.originals ? "Out of view; this brings it back, with what it was condensed with: " : "Written by a compression; the originals: ") : "",
         holder >= 0 ? opener(holder) : null),
       uuid && holder >= 0 ? copyable(command("reload", uuid)) : null, ...blocks(m, words)));
