@@ -6,13 +6,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+# Searched by `re`, which compiles a pattern at its first use and keeps it: importing need not wait for that.
 _SCRIPTS = (
-    ("Japanese", re.compile(r"[\u3040-\u30ff]")),
-    ("Korean", re.compile(r"[\uac00-\ud7af]")),
-    ("Chinese", re.compile(r"[\u4e00-\u9fff]")),
-    ("Russian", re.compile(r"[\u0400-\u04ff]")),
-    ("Arabic", re.compile(r"[\u0600-\u06ff]")),
-    ("Hindi", re.compile(r"[\u0900-\u097f]")),
+    ("Japanese", r"[\u3040-\u30ff]"),
+    ("Korean", r"[\uac00-\ud7af]"),
+    ("Chinese", r"[\u4e00-\u9fff]"),
+    ("Russian", r"[\u0400-\u04ff]"),
+    ("Arabic", r"[\u0600-\u06ff]"),
+    ("Hindi", r"[\u0900-\u097f]"),
 )
 _STOP_WORDS = {
     "English": "the and is of to in that it for you with this not are on please what how can be have",
@@ -37,7 +38,7 @@ def language_of(texts: Iterable[str]) -> str:
     letters = sum(1 for ch in sample if ch.isalpha())
     for name, pattern in _SCRIPTS:
         # An ideogram says as much as a short word, so a fifth of the letters decides; kana mark Japanese at once.
-        found = len(pattern.findall(sample))
+        found = len(re.findall(pattern, sample))
         if found and found >= letters * (0.02 if name == "Japanese" else 0.2):
             return name
     votes: Counter[str] = Counter()
