@@ -48,9 +48,9 @@ EXAMPLE = {
 IMPORT = """
 import sys, time
 import pydantic
-begun = time.perf_counter()
+begun = time.process_time()
 import autocontext.memories
-print((time.perf_counter() - begun) * 1000, any(m in sys.modules for m in ("sklearn", "numpy")))
+print((time.process_time() - begun) * 1000, any(m in sys.modules for m in ("sklearn", "numpy")))
 """
 FRESH = """
 import sys
@@ -138,7 +138,11 @@ def latency() -> Iterator[Row]:
     times = [float(r.stdout.split()[0]) for r in runs]
     heavy = any(r.stdout.split()[1] == "True" for r in runs)
     yield Row(
-        "import autocontext.memories beyond pydantic", min(times), "ms", goal=150, more={"numpy or sklearn": heavy}
+        "import autocontext.memories beyond pydantic, processor time",
+        min(times),
+        "ms",
+        goal=150,
+        more={"numpy or sklearn": heavy},
     )
 
 
