@@ -28,7 +28,9 @@ def dump(log: Log) -> dict[str, Any]:
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
         "compression_events": [thaw(e.model_dump()) for e in log.events],
     }
-    shared = log.shared()
+    held = {*log.view_ids, *log.original, *(id_ for ids in log.offloads.values() for id_ in ids)}
+    # A note that was undone is nowhere in the state, so there is nothing to say about it.
+    shared = {id_: ids for id_, ids in log.shared().items() if id_ in held}
     if shared or any(
         id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids
     ):

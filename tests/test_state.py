@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextMemory, Msg
+from autocontext import AutoContextMemory, CompressionEvent, Msg, state
+from autocontext.edits import Edit
 from autocontext.errors import StateError
+from autocontext.log import Added, Edited, Log, Restored
+from autocontext.messages import Origin
 from autocontext.testing import conversation, user
 from tests.conversations import histories
 from tests.invariants import CONFIGS, made, unreachable
@@ -194,3 +197,23 @@ def test_whatever_json_is_loaded_the_error_is_a_state_error(state: Any) -> None:
             memory.load_state_dict(attempt)
         except StateError:
             assert memory.state_dict() == before
+
+
+def test_a_note_that_shared_its_entry_and_was_undone_is_nothing_to_the_state() -> None:
+    """Two notes under one handle, the first undone: it is in none of the saved lists, so nothing is said about it."""
+    log = Log([Added(message=user(text)) for text in ("first", "second", "third")])
+    for id_ in log.view_ids[:2]:
+        note = Msg(role="assistant", content="note", origin=Origin(uuid="shared-handle", kind="tool_run"))
+        edit = Edit(uuid="shared-handle", ids=(id_,), messages=(note,), offload=(id_,), event_type="TEST")
+        event = CompressionEvent(
+            event_type="TEST", timestamp=1, compressed_message_count=1, compressed_message_id=note.id
+        )
+        log.record(Edited(edits=(edit,), events=(event,)))
+    first = log.view_ids[0]
+    assert log.shared() == {first: (log.original[0],)}
+    assert "replaced" in state.dump(log)["ids"]
+    log.record(Restored(uuid="shared-handle", note=first, ids=(log.original[0],)))
+    saved = json.loads(json.dumps(state.dump(log)))
+    again = Log([state.load(saved)])
+    assert state.dump(again) == state.dump(log)
+    assert [m.text for m in again.view_messages] == ["first", "note", "third"]
