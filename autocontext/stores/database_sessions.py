@@ -112,7 +112,7 @@ class DatabaseSessionStore(Lifecycle):
         """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
 
         Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. What was added since the
-        last search is indexed now, which takes about 0.2 ms a message; saving is not slowed down. Raises InvalidMessage
+        last search is indexed now, which takes under half a millisecond a message; saving is not slowed down. Raises InvalidMessage
         for a limit below 1, StoreCorruptError for an entry that cannot be read.
         """
         query = checked(text, limit)
