@@ -112,8 +112,8 @@ class DatabaseSessionStore(Lifecycle):
         """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
 
         Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. What was added since the
-        last search is indexed now, which takes under half a millisecond a message; saving is not slowed down. Raises InvalidMessage
-        for a limit below 1, StoreCorruptError for an entry that cannot be read.
+        last search is indexed now, which takes under half a millisecond a message; saving is not slowed down. Raises
+        InvalidMessage for a limit below 1, StoreCorruptError for an entry that cannot be read.
         """
         query = checked(text, limit)
         found = self._segments(user_id, session_id)
