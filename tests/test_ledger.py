@@ -2,7 +2,6 @@
 
 import base64
 import random
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -306,12 +305,9 @@ def _noise() -> str:
     ids=lambda text: f"{text[:8]!r}",
 )  # fmt: skip
 @pytest.mark.parametrize("message", [result, lambda text: call(content=text)], ids=["result", "argument"])
-def test_large_noise_is_learned_quickly_and_says_nothing_much(text, message):
-    started = time.process_time()
-    lines = quoted(message(text), budget=2_000)
-    # 0.05 s on an idle machine; the bound only tells a pass over the text from backtracking over it.
-    assert time.process_time() - started < 3
-    assert len(lines) <= 10
+def test_large_noise_is_learned_and_says_nothing_much(text, message):
+    # A pattern that backtracks over a million characters would not end here.
+    assert len(quoted(message(text), budget=2_000)) <= 10
 
 
 def test_both_ends_of_a_large_text_are_read():

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -222,9 +221,6 @@ LONG = {
 
 
 @pytest.mark.parametrize("kind", LONG)
-def test_100_kb_are_quick(kind):
-    text = LONG[kind]
-    started = time.process_time()
-    assert note(text, "tool_run", 1000).text
-    # The goal is 0.3 s; the machine that runs tests may be three times slower than the one it was set on.
-    assert time.process_time() - started < 0.9
+def test_100_kb_of_any_shape_are_summarised(kind):
+    # How long it takes is measured in benchmarks/overhead.py; what is not linear in the text would not end here.
+    assert note(LONG[kind], "tool_run", 1000).text
