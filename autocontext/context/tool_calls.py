@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +46,6 @@ class ToolCall:
     namespace: str
     large: int
     """Characters; a longer result is stored and shown by its beginning."""
-    tags: dict[str, Any] = field(default_factory=dict)
 
     def flow(self) -> Flow[Msg]:
         """Look up or run, then make the message; a tool that fails gives an error result."""
