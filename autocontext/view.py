@@ -171,6 +171,10 @@ class View:
             return True
         return min(self._pairs.first[start:stop]) >= start and max(self._pairs.last[start:stop]) < stop
 
+    def ends(self, start: int, stop: int) -> list[int]:
+        """Where a piece [start, stop) of `pieces` may be cut: every end of a closed stretch from `start` on."""
+        return [i + 1 for i, last in enumerate(accumulate(self._pairs.last[start:stop], max), start) if last <= i]
+
     def parts(self, index: int) -> bool:
         """Whether no call before `index` is answered at or after it: a message may be put there."""
         last = self._pairs.last

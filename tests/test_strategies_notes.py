@@ -40,7 +40,7 @@ def fold(messages: list[Msg], *, excess: float = 99, tokens: float = 0, **fields
 
 
 def said(proposal: Proposal) -> list[str]:
-    return [item.text for item in proposal.items]
+    return [line for digest in proposal.items for line in digest.text.split("\n")]
 
 
 def rounds(n: int) -> list[Msg]:
@@ -50,7 +50,7 @@ def rounds(n: int) -> list[Msg]:
 def test_a_fold_quotes_the_user_and_tells_what_came_of_it() -> None:
     (p,) = fold([*rounds(2), user("now")])
     assert said(p) == ["User: question 0", "Then: answer 0", "User: question 1", "Then: answer 1"]
-    assert [item.metadata["quote"] for item in p.items] == [True, False, True, False]
+    assert [item.metadata["items"] for item in p.items] == [[-16, 14, -16, 14]]
     assert (p.event_type, p.kind, p.role) == (OLDEST_ROUNDS_FOLD, "fold", "user")
     assert fold([*rounds(2), user("now")], note_role="assistant")[0].role == "assistant"
 
@@ -71,7 +71,43 @@ def test_a_later_fold_takes_the_items_of_an_earlier_one_and_nothing_else_of_it()
     note = build(first, []).messages[0]
     (second,) = fold([note, *rounds(1), user("now")])
     assert said(second) == [*said(first), "User: question 0", "Then: answer 0"]
-    assert [item.metadata["quote"] for item in second.items] == [True, False] * 3
+    assert second.items[0] is first.items[0]  # as it was: what it costs does not grow with the history
+    assert len(second.items) == 2
+
+
+def test_of_an_earlier_digest_the_newest_items_stay_when_room_gets_short() -> None:
+    (first,) = fold([*rounds(3), user("now")])
+    note = build(first, []).messages[0]
+    (second,) = fold([note, *rounds(1), user("now")], user_message_budget=9)  # 36 characters: two of 16
+    assert [t for t in said(second) if t.startswith("User")] == ["User: question 2", "User: question 0"]
+    assert [t for t in said(second) if t.startswith("Then")] == [
+        *(f"Then: answer {i}" for i in range(3)),
+        "Then: answer 0",
+    ]
+    (third,) = fold([note, user("x" * 40), user("now")], user_message_budget=9)
+    assert said(third) == [f"Then: answer {i}" for i in range(3)]
+
+
+def test_items_of_several_lines_stay_whole() -> None:
+    (first,) = fold([user("one\ntwo\n\nthree"), assistant("a\nb"), user("now")])
+    note = build(first, []).messages[0]
+    (second,) = fold([note, user("y" * 20), user("now")], user_message_budget=12)  # 48 characters: 20 and 26
+    assert [item.text for item in second.items] == ["User: one\ntwo\n\nthree\nThen: a\nb", "User: " + "y" * 20]
+    (third,) = fold([note, user("y" * 23), user("now")], user_message_budget=12)
+    assert [item.text for item in third.items] == ["Then: a\nb", "User: " + "y" * 23]
+
+
+@pytest.mark.parametrize("items", ["all", None, [], [3, 4], [True, 40], [-1] * 3, {"a": 1}])
+def test_a_digest_that_was_tampered_with_counts_as_one_outcome(items: object) -> None:
+    text = "somebody's text, 32 characters.."
+    first = fold([*rounds(1), user("now")])[0]
+    note = build(first, []).messages[0]
+    note = note.model_copy(update={"content": (TextBlock(text=text, metadata={"items": items}),)})
+    assert [item.text for item in fold([note, *rounds(1), user("now")])[0].items][0] == text
+    tight = fold([note, user("q"), user("now")], max_token=4_000, note_ratio=0.015)[0]  # 30 tokens, 120 characters
+    assert said(tight) == [text, "User: q"]
+    tighter = fold([note, user("q"), user("now")], note_ratio=0.0035)[0]  # 7 tokens, 28 characters
+    assert said(tighter) == ["User: q"]
 
 
 def test_quotes_have_a_budget_and_stop_where_one_does_not_fit() -> None:

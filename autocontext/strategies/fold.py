@@ -6,18 +6,15 @@ A later fold takes the earlier note in, so there is one such note however long t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
 from autocontext.edits import Proposal
-from autocontext.messages import Msg, TextBlock, is_note, is_user_turn
+from autocontext.messages import is_user_turn
+from autocontext.strategies.digests import digests
 from autocontext.strategies.selection import stays
 from autocontext.view import View
 
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
-_OUTCOME_CHARACTERS = 200
-"""Characters kept of a reply or a note."""
 _TO_ROUND = 0.05
 """Share of `max_token` that may be folded beyond what is needed, to end where a round does."""
 _LEAST = 2
@@ -75,14 +72,14 @@ class Fold:
             if i - start > messages and saved >= tokens:
                 enough = i + 1
                 break
+        ends = [i for i in view.ends(start, stop) if i >= enough]
         more = self.config.max_token * _TO_ROUND
-        for i in range(enough, stop):
-            if is_user_turn(view.messages[i]) and view.closed(start, i):
-                return i
-            more -= view.tokens(i, i + 1)
-            if more < 0:
+        for i in ends:
+            if view.tokens(enough, i) > more:
                 break
-        return next((i for i in range(enough, stop) if view.closed(start, i)), stop)
+            if i < stop and is_user_turn(view.messages[i]):
+                return i
+        return ends[0] if ends else stop
 
     def _size(self, proposal: Proposal) -> int:
         return sum(len(item.text) for item in proposal.items) // 4
@@ -92,36 +89,6 @@ class Fold:
         share = 0.5 if self.last_resort else 1.0
         quotes = min(self.config.user_message_budget, self.config.max_token // 4)
         outcomes = self.config.max_token * self.config.note_ratio / 2
-        items = _items(span.messages, int(quotes * share), int(outcomes * share))
+        items = digests(span.messages, int(quotes * share), int(outcomes * share))
         text = rendering.fold_head(span.messages)
         return Proposal(span, text, items=items, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=self.config.note_role)
-
-
-def _items(messages: Iterable[Msg], quote_budget: int, outcome_budget: int) -> tuple[TextBlock, ...]:
-    """What the note says of each message, in order, newest first inside the budgets (tokens, by four characters)."""
-    left = {True: quote_budget * 4, False: outcome_budget * 4}
-    kept: list[TextBlock] = []
-    for m in reversed(list(messages)):
-        for item in reversed(_said(m)):
-            quote = item.metadata.get("quote") is True
-            if len(item.text) <= left[quote]:
-                left[quote] -= len(item.text)
-                kept.append(item)
-            elif quote:
-                left[quote] = 0  # an older message must not be quoted where a newer one is left out
-    return tuple(reversed(kept))
-
-
-def _said(m: Msg) -> list[TextBlock]:
-    if m.origin is not None and m.origin.kind == "fold":
-        return [b for b in m.content if isinstance(b, TextBlock) and "quote" in b.metadata]
-    text = rendering.untagged(m.text)
-    if not text:
-        return []
-    if is_user_turn(m):
-        return [TextBlock(text=f"User: {text}", metadata={"quote": True})]
-    if m.role == "assistant" or is_note(m):
-        body = rendering.unmarked(text)
-        short = body if len(body) <= _OUTCOME_CHARACTERS else rendering.preview(body, _OUTCOME_CHARACTERS)
-        return [TextBlock(text=f"Then: {short}", metadata={"quote": False})]
-    return []
