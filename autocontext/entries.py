@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
 from operator import attrgetter
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from autocontext.occurrences import Sought
+from autocontext.values import words
+
+if TYPE_CHECKING:
+    from autocontext.occurrences import Line
 
 CALL, USER, ASSISTANT, TOOL, ERROR = range(5)
 """Who wrote what a value stands in."""
@@ -29,13 +32,26 @@ Seen: TypeAlias = tuple[int, int, int, str, int]
 in the message, the snippet, the kind. So the smallest is the one to quote: the shortest, of these the newest."""
 
 
-class Entry(Sought):
+class Entry:
     """A value with its occurrences by message id, and what follows from them."""
 
-    __slots__ = ("apart", "best", "last", "messages", "quoted", "ranked", "seen", "tokens", "weight")
+    __slots__ = (
+        "_words",
+        "best",
+        "last",
+        "line",
+        "messages",
+        "ranked",
+        "seen",
+        "shown_in",
+        "tokens",
+        "value",
+        "weight",
+    )
 
     def __init__(self, value: str) -> None:
-        super().__init__(value)
+        self.value = value
+        self._words: tuple[str, ...] | None = None
         self.seen: dict[str, Seen] = {}
         self.messages = [0] * len(_WEIGHTS)
         """How many hold it, by kind."""
@@ -45,12 +61,19 @@ class Entry(Sought):
         """Of the best occurrence's line."""
         self.weight = 0.0
         """What it is worth when it is new; set when it is ranked."""
-        self.ranked: tuple[float, int] | None = None
-        """Weight and position under which it stands in the ranking."""
-        self.apart = False
-        """Whether it is kept beside the ranking: seen in view, or looked at in every turn."""
-        self.quoted = -1
-        """The turn in which its line was chosen, or another line held it."""
+        self.ranked: tuple[Ranking, float, int] | None = None
+        """The ranking in which it stands, and the weight and position under which it does."""
+        self.line: Line | None = None
+        """The chosen line that holds it."""
+        self.shown_in = -1
+        """Number of a text in view that holds it, once that was found out."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words of its value, found when they are first asked for."""
+        if self._words is None:
+            self._words = tuple(words(self.value))
+        return self._words
 
     def add(self, id_: str, seen: Seen) -> None:
         """Take in a message that holds it."""
@@ -83,21 +106,6 @@ class Entry(Sought):
         return _worth(self.weight, self.last, now)
 
 
-def worths(entries: list[Entry], now: int) -> list[tuple[float, str, Entry]]:
-    """Entries with what they are worth (with a minus) and their values, best first."""
-    # `_worth` written out: this is done for every quoted entry in every turn.
-    found = [
-        (-(e.weight * (1 / (1 + (now - e.last if now > e.last else 0) / _HALF_LIFE) + _FLOOR)), e.value, e)
-        for e in entries
-    ]
-    found.sort()
-    return found
-
-
-_Order: TypeAlias = tuple[float, list[int], dict[int, dict[str, Entry]]]
-"""A weight, its positions in ascending order, and its entries by position and value."""
-
-
 class Ranking:
     """Entries by what they are worth at any moment.
 
@@ -111,16 +119,18 @@ class Ranking:
         self._positions: dict[float, list[int]] = {}
         """The positions of each weight, ascending."""
 
-    def place(self, entry: Entry) -> None:
-        """Put an entry where it belongs, or take it out when no message holds it any more or it is kept apart."""
-        place = (entry.weight, entry.last) if entry.seen and not entry.apart else None
-        if place == entry.ranked:
+    @staticmethod
+    def place(entry: Entry, ranking: Ranking | None) -> None:
+        """Let an entry stand in this ranking, or in none, and in no other."""
+        new = None if ranking is None else (ranking, entry.weight, entry.last)
+        if new == entry.ranked:
             return
         if entry.ranked is not None:
-            self._take_out(entry, *entry.ranked)
-        if place is not None:
-            self._put_in(entry, *place)
-        entry.ranked = place
+            old, weight, last = entry.ranked
+            old._take_out(entry, weight, last)  # noqa: SLF001 (another one of this class)
+        if ranking is not None:
+            ranking._put_in(entry)  # noqa: SLF001 (another one of this class)
+        entry.ranked = new
 
     def _take_out(self, entry: Entry, weight: float, last: int) -> None:
         group = self._found[weight]
@@ -132,48 +142,48 @@ class Ranking:
             if not positions:
                 del self._found[weight], self._positions[weight]
 
-    def _put_in(self, entry: Entry, weight: float, last: int) -> None:
-        group = self._found.setdefault(weight, {})
-        if last not in group:
-            group[last] = {}
-            insort(self._positions.setdefault(weight, []), last)
-        group[last][entry.value] = entry
+    def _put_in(self, entry: Entry) -> None:
+        group = self._found.setdefault(entry.weight, {})
+        if entry.last not in group:
+            group[entry.last] = {}
+            insort(self._positions.setdefault(entry.weight, []), entry.last)
+        group[entry.last][entry.value] = entry
 
-    def best_first(self, now: int) -> Iterator[tuple[float, list[Entry]]]:
-        """All entries by what they are worth (with a minus), those worth the same in one list, by value.
+    def best_first(self, now: int) -> Iterator[tuple[float, Entry]]:
+        """All entries with what they are worth, best first; `now` is the number of messages so far.
 
-        `now` is the number of messages so far.
+        Nothing may be placed until the last one that is wanted was given.
         """
+        return self._in_order(now, best=True)
+
+    def worst_first(self, now: int) -> Iterator[tuple[float, Entry]]:
+        """The same, worst first."""
+        return self._in_order(now, best=False)
+
+    def _in_order(self, now: int, *, best: bool) -> Iterator[tuple[float, Entry]]:
+        sign, step = (-1, -1) if best else (1, 1)
         orders = [(w, at, self._found[w]) for w, at in self._positions.items()]
-        heap = [(-_worth(w, at[-1], now), n, len(at) - 1) for n, (w, at, _) in enumerate(orders)]
+        start = [len(at) - 1 if best else 0 for _, at, _ in orders]
+        heap = [
+            (sign * _worth(w, at[k], now), n, k) for n, ((w, at, _), k) in enumerate(zip(orders, start, strict=True))
+        ]
         heapify(heap)
         while heap:
-            worth, n, k = heap[0]
-            weight, positions, group = orders[n]
-            best = list(group[positions[k]].values())
-            if k:
-                heapreplace(heap, (-_worth(weight, positions[k - 1], now), n, k - 1))
-            else:
-                heappop(heap)
-            if heap and heap[0][0] == worth:
-                self._as_good(best, orders, heap, now)
-            if len(best) > 1:
-                best.sort(key=value_of)
-            yield worth, best
-
-    @staticmethod
-    def _as_good(best: list[Entry], orders: list[_Order], heap: list[tuple[float, int, int]], now: int) -> None:
-        """Take the entries from the heap that are worth as much by chance, though weight and position differ."""
-        worth = heap[0][0]
-        while heap and heap[0][0] == worth:
-            _, n, k = heappop(heap)
-            weight, positions, group = orders[n]
-            best += group[positions[k]].values()
-            if k:
-                heappush(heap, (-_worth(weight, positions[k - 1], now), n, k - 1))
-
-
-value_of = attrgetter("value")
+            key = heap[0][0]
+            some: list[Entry] = []
+            # Mostly one; by chance, entries whose weight and position differ are worth the same.
+            while heap and heap[0][0] == key:
+                _, n, k = heap[0]
+                weight, positions, group = orders[n]
+                some += group[positions[k]].values()
+                k += step
+                if 0 <= k < len(positions):
+                    heapreplace(heap, (sign * _worth(weight, positions[k], now), n, k))
+                else:
+                    heappop(heap)
+            some.sort(key=attrgetter("value"))
+            for entry in some:
+                yield sign * key, entry
 
 
 def _worth(weight: float, last: int, now: int) -> float:

@@ -8,14 +8,13 @@ recorded conversations and measuring which values of later tool calls were still
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
-from autocontext.entries import ASSISTANT, CALL, ERROR, TOOL, USER, Entry, Ranking, Seen, value_of, worths
+from autocontext.entries import ASSISTANT, CALL, ERROR, TOOL, USER, Entry, Ranking, Seen
 from autocontext.messages import ContentBlock, Msg
-from autocontext.occurrences import Lines, Texts
+from autocontext.occurrences import Line, Lines, Texts
 from autocontext.values import argument_values, errors_in, leaves, values_in
 
 MOST_VALUES = 20_000
@@ -33,26 +32,26 @@ _BY_ROLE = {"user": USER, "assistant": ASSISTANT}
 class Evidence:
     """The values of the messages that left the view. Deterministic; does no I/O.
 
-    Most that was quoted or seen in view in one turn is so in the next one. So these entries are kept beside the
-    ranking: what is quoted is looked at in every turn, and what was seen in a text in view is not until that text goes.
+    An entry is quoted by a chosen line, or shown by a text in view, or it waits for a change. Lines are chosen
+    greedily, the best entry first; those chosen before stay until a better entry needs their room, so that asking again
+    costs what has changed since.
     """
 
     def __init__(self) -> None:
         self.ids: dict[str, Sequence[str]] = {}
         """Values of each learned message, by its id."""
-        self._shown: dict[int, ContentBlock] = {}
-        """The blocks in view, by identity: they never change."""
-        self._view, self._lines = Texts(), Lines()
         self._entries: dict[str, Entry] = {}
-        self._ranking = Ranking()
-        self._quoted: list[Entry] = []
-        """Those whose lines were chosen in the turn before, or that such a line holds."""
-        self._seen: dict[int, list[Entry]] = {}
-        """Those that a text in view holds, by its number."""
         self._changed: dict[str, Entry] = {}
         """Entries that have to be ranked anew."""
+        self._waiting, self._quoted = Ranking(), Ranking()
+        """The entries that are neither quoted nor shown, and those whose lines are chosen."""
+        self._lines = Lines()
+        self._view = Texts()
+        self._shown: dict[int, ContentBlock] = {}
+        """The blocks in view, by identity: they never change."""
+        self._seen: dict[int, list[Entry]] = {}
+        """The entries that are shown, by the number of the text."""
         self._count: Callable[[str], int] | None = None
-        self._turn = 0
 
     def learn(self, id_: str, msg: Msg, position: int, found: Found | None = None) -> None:
         """Take in a message that left the view; `position` is its index in the original log. Once is enough.
@@ -100,123 +99,135 @@ class Evidence:
         """
         if self._count != count:
             self._count = count
+            self._shorten(self._lines.tokens, now)
             for entry in self._entries.values():
                 entry.tokens = None
         self._look_at(shown)
         self._rank()
-        self._lines.begin()
-        chosen = self._chosen(now, budget, count)
-        self._view.end()
-        parts = self._lines.end()
-        chosen = [seen for seen in {seen[3]: seen for seen in chosen}.values() if seen[3] not in parts]
-        return _together_within(chosen, budget, whole or (lambda lines: count("\n".join(lines))))
-
-    def _chosen(self, now: int, budget: int, count: Callable[[str], int]) -> list[Seen]:
-        """Occurrences to quote, best first, while the budget lasts."""
-        self._turn += 1
-        turn, left = self._turn, budget
-        asked, new, upcoming = self._view.asked, self._view.new, self._view.next
-        quote, choose = self._lines.quote, self._lines.choose
-        before = [entry for entry in self._quoted if entry.seen]
-        quoted: list[Entry] = []
-        looked_at: list[Entry] = []
-        chosen: list[Seen] = []
-        for entry in chain.from_iterable(self._best_first(before, now)):
-            best = entry.best
-            if best is None:
-                continue
-            if entry.not_before == asked and entry.rare not in new:
-                entry.not_before = upcoming
-            elif self._view.hold(entry):
-                looked_at.append(entry)
-                continue
-            line = best[3]
-            if not quote(entry, line):
-                if entry.tokens is None:
-                    entry.tokens = count(line) + 1
-                left -= entry.tokens
-                if left < 0:
-                    break
-                chosen.append(best)
-                choose(line)
-            entry.quoted = turn
-            quoted.append(entry)
-        self._quoted = quoted
-        self._keep_apart(looked_at, before)
-        return chosen
-
-    def _best_first(self, before: list[Entry], now: int) -> Iterator[list[Entry]]:
-        """The entries of the ranking and those in `before`, best first, some at a time."""
-        kept, at = worths(before, now), 0
-        for worth, entries in self._ranking.best_first(now):
-            start, at = at, bisect_left(kept, (worth,), at)
-            if start < at:
-                yield [entry for _, _, entry in kept[start:at]]
-            some = entries
-            while at < len(kept) and kept[at][0] == worth:
-                some = [*some, kept[at][2]]
-                at += 1
-            yield some if some is entries else sorted(some, key=value_of)
-        yield [entry for _, _, entry in kept[at:]]
-
-    def _keep_apart(self, in_view: Iterable[Entry], before: Iterable[Entry]) -> None:
-        """Take from the ranking what need not be ranked before the next turn, and give back what is not quoted."""
-        for entry in before:
-            if entry.quoted != self._turn:
-                entry.apart = False
-                self._ranking.place(entry)
-        for entry in in_view:
-            self._seen.setdefault(entry.held_in, []).append(entry)
-            entry.apart = True
-            self._ranking.place(entry)
-        for entry in self._quoted:
-            if not entry.apart:
-                entry.apart = True
-                self._ranking.place(entry)
+        self._shorten(self._lines.tokens - budget, now)
+        while self._fill(budget, now, count):
+            pass
+        whole = whole or (lambda lines: count("\n".join(lines)))
+        while lines := self._lines.visible():
+            # Together they may take a few tokens more than apart.
+            excess = whole(lines) - budget
+            if excess <= 0:
+                return lines
+            self._shorten(excess, now)
+        return []
 
     def _look_at(self, shown: Iterable[Msg]) -> None:
         """From now on the view is these messages."""
         # By block: a fold that takes in the one before has most blocks in common with it.
         before, self._shown = self._shown, {id(block): block for m in shown for block in m.content}
+        new: set[str] = set()
         for key, block in self._shown.items():
             if key not in before:
                 for text in _texts(block):
-                    self._view.add(text)
+                    new |= self._view.add(text)
         for key, block in before.items():
             if key not in self._shown:
                 for text in _texts(block):
                     for entry in self._seen.pop(self._view.remove(text), ()):
-                        entry.apart = False
-                        if self._entries.get(entry.value) is entry:
-                            self._changed[entry.value] = entry
+                        entry.shown_in = -1
+                        self._place(entry)
+        self._give_up(line for line in self._lines.quoting(new) if self._view.holding(line.entry) >= 0)
 
     def _rank(self) -> None:
         for entry in self._changed.values():
             entry.weigh()
-            self._ranking.place(entry)
+            line = entry.line
+            if line is not None and line.entry is entry and line.seen is not entry.best:
+                self._give_up([line])
+            self._place(entry)
         self._changed.clear()
+
+    def _place(self, entry: Entry) -> None:
+        """Rank the entry where it belongs now."""
+        if entry.line is not None:
+            ranking = self._quoted if entry.line.entry is entry else None
+        else:
+            ranking = self._waiting if entry.seen and entry.shown_in < 0 else None
+        Ranking.place(entry, ranking)
+
+    def _fill(self, budget: int, now: int, count: Callable[[str], int]) -> bool:
+        """Choose lines for the best entries that wait, where there is room or in the place of worse ones.
+
+        Whether other entries lost their lines by that: among these may be some that are better than what is left.
+        """
+        settled: list[Entry] = []
+        lost: list[Entry] = []
+        worst_first = self._quoted.worst_first(now)
+        for worth, entry in self._waiting.best_first(now):
+            if entry.best is None:
+                continue  # never: what waits was seen
+            entry.shown_in = self._view.holding(entry)
+            if entry.shown_in >= 0:
+                self._seen.setdefault(entry.shown_in, []).append(entry)
+            elif (line := self._lines.holding(entry)) is not None:
+                line.held.append(entry)
+                entry.line = line
+            else:
+                if entry.tokens is None:
+                    entry.tokens = count(entry.best[3]) + 1
+                gone = _worse(worst_first, self._lines.tokens + entry.tokens - budget, worth)
+                if gone is None:
+                    break
+                lost += self._removed(gone)
+                entry.line = Line(entry, entry.best, entry.tokens)
+                self._lines.add(entry.line)
+            settled.append(entry)
+        for entry in chain(settled, lost):
+            self._place(entry)
+        return bool(lost)
+
+    def _shorten(self, excess: int, now: int) -> None:
+        """Give up the worst lines, which have so many tokens."""
+        gone: list[Line] = []
+        for _, entry in self._quoted.worst_first(now):
+            if excess <= 0 or entry.line is None:
+                break
+            gone.append(entry.line)
+            excess -= entry.line.tokens
+        self._give_up(gone)
+
+    def _give_up(self, lines: Iterable[Line]) -> None:
+        for entry in self._removed(lines):
+            self._place(entry)
+
+    def _removed(self, lines: Iterable[Line]) -> list[Entry]:
+        """The entries that these lines held, which are chosen no longer."""
+        found: list[Entry] = []
+        for line in list(lines):
+            self._lines.remove(line)
+            found += [line.entry, *line.held]
+        for entry in found:
+            entry.line = None
+        return found
 
     def _drop_the_worst(self) -> None:
         self._rank()
         now = max(entry.last for entry in self._entries.values())
-        kept = sorted(self._entries.values(), key=lambda entry: (-entry.worth(now), entry.value))[:_AFTER_DROPPING]
-        self._entries = {entry.value: entry for entry in kept}
-        self._ranking, self._quoted, self._seen = Ranking(), [], {}
-        for entry in kept:
-            entry.ranked, entry.apart = None, False
-            self._ranking.place(entry)
+        best_first = sorted(self._entries.values(), key=lambda entry: (-entry.worth(now), entry.value))
+        for entry in best_first[_AFTER_DROPPING:]:
+            del self._entries[entry.value]
+            entry.seen.clear()
+            if entry.line is not None and entry.line.entry is entry:
+                self._give_up([entry.line])
+            self._place(entry)
         self.ids = {id_: tuple(v for v in values if v in self._entries) for id_, values in self.ids.items()}
 
 
-def _together_within(chosen: list[Seen], budget: int, whole: Callable[[list[str]], int]) -> list[str]:
-    """The lines in their order in the log. Together they may take a few tokens more than apart: then the worst go."""
-    while chosen:
-        lines = [line for _, _, line in sorted([(-position, n, line) for _, position, n, line, _ in chosen])]
-        excess = whole(lines) - budget
-        if excess <= 0:
-            return lines
-        del chosen[-max(1, excess // 50) :]
-    return []
+def _worse(worst_first: Iterator[tuple[float, Entry]], missing: int, worth: float) -> list[Line] | None:
+    """Lines of entries that are worth less, which have `missing` tokens; None when there are not enough of them."""
+    found: list[Line] = []
+    while missing > 0:
+        least, entry = next(worst_first, (worth, None))
+        if least >= worth or entry is None or entry.line is None:
+            return None
+        found.append(entry.line)
+        missing -= entry.line.tokens
+    return found
 
 
 def _texts(block: ContentBlock) -> Iterable[str]:

@@ -1,49 +1,15 @@
-"""Whether values occur in texts that come and go, at the cost of what has come and gone since it was last asked."""
+"""Where values stand: in texts that come and go, and in the lines that were chosen for the evidence ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Mapping, Sized
+from typing import TypeAlias
 
+from autocontext.entries import Entry, Seen
 from autocontext.values import occurs, word_lists, words
 
-
-class Sought:
-    """A value that is looked for again and again, with what was found out about it."""
-
-    __slots__ = (
-        "held_in",
-        "not_before",
-        "own",
-        "quoted_by",
-        "rare",
-        "rare_in_lines",
-        "unquoted_before",
-        "value",
-        "words",
-    )
-
-    def __init__(self, value: str) -> None:
-        self.value = value
-        self.words: tuple[str, ...] | None = None
-        """Its words, once they were needed."""
-        self.held_in = -1
-        """Number of a text that holds it."""
-        self.not_before = -1
-        """No text with a smaller number holds it."""
-        self.rare = ""
-        """The word of it that stood in the fewest texts when none was found to hold it."""
-        self.quoted_by: Line | None = None
-        """A line that holds it."""
-        self.rare_in_lines = ""
-        self.unquoted_before = -1
-        """No line with a smaller number holds it but `own`, which it would get."""
-        self.own = ""
-
-    def rarest(self, by_word: Mapping[str, Sized]) -> str:
-        """Its word that stands in the fewest places; "" when it has no words."""
-        if self.words is None:
-            self.words = tuple(words(self.value))
-        return min(self.words, key=lambda word: len(by_word.get(word, ())), default="")
+_NOWHERE: dict[int, str] = {}
 
 
 class Texts:
@@ -53,33 +19,26 @@ class Texts:
         self._texts: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._times: dict[str, int] = {}
+        self._words: dict[int, set[str]] = {}
         self._by_word: dict[str, dict[int, str]] = {}
-        self.next = self.asked = 0
-        """Number of the next text, and of what was the next text when it was asked last."""
-        self.new: set[str] = set()
-        """Words of the texts that came since."""
+        self._next = 0
 
-    def end(self) -> None:
-        """No more is asked before texts come and go again."""
-        self.asked = self.next
-        self.new.clear()
-
-    def add(self, text: str) -> None:
-        """Take in a text; one that is there already counts once more."""
+    def add(self, text: str) -> set[str]:
+        """Take in a text; its words. One that is there already counts once more and has no new words."""
         times = self._times[text] = self._times.get(text, 0) + 1
         if times > 1:
-            return
-        number = self._numbers[text] = self.next
-        self.next += 1
+            return set()
+        number = self._numbers[text] = self._next
+        self._next += 1
         self._texts[number] = text
-        bag = _bag(text)
-        self.new |= bag
-        for word in bag:
-            found = self._by_word.get(word)
-            if found is None:
+        found = self._words[number] = _bag(text)
+        for word in found:
+            texts = self._by_word.get(word)
+            if texts is None:
                 self._by_word[word] = {number: text}
             else:
-                found[number] = text
+                texts[number] = text
+        return found
 
     def remove(self, text: str) -> int:
         """Take out a text that was added, once; its number when it is gone now, else -1."""
@@ -89,32 +48,18 @@ class Texts:
         del self._times[text]
         number = self._numbers.pop(text)
         del self._texts[number]
-        for word in _bag(text):
+        for word in self._words.pop(number):
             found = self._by_word[word]
             del found[number]
             if not found:
                 del self._by_word[word]
         return number
 
-    def hold(self, sought: Sought) -> bool:
-        """Whether the value occurs in any of the texts."""
-        if sought.held_in in self._texts:
-            return True
-        since = sought.not_before
-        if since == self.next:
-            return False
-        if since < 0:
-            sought.rare = sought.rarest(self._by_word)
-        found = self._by_word.get(sought.rare, _NOWHERE)
+    def holding(self, entry: Entry) -> int:
+        """The number of the newest text in which the entry's value occurs; -1 when none does."""
         # A dict keeps its order, and numbers grow: the newest texts stand last.
-        for number in reversed(found):
-            if number < since:
-                break
-            if occurs(sought.value, found[number]):
-                sought.held_in, sought.not_before = number, -1
-                return True
-        sought.not_before = self.next
-        return False
+        found = self._by_word.get(_rarest(entry, self._by_word), _NOWHERE)
+        return next((number for number in reversed(found) if occurs(entry.value, found[number])), -1)
 
 
 def _bag(text: str) -> set[str]:
@@ -125,127 +70,135 @@ def _bag(text: str) -> set[str]:
     return found
 
 
-_NOWHERE: dict[int, str] = {}
+def _rarest(entry: Entry, by_word: Mapping[str, Sized]) -> str:
+    """The word of its value that stands in the fewest places; "" when it has no words."""
+    return min(entry.words, key=lambda word: len(by_word.get(word, ())), default="")
 
 
 class Line:
-    """A line that was chosen."""
+    """A line that was chosen to quote an entry's value."""
 
-    __slots__ = ("checked", "inner", "number", "text", "turn", "within", "words")
+    __slots__ = (
+        "chosen",
+        "contains",
+        "entry",
+        "held",
+        "inner",
+        "place",
+        "seen",
+        "shown",
+        "text",
+        "tokens",
+        "within",
+        "words",
+    )
 
-    def __init__(self, text: str, number: int) -> None:
-        self.text = text
-        self.number = number
-        found = words(text)
+    def __init__(self, entry: Entry, seen: Seen, tokens: int) -> None:
+        self.entry, self.seen, self.tokens = entry, seen, tokens
+        self.held: list[Entry] = []
+        """Other entries whose values occur in it, and which therefore need no line of their own."""
+        self.text = seen[3]
+        self.place = (-seen[1], seen[2], self.text)
+        """Where it stands among the lines: message, order in the message."""
+        found = words(self.text)
         self.words = tuple(set(found))
         self.inner = tuple(found[1:-1])
         """Those that are whole wherever the line is a part of another one: at its ends it may begin inside a word."""
-        self.turn = -1
-        self.checked = False
-        """Whether it was compared with the lines of the turn before."""
+        self.chosen = True
+        self.shown = False
         self.within: Line | None = None
-        """One of those that it is a part of."""
+        """Another chosen one that it is a part of; then it is not shown."""
+        self.contains: list[Line] = []
 
 
-_NO_LINES: dict[int, Line] = {}
+_Index: TypeAlias = dict[str, dict[str, Line]]
+"""Lines by a word and their text."""
+_NO_LINES: dict[str, Line] = {}
 
 
 class Lines:
-    """The lines chosen in one turn, one after the other; mostly those of the turn before."""
+    """The lines that are chosen at present."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}
-        self._by_word: dict[str, dict[int, Line]] = {}
-        """By number, which grows."""
-        self._turn = self._next = 0
-        self._begun = self._begun_before = 0
-        """Number of the first line that is new in this turn, and of the first that was in the turn before."""
-        self._new: set[str] = set()
-        self._new_before: set[str] = set()
-        """Words of these lines."""
+        self._by_text: dict[str, Line] = {}
+        self._by_word: _Index = {}
+        self._by_inner: _Index = {}
+        """By one inner word; "" for those that have none."""
+        self._by_value: _Index = {}
+        """By one word of the value that they quote."""
+        self._new: list[Line] = []
+        """Those that have to be compared with the others."""
+        self._shown: list[tuple[int, int, str]] = []
+        self.tokens = 0
+        """Of all of them."""
 
-    def begin(self) -> None:
-        """Nothing is chosen yet."""
-        self._turn += 1
-        self._begun_before, self._begun = self._begun, self._next
-        self._new_before, self._new = self._new, set()
+    def add(self, line: Line) -> None:
+        """Choose a line; no other has its text."""
+        self._by_text[line.text] = line
+        for index, word in self._indexed(line):
+            index.setdefault(word, {})[line.text] = line
+        self._new.append(line)
+        self.tokens += line.tokens
 
-    def choose(self, text: str) -> None:
-        """Choose a line."""
-        line = self._lines.get(text)
-        if line is None:
-            line = self._lines[text] = Line(text, self._next)
-            self._next += 1
-            self._new.update(line.words)
-            for word in line.words:
-                self._by_word.setdefault(word, {})[line.number] = line
-        line.turn = self._turn
+    def remove(self, line: Line) -> None:
+        """Choose a line no longer."""
+        line.chosen = False
+        del self._by_text[line.text]
+        for index, word in self._indexed(line):
+            del index[word][line.text]
+            if not index[word]:
+                del index[word]
+        if line.shown:
+            del self._shown[bisect_left(self._shown, line.place)]
+        self._new += [other for other in line.contains if other.within is line]
+        self.tokens -= line.tokens
 
-    def quote(self, sought: Sought, own: str) -> bool:
-        """Whether the value occurs in a line that was chosen in this turn; `own` is the line that it would get."""
-        turn = self._turn
-        if sought.quoted_by is not None and sought.quoted_by.turn == turn:
-            return True
-        line = self._lines.get(own)
-        if line is not None and line.turn == turn and occurs(sought.value, own):
-            return True
-        rare = sought.rare_in_lines
-        if sought.unquoted_before >= self._begun_before and sought.own == own:
-            if rare not in self._new and rare not in self._new_before:
-                sought.unquoted_before = self._next
-                return False
-        elif sought.unquoted_before < 0 or sought.own != own:
-            sought.own, sought.unquoted_before = own, -1
-            sought.rare_in_lines = sought.rarest(self._by_word)
-        found = self._by_word.get(sought.rare_in_lines, _NO_LINES)
-        free = True
-        for number in reversed(found):
-            if number < sought.unquoted_before:
-                break
-            line = found[number]
-            if occurs(sought.value, line.text):
-                if line.turn == turn:
-                    sought.quoted_by, sought.unquoted_before = line, -1
-                    return True
-                free = free and line.text == own
-        sought.unquoted_before = self._next if free else -1
-        return False
+    def _indexed(self, line: Line) -> Iterator[tuple[_Index, str]]:
+        for word in line.words:
+            yield self._by_word, word
+        yield self._by_inner, next(iter(line.inner), "")
+        yield self._by_value, next(iter(line.entry.words), "")
 
-    def end(self) -> set[str]:
-        """The chosen lines that are part of another chosen one. What was not chosen in this turn is forgotten."""
-        self._forget_others()
-        new = [line for line in self._lines.values() if not line.checked]
-        words_of_new = {word for line in new for word in line.words}
-        texts_of_new = "\n".join([line.text for line in new])
-        everything = "\n".join(self._lines)
-        for line in self._lines.values():
-            if line.within is not None and line.within.turn == self._turn:
-                continue
-            # Lines of the turn before were compared with each other then.
-            if (
-                not line.checked
-                or line.within is not None
-                or (words_of_new.issuperset(line.inner) and line.text in texts_of_new)
-            ):
-                line.within = self._container(line, everything)
-        for line in self._lines.values():
-            line.checked = True
-        return {line.text for line in self._lines.values() if line.within is not None}
+    def holding(self, entry: Entry) -> Line | None:
+        """A line in which the entry's value occurs, or the one that would be its own."""
+        if entry.best is not None and (own := self._by_text.get(entry.best[3])):
+            return own
+        found = self._by_word.get(_rarest(entry, self._by_word), _NO_LINES)
+        return next((line for line in found.values() if occurs(entry.value, line.text)), None)
 
-    def _forget_others(self) -> None:
-        for line in [line for line in self._lines.values() if line.turn != self._turn]:
-            del self._lines[line.text]
-            for word in line.words:
-                found = self._by_word[word]
-                del found[line.number]
-                if not found:
-                    del self._by_word[word]
+    def quoting(self, some: set[str]) -> list[Line]:
+        """The lines that quote a value whose words are all among these."""
+        found = [line for word in some & self._by_value.keys() for line in self._by_value[word].values()]
+        return [line for line in found if some.issuperset(line.entry.words)]
 
-    def _container(self, line: Line, everything: str) -> Line | None:
+    def visible(self) -> list[str]:
+        """The lines that are no part of another one, in the order of the log."""
+        new, self._new = [line for line in self._new if line.chosen], []
+        for line in new:
+            self._show(line, self._container(line))
+        texts = "\n".join([line.text for line in new])
+        for word in {"", *(word for line in new for word in line.words)}:
+            for other in self._by_inner.get(word, _NO_LINES).values():
+                if other.shown and other.text in texts:
+                    self._show(
+                        other, next((line for line in new if other.text in line.text and line is not other), None)
+                    )
+        return [text for _, _, text in self._shown]
+
+    def _container(self, line: Line) -> Line | None:
         """A line that this one is a part of."""
-        among: Iterable[Line] = self._lines.values()
+        among: Mapping[str, Line] = self._by_text
         if line.inner:
-            among = min((self._by_word[word] for word in line.inner), key=len).values()
-        elif everything.find(line.text, everything.index(line.text) + 1) < 0:
-            return None
-        return next((other for other in among if other is not line and line.text in other.text), None)
+            among = min((self._by_word[word] for word in line.inner), key=len)
+        return next((other for text, other in among.items() if line.text in text and other is not line), None)
+
+    def _show(self, line: Line, container: Line | None) -> None:
+        """Show the line if there is no other one that it is a part of."""
+        line.within = container
+        if container is not None:
+            container.contains.append(line)
+        if container is None and not line.shown:
+            insort(self._shown, line.place)
+        elif container is not None and line.shown:
+            del self._shown[bisect_left(self._shown, line.place)]
+        line.shown = container is None

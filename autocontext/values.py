@@ -118,10 +118,11 @@ def values_in(text: str) -> Iterator[tuple[str, str]]:
 
 def _around(text: str, start: int, value: str) -> str:
     """The value with a piece of its line on either side."""
+    # Comparisons, as this is done for every value and `max` takes as long as all the rest.
     stop = start + len(value)
-    first = max(0, start - AROUND)
-    last = text.find("\n", stop, stop + AROUND)
-    return text[max(first, text.rfind("\n", first, start) + 1) : last if last >= 0 else stop + AROUND]
+    first = start - AROUND if start > AROUND else 0
+    begin, end = text.rfind("\n", first, start), text.find("\n", stop, stop + AROUND)
+    return text[begin + 1 if begin >= 0 else first : end if end >= 0 else stop + AROUND]
 
 
 def argument_values(text: str) -> Iterator[tuple[str, str]]:

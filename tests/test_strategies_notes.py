@@ -103,7 +103,7 @@ def test_a_digest_that_was_tampered_with_counts_as_one_outcome(items: object) ->
     first = fold([*rounds(1), user("now")])[0]
     note = build(first, []).messages[0]
     note = note.model_copy(update={"content": (TextBlock(text=text, metadata={"items": items}),)})
-    assert [item.text for item in fold([note, *rounds(1), user("now")])[0].items][0] == text
+    assert fold([note, *rounds(1), user("now")])[0].items[0].text == text
     tight = fold([note, user("q"), user("now")], max_token=4_000, note_ratio=0.015)[0]  # 30 tokens, 120 characters
     assert said(tight) == [text, "User: q"]
     tighter = fold([note, user("q"), user("now")], note_ratio=0.0035)[0]  # 7 tokens, 28 characters

@@ -82,7 +82,7 @@ def _within(digest: TextBlock, left: _Room) -> list[TextBlock]:
 def _sizes(digest: TextBlock) -> Sequence[int]:
     """The characters of its items; a block that is no digest of ours is one outcome."""
     sizes = digest.metadata["items"]
-    ours = isinstance(sizes, Sequence) and all(type(n) is int for n in sizes)
+    ours = isinstance(sizes, list) and set(map(type, sizes)) == {int}
     if ours and sum(map(abs, sizes)) + len(sizes) - 1 == len(digest.text):
         return tuple(sizes)
     return (len(digest.text),)
