@@ -15,7 +15,7 @@ from typing import TypeAlias
 from autocontext.entries import ASSISTANT, CALL, ERROR, TOOL, USER, Entry, Ranking, Seen
 from autocontext.messages import ContentBlock, Msg
 from autocontext.occurrences import Line, Lines, Texts
-from autocontext.values import argument_values, errors_in, leaves, values_in
+from autocontext.values import argument_values, errors_in, leaves, occurs, values_in
 
 MOST_VALUES = 20_000
 """Distinct values that are kept."""
@@ -173,13 +173,18 @@ class Evidence:
                 gone = _worse(worst_first, self._lines.tokens + entry.tokens - budget, worth)
                 if gone is None:
                     break
-                lost += self._removed(gone)
                 entry.line = Line(entry, entry.best, entry.tokens)
+                lost += self._removed(dict.fromkeys([*gone, *self._spared(entry.line, worth, now)]))
                 self._lines.add(entry.line)
             settled.append(entry)
         for entry in chain(settled, lost):
             self._place(entry)
         return bool(lost)
+
+    def _spared(self, new: Line, worth: float, now: int) -> list[Line]:
+        """The lines of worse entries whose values occur in a new line."""
+        found = self._lines.quoting(set(new.words))
+        return [line for line in found if line.entry.worth(now) < worth and occurs(line.entry.value, new.text)]
 
     def _shorten(self, excess: int, now: int) -> None:
         """Give up the worst lines, which have so many tokens."""

@@ -373,7 +373,7 @@ def assert_nothing_better_waits(evidence: Evidence, visible: Sequence[str], now:
         and not any(occurs(e.value, line.text) or e.best[3] == line.text for line in chosen)
     ]
     if waiting:
-        best = max(waiting, key=lambda e: e.worth(now))
+        best = min(waiting, key=lambda e: (-e.worth(now), e.value))
         better = sum(line.tokens for line in chosen if line.entry.worth(now) >= best.worth(now))
         assert better + len(best.best[3]) + 1 > budget
 
