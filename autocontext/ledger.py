@@ -136,9 +136,8 @@ class Evidence:
     def _rank(self) -> None:
         for entry in self._changed.values():
             entry.weigh()
-            line = entry.line
-            if line is not None and line.entry is entry and line.seen is not entry.best:
-                self._give_up([line])
+            if entry.line is not None and entry.line.seen is not entry.best:
+                self._leave_line(entry)
             self._place(entry)
         self._changed.clear()
 
@@ -164,8 +163,8 @@ class Evidence:
             entry.shown_in = self._view.holding(entry)
             if entry.shown_in >= 0:
                 self._seen.setdefault(entry.shown_in, []).append(entry)
-            elif (line := self._lines.holding(entry)) is not None:
-                line.held.append(entry)
+            elif line := self._better_line(entry, worth, now):
+                line.held[entry.value] = entry
                 entry.line = line
             else:
                 if entry.tokens is None:
@@ -180,6 +179,13 @@ class Evidence:
         for entry in chain(settled, lost):
             self._place(entry)
         return bool(lost)
+
+    def _better_line(self, entry: Entry, worth: float, now: int) -> Line | None:
+        """A line that quotes the entry's value already: its own, or that of an entry which is worth as much."""
+        # That of a worse one may soon be given up, and its surroundings are longer.
+        own = entry.best[3] if entry.best is not None else ""
+        holding = self._lines.holding(entry)
+        return next((line for line in holding if line.text == own or line.entry.worth(now) >= worth), None)
 
     def _spared(self, new: Line, worth: float, now: int) -> list[Line]:
         """The lines of worse entries whose values occur in a new line."""
@@ -200,12 +206,20 @@ class Evidence:
         for entry in self._removed(lines):
             self._place(entry)
 
+    def _leave_line(self, entry: Entry) -> None:
+        line = entry.line
+        if line is not None and line.entry is entry:
+            self._give_up([line])
+        elif line is not None:
+            del line.held[entry.value]
+            entry.line = None
+
     def _removed(self, lines: Iterable[Line]) -> list[Entry]:
         """The entries that these lines held, which are chosen no longer."""
         found: list[Entry] = []
         for line in list(lines):
             self._lines.remove(line)
-            found += [line.entry, *line.held]
+            found += [line.entry, *line.held.values()]
         for entry in found:
             entry.line = None
         return found
@@ -217,8 +231,7 @@ class Evidence:
         for entry in best_first[_AFTER_DROPPING:]:
             del self._entries[entry.value]
             entry.seen.clear()
-            if entry.line is not None and entry.line.entry is entry:
-                self._give_up([entry.line])
+            self._leave_line(entry)
             self._place(entry)
         self.ids = {id_: tuple(v for v in values if v in self._entries) for id_, values in self.ids.items()}
 
@@ -228,10 +241,11 @@ def _worse(worst_first: Iterator[tuple[float, Entry]], missing: int, worth: floa
     found: list[Line] = []
     while missing > 0:
         least, entry = next(worst_first, (worth, None))
-        if least >= worth or entry is None or entry.line is None:
+        if entry is None or least >= worth:
             return None
-        found.append(entry.line)
-        missing -= entry.line.tokens
+        if entry.line is not None:
+            found.append(entry.line)
+            missing -= entry.line.tokens
     return found
 
 

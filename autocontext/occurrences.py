@@ -84,6 +84,7 @@ class Line:
         "entry",
         "held",
         "inner",
+        "key",
         "place",
         "seen",
         "shown",
@@ -95,8 +96,8 @@ class Line:
 
     def __init__(self, entry: Entry, seen: Seen, tokens: int) -> None:
         self.entry, self.seen, self.tokens = entry, seen, tokens
-        self.held: list[Entry] = []
-        """Other entries whose values occur in it, and which therefore need no line of their own."""
+        self.held: dict[str, Entry] = {}
+        """Other entries whose values occur in it, by value, which therefore need no line of their own."""
         self.text = seen[3]
         self.place = (-seen[1], seen[2], self.text)
         """Where it stands among the lines: message, order in the message."""
@@ -109,6 +110,8 @@ class Line:
         self.within: Line | None = None
         """Another chosen one that it is a part of; then it is not shown."""
         self.contains: list[Line] = []
+        self.key = ""
+        """The word under which the value that it quotes is found."""
 
 
 _Index: TypeAlias = dict[str, dict[str, Line]]
@@ -125,7 +128,7 @@ class Lines:
         self._by_inner: _Index = {}
         """By one inner word; "" for those that have none."""
         self._by_value: _Index = {}
-        """By one word of the value that they quote."""
+        """By the word of the value that they quote which stood in the fewest lines when they were chosen."""
         self._new: list[Line] = []
         """Those that have to be compared with the others."""
         self._shown: list[tuple[int, int, str]] = []
@@ -135,6 +138,7 @@ class Lines:
     def add(self, line: Line) -> None:
         """Choose a line; no other has its text."""
         self._by_text[line.text] = line
+        line.key = _rarest(line.entry, self._by_word)
         for index, word in self._indexed(line):
             index.setdefault(word, {})[line.text] = line
         self._new.append(line)
@@ -157,14 +161,14 @@ class Lines:
         for word in line.words:
             yield self._by_word, word
         yield self._by_inner, next(iter(line.inner), "")
-        yield self._by_value, next(iter(line.entry.words), "")
+        yield self._by_value, line.key
 
-    def holding(self, entry: Entry) -> Line | None:
-        """A line in which the entry's value occurs, or the one that would be its own."""
+    def holding(self, entry: Entry) -> Iterator[Line]:
+        """The lines in which the entry's value occurs; first the one that would be its own, if it is chosen."""
         if entry.best is not None and (own := self._by_text.get(entry.best[3])):
-            return own
+            yield own
         found = self._by_word.get(_rarest(entry, self._by_word), _NO_LINES)
-        return next((line for line in found.values() if occurs(entry.value, line.text)), None)
+        yield from (line for line in found.values() if occurs(entry.value, line.text))
 
     def quoting(self, some: set[str]) -> list[Line]:
         """The lines that quote a value whose words are all among these."""
