@@ -398,6 +398,34 @@ def test_a_line_gives_way_to_a_better_one_and_comes_back_when_there_is_room():
     assert evidence.lines([], 2, 12, COUNT) == ["see alpha_one", "src/io.py"]
 
 
+def test_lines_go_when_the_budget_shrinks_as_if_it_had_been_so_from_the_start():
+    msgs = [result("see alpha_one"), result("see beta_two")]
+    evidence = learned(msgs)
+    assert evidence.lines([], 2, 27, len) == ["see alpha_one", "see beta_two"]
+    assert evidence.lines([], 2, 26, len) == learned(msgs).lines([], 2, 26, len) == ["see beta_two"]
+
+
+def test_a_line_goes_when_a_better_one_holds_its_value():
+    evidence = learned([result("see src/app")])
+    assert evidence.lines([], 1, PLENTY, COUNT) == ["see src/app"]
+    evidence.learn("1", call(path="src/app/main.py"), 1)
+    assert evidence.lines([], 2, PLENTY, COUNT) == ["src/app/main.py"]
+
+
+def test_what_was_held_by_a_line_that_goes_is_quoted_at_once():
+    evidence = learned([result("app/src near zeta_2")])
+    assert evidence.lines([], 1, PLENTY, COUNT) == ["app/src near zeta_2"]
+    evidence.learn("1", call(path="app/src/main.py"), 1)
+    assert evidence.lines([], 2, PLENTY, COUNT) == ["app/src near zeta_2", "app/src/main.py"]
+
+
+def test_the_line_of_a_worse_value_does_not_do_for_a_better_one():
+    evidence = learned([result("in src/app/x.py now")])
+    assert evidence.lines([], 1, 8, COUNT) == ["in src/app/x.py now"]
+    evidence.learn("1", call(path="src/app"), 1)
+    assert evidence.lines([], 2, 8, COUNT) == ["src/app"]
+
+
 def test_what_a_lost_line_held_gets_a_line_of_its_own():
     evidence = learned([result("alpha_one beta_two"), result("and so beta_two")], [0])
     assert evidence.lines([], 1, 9, COUNT) == ["alpha_one beta_two"]
