@@ -53,7 +53,7 @@ contents() {
 # Uses a wheel or an sdist, with an extra if one is given.
 use() {
   local artefact=$1 extra=${2:-}
-  echo "${artefact##*.}${extra:+[$extra]} (${SECONDS}s)"
+  echo "${artefact##*/}${extra:+[$extra]} (${SECONDS}s)"
   environment "$scratch/environment" "$artefact${extra:+[$extra]}"
   (cd "$scratch" && "$scratch/environment/bin/python" -W error "$clone/scripts/smoke.py" "$extra")
 }
