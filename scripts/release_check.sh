@@ -20,17 +20,9 @@ all_extras() {
   python3 -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"], sep="\n")'
 }
 
-# Makes an empty environment and installs the requirements.
-environment() {
-  local home=$1
-  shift
-  rm -rf "$home"
-  python3 -m venv "$home"
-  "$home/bin/python" -m pip install -q "$@"
-}
-
 build() {
-  environment "$scratch/tools" build
+  python3 -m venv "$scratch/tools"
+  "$scratch/tools/bin/python" -m pip install -q build
   rm -rf dist
   "$scratch/tools/bin/python" -m build --outdir dist . >"$scratch/build.log" 2>&1 || { cat "$scratch/build.log"; return 1; }
   wheel=$(compgen -G "$clone/dist/*.whl")
@@ -52,10 +44,13 @@ contents() {
 
 # Uses a wheel or an sdist, with an extra if one is given.
 use() {
-  local artefact=$1 extra=${2:-}
+  local artefact=$1 extra=${2:-} environment=$scratch/environment
   echo "${artefact##*/}${extra:+[$extra]} (${SECONDS}s)"
-  environment "$scratch/environment" "$artefact${extra:+[$extra]}"
-  (cd "$scratch" && "$scratch/environment/bin/python" -W error "$clone/scripts/smoke.py" "$extra")
+  rm -rf "$environment"
+  # Nothing in it, not even pip: what the package needs it must name.
+  python3 -m venv --without-pip "$environment"
+  "$scratch/tools/bin/python" -m pip --python "$environment/bin/python" install -q "$artefact${extra:+[$extra]}"
+  (cd "$scratch" && "$environment/bin/python" -W error "$clone/scripts/smoke.py" "$extra")
 }
 
 case "${1:-}" in
