@@ -55,7 +55,7 @@ use() {
 
 case "${1:-}" in
   "") mapfile -t extras < <(all_extras) ;;
-  --quick) extras=(cli crypto pydantic-ai agent-framework) ;; # small ones
+  --quick) extras=(cli pydantic-ai agent-framework) ;; # small ones
   *) extras=("$@") ;;
 esac
 build
