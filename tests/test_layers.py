@@ -13,7 +13,7 @@ PACKAGE = Path(autocontext.__file__).parent
 # Whatever is not named here is core: a new module must earn its place in the shell.
 SHELL = {
     "__init__", "__main__", "memory", "journal", "passes", "attempts", "turns", "asking", "tools", "models", "stores",
-    "adapters", "cli", "telemetry", "testing", "context", "content", "cache", "sessions", "memories", "compat",
+    "adapters", "cli", "telemetry", "testing", "flows", "context", "content", "cache", "sessions", "memories", "compat",
 }  # fmt: skip
 # Lowest first; a module imports only from its left. Core modules that stand beside this chain are not ordered.
 CHAIN = ["messages", "view", "edits", "log", "strategies", "engine", "memory", "context", "adapters", "cli"]

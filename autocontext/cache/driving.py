@@ -8,65 +8,46 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from autocontext import flows
 from autocontext.asking import in_thread
 from autocontext.cache.flights import Outcome
-from autocontext.cache.flow import Call, Compute, Flow, Pause, Read, Wait, Write
+from autocontext.cache.flow import Call, Compute, Flow, Pause, Step, Wait
 from autocontext.errors import ConfigError
 from autocontext.stores.database import Database
 
 
 def run(flow: Flow, call: Call, database: Database) -> Outcome:
     """Drive a flow in this thread."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = flow.throw(error) if error is not None else flow.send(answer)
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            return outcome
-        answer, error = None, None
-        try:
-            match step:
-                case Read(work):
-                    answer = database.read(work)
-                case Write(work):
-                    answer = database.write(work)
-                case Pause(length):
-                    time.sleep(length)
-                case Wait(flight):
-                    answer = None if flight.blocks_its_loop() else flight.landed.result()
-                case Compute():
-                    answer = called(call.make())
-        except BaseException as raised:  # noqa: BLE001 (the flow decides what it means)
-            error = raised
+
+    def do(step: Step) -> Any:
+        match step:
+            case Pause(length):
+                return time.sleep(length)
+            case Wait(flight):
+                return None if flight.blocks_its_loop() else flight.landed.result()
+            case Compute():
+                return called(call.make())
+            case _:
+                return database.do(step)
+
+    return flows.run(flow, do)
 
 
 async def arun(flow: Flow, call: Call, database: Database) -> Outcome:
     """Drive a flow in a coroutine."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            step = flow.throw(error) if error is not None else flow.send(answer)
-        except StopIteration as done:
-            outcome: Outcome = done.value
-            return outcome
-        answer, error = None, None
-        try:
-            match step:
-                case Read(work):
-                    answer = await database.aread(work)
-                case Write(work):
-                    answer = await database.awrite(work)
-                case Pause(length):
-                    await asyncio.sleep(length)
-                case Wait(flight):
-                    answer = None if flight.would_wait_for_itself() else await asyncio.wrap_future(flight.landed)
-                case Compute():
-                    answer = await acalled(call.make())
-        except BaseException as raised:  # noqa: BLE001 (the flow decides what it means)
-            error = raised
+
+    async def do(step: Step) -> Any:
+        match step:
+            case Pause(length):
+                return await asyncio.sleep(length)
+            case Wait(flight):
+                return None if flight.would_wait_for_itself() else await asyncio.wrap_future(flight.landed)
+            case Compute():
+                return await acalled(call.make())
+            case _:
+                return await database.ado(step)
+
+    return await flows.arun(flow, do)
 
 
 def called(fn: Callable[[], Any]) -> Any:

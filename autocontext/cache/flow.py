@@ -22,7 +22,7 @@ from autocontext.cache.shelf import Shelf
 from autocontext.cache.values import decoded, decoded_error, encoded, encoded_error
 from autocontext.canonical import CacheKey
 from autocontext.errors import StoreCorruptError, UncacheableError
-from autocontext.stores.database import Work
+from autocontext.stores.database import Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
 
@@ -40,18 +40,6 @@ class Call(NamedTuple):
     options: Options
     shelf: Shelf
     flights: Flights
-
-
-class Read(NamedTuple):
-    """Run a reading transaction."""
-
-    work: Callable[[], Work[Any]]
-
-
-class Write(NamedTuple):
-    """Run a writing transaction."""
-
-    work: Callable[[], Work[Any]]
 
 
 class Pause(NamedTuple):

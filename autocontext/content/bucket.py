@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from autocontext import flows
 from autocontext.errors import MissingExtraError, StoreError
 
 try:
@@ -64,34 +65,11 @@ class Bucket:
 
     def read(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
         """Run a flow."""
-        flow = work()
-        answer: Any = None
-        while True:
-            try:
-                asked = flow.send(answer)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            answer = self._answered(lambda: self._run(asked))  # noqa: B023 (run at once)
+        return flows.run(work(), self._do)
 
     async def aread(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
         """Run a flow without blocking the event loop."""
-        flow = work()
-        answer: Any = None
-        while True:
-            try:
-                asked = flow.send(answer)
-            except StopIteration as done:
-                result: T = done.value
-                return result
-            try:
-                answer = await self._arun(asked)
-            except AlreadyExistsError:
-                answer = False
-            except FileNotFoundError:
-                answer = None
-            except (BaseError, OSError) as e:
-                raise self._told(e) from e
+        return await flows.arun(work(), self._ado)
 
     write, awrite = read, aread
 
@@ -101,15 +79,25 @@ class Bucket:
     async def aclose(self) -> None:
         """Nothing to let go of."""
 
-    def _answered(self, call: Callable[[], Any]) -> Any:
+    def _do(self, asked: Request) -> Any:
         try:
-            return call()
-        except AlreadyExistsError:
-            return False
-        except FileNotFoundError:
-            return None
+            return self._run(asked)
         except (BaseError, OSError) as e:
-            raise self._told(e) from e
+            return self._answer_in(e)
+
+    async def _ado(self, asked: Request) -> Any:
+        try:
+            return await self._arun(asked)
+        except (BaseError, OSError) as e:
+            return self._answer_in(e)
+
+    def _answer_in(self, error: Exception) -> bool | None:
+        """What an error says about the object; raises StoreError when it tells of trouble with the service."""
+        if isinstance(error, AlreadyExistsError):
+            return False
+        if isinstance(error, FileNotFoundError):
+            return None
+        raise StoreError(f"{self.name}: {_first_line(error)}") from error
 
     def _run(self, asked: Request) -> Any:
         objects = self._objects
@@ -137,9 +125,6 @@ class Bucket:
         if isinstance(asked, Delete):
             return await obstore.delete_async(objects, asked.path)
         return _listed(await obstore.list(objects, prefix=asked.prefix).collect_async())
-
-    def _told(self, error: Exception) -> StoreError:
-        return StoreError(f"{self.name}: {_first_line(error)}")
 
 
 def _listed(found: Any) -> list[tuple[str, int]]:

@@ -11,16 +11,15 @@ import hashlib
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
+from autocontext import flows
 from autocontext.asking import in_thread
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, text_at
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.store import ContentStore
 from autocontext.errors import StoreCorruptError
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +61,15 @@ class PruneResult:
         return 1 - self.chars_after / self.chars_before if self.chars_before else 0.0
 
 
-class Put(tuple[str, str]):
+class Put(NamedTuple):
     """A text to store and what it is called."""
 
-    __slots__ = ()
+    text: str
+    name: str
 
 
-Pruning = Generator[Put, "str | Exception", T]
-"""Yields what to store, is sent its handle or why there is none."""
+Pruning: TypeAlias = Generator[Put, str, PruneResult]
+"""Yields what to store, is sent its handle; what the store raises is raised in it."""
 
 
 class Known:
@@ -135,17 +135,11 @@ def prune_messages(
     """
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
-    work = _pruned(msgs, policy or PrunePolicy(), known or Known())
-    answer: Any = None
-    while True:
-        try:
-            text, name = work.send(answer)
-        except StopIteration as done:
-            return cast("PruneResult", done.value)
-        try:
-            answer = _without_store() if store is None else store.put(text, name=name, namespace=namespace).ref
-        except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
-            answer = e
+
+    def put(asked: Put) -> str:
+        return _there(store).put(asked.text, name=asked.name, namespace=namespace).ref
+
+    return flows.run(_pruned(msgs, policy or PrunePolicy(), known or Known()), put)
 
 
 async def aprune_messages(
@@ -159,24 +153,16 @@ async def aprune_messages(
     """`prune_messages` without blocking the event loop."""
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
-    work = _pruned(msgs, policy or PrunePolicy(), known or Known())
-    aput = getattr(store, "aput", None)
-    answer: Any = None
-    while True:
-        try:
-            text, name = work.send(answer)
-        except StopIteration as done:
-            return cast("PruneResult", done.value)
-        try:
-            if store is None:
-                answer = _without_store()
-            elif aput is not None:
-                answer = (await aput(text, name=name, namespace=namespace)).ref
-            else:
-                put = store.put
-                answer = (await in_thread(lambda: put(text, name=name, namespace=namespace))).ref  # noqa: B023 (awaited at once)
-        except Exception as e:  # noqa: BLE001 (as above)
-            answer = e
+
+    async def put(asked: Put) -> str:
+        there = _there(store)
+        if hasattr(there, "aput"):
+            info = await there.aput(asked.text, name=asked.name, namespace=namespace)
+        else:
+            info = await in_thread(lambda: there.put(asked.text, name=asked.name, namespace=namespace))
+        return str(info.ref)
+
+    return await flows.arun(_pruned(msgs, policy or PrunePolicy(), known or Known()), put)
 
 
 def restore_messages(
@@ -217,11 +203,13 @@ def _output_chars(block: ToolResultBlock) -> int:
     return sum(len(b.text) for b in block.output if isinstance(b, TextBlock))
 
 
-def _without_store() -> Exception:
-    return LookupError("there is no content store")
+def _there(store: ContentStore | None) -> ContentStore:
+    if store is None:
+        raise LookupError("there is no content store")
+    return store
 
 
-def _pruned(given: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning[PruneResult]:
+def _pruned(given: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning:
     known.begin()
     messages = list(as_messages(given))
     before = chars_of(messages)
@@ -229,11 +217,13 @@ def _pruned(given: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning[
     failed: dict[str, None] = {}
     chosen: dict[int, list[tuple[Change, str]]] = {}
     for change in planned(messages, policy, partial(known.tokens, policy)):
-        ref = change.ref or known.ref(change.text) or (yield Put((change.text, change.name)))
-        if isinstance(ref, Exception):
-            failed[f"{type(ref).__name__}: {ref}"] = None
-            continue
-        if not change.ref:
+        ref = change.ref or known.ref(change.text)
+        if not ref:
+            try:
+                ref = yield Put(change.text, change.name)
+            except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
+                failed[f"{type(e).__name__}: {e}"] = None
+                continue
             known.learn(change.text, ref)
         if len(change.replacement(ref)) < len(change.text):
             chosen.setdefault(change.place.message, []).append((change, ref))

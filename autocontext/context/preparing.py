@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.chat_rules import first_violation
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
-from autocontext.context.flows import Flow, Step
+from autocontext.context.steps import Flow, Step
 from autocontext.events import CompressionReport
 from autocontext.messages import Msg
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from autocontext.context.flows import Flow, Step
+from autocontext.context.steps import Flow, Step
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.messages import Msg
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer

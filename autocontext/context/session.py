@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from autocontext.asking import in_thread
 from autocontext.content.pruning import Known
-from autocontext.context.flows import Flow, Step, arun, run
 from autocontext.context.preparing import Preparation, Prepared
 from autocontext.context.saving import SaveReport, Saving
+from autocontext.context.steps import Flow, Step, arun, run
 from autocontext.context.tool_calls import ToolCall
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool

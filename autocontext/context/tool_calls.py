@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from autocontext.asking import in_thread, run_to_end
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import aprune_messages, prune_messages
-from autocontext.context.flows import Flow, Step
+from autocontext.context.steps import Flow, Step
 from autocontext.messages import (
     AudioBlock,
     ImageBlock,

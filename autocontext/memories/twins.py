@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
 from functools import wraps
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
-from autocontext.stores.database import Database, Work
+from autocontext import flows
+from autocontext.stores.database import Database, Read, Work, Write
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class Read(NamedTuple):
-    """A reading transaction to run."""
-
-    work: Callable[[], Work[Any]]
-
-
-class Write(NamedTuple):
-    """A writing transaction to run."""
-
-    work: Callable[[], Work[Any]]
 
 
 Steps: TypeAlias = Generator[Read | Write, Any, T]
@@ -58,24 +47,10 @@ def twins(
 
     @wraps(steps)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        going, database = steps(self, *args, **kwargs), self.database
-        sent: Any = None
-        while True:
-            try:
-                step = going.send(sent)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  # the generator's own type says T
-            sent = database.read(step.work) if isinstance(step, Read) else database.write(step.work)
+        return flows.run(steps(self, *args, **kwargs), self.database.do)
 
     @wraps(steps)
     async def arun(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        going, database = steps(self, *args, **kwargs), self.database
-        sent: Any = None
-        while True:
-            try:
-                step = going.send(sent)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]  # the generator's own type says T
-            sent = await (database.aread(step.work) if isinstance(step, Read) else database.awrite(step.work))
+        return await flows.arun(steps(self, *args, **kwargs), self.database.ado)
 
     return run, arun

@@ -1,8 +1,8 @@
 """The state optimiser: a working state that is small enough to save and load at every turn, with nothing lost.
 
 The steps are those of the original, in its order: repetitions, memory context, error patterns, summary, limits. What a
-step would drop is first written to the content store; where that fails, it stays. One generator holds the pipeline;
-`optimize` and `aoptimize` drive it. Optimising an optimised state changes nothing.
+step would drop is first written to the content store; where that fails, it stays.
+Optimising an optimised state changes nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import json
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
+from autocontext import flows
 from autocontext.asking import in_thread
 from autocontext.content.store import ContentStore
 from autocontext.errors import StoreCorruptError
@@ -38,7 +39,7 @@ _SUMMARY_TOKENS = 500
 
 
 class _Put(NamedTuple):
-    """A text to store; the answer is its handle, or why there is none."""
+    """A text to store; the answer is its handle."""
 
     text: str
 
@@ -96,34 +97,18 @@ class StateOptimizer:
 
     def optimize(self, state: SessionState) -> tuple[SessionState, OptimizationReport]:
         """A smaller state and what was done. The given one stays as it is; a failing store or model raises nothing."""
-        work = self._optimizing(state)
-        answer: Any = None
-        while True:
-            try:
-                asked = work.send(answer)
-            except StopIteration as done:
-                return cast("tuple[SessionState, OptimizationReport]", done.value)
-            try:
-                answer = self._put(asked.text) if isinstance(asked, _Put) else self.model.complete(asked)
-            except Exception as e:  # noqa: BLE001 (whatever a store or a model raises: the message stays, the save goes on)
-                answer = e
+        return flows.run(self._optimizing(state), self._do)
 
     async def aoptimize(self, state: SessionState) -> tuple[SessionState, OptimizationReport]:
         """`optimize` without blocking the event loop."""
-        work = self._optimizing(state)
-        answer: Any = None
-        while True:
-            try:
-                # A step between two questions may take some milliseconds of a large state.
-                asked = await in_thread(lambda: _next(work, answer))  # noqa: B023 (awaited at once)
-            except _Done as done:
-                return done.result
-            try:
-                answer = await (self._aput(asked.text) if isinstance(asked, _Put) else self._ask(asked))
-            except Exception as e:  # noqa: BLE001 (as above)
-                answer = e
+        return await flows.arun(self._optimizing(state), self._ado, in_threads=True)
 
-    async def _ask(self, asked: ModelRequest) -> Any:
+    def _do(self, asked: _Put | ModelRequest) -> Any:
+        return self._put(asked.text) if isinstance(asked, _Put) else self.model.complete(asked)
+
+    async def _ado(self, asked: _Put | ModelRequest) -> Any:
+        if isinstance(asked, _Put):
+            return await self._aput(asked.text)
         if hasattr(self.model, "acomplete"):
             return await self.model.acomplete(asked)
         return await in_thread(lambda: self.model.complete(asked))
@@ -172,9 +157,8 @@ class StateOptimizer:
         It is stored first: they need not stand side by side, so they could not be put back later.
         """
         originals = tuple(m for i in taken for m in slots[i].originals)
-        ref = yield _Put(dumped(originals))
-        if not isinstance(ref, str):
-            notes.kept.append(f"summary: {type(ref).__name__}: {ref}")
+        ref = yield from _kept_in_store("summary", originals, notes)
+        if not ref:
             return slots
         told = yield from self._told(originals)
         made = Slot(originals, summary(originals, self._is_failure, told), "summary", ref)
@@ -209,7 +193,10 @@ class StateOptimizer:
             "round_summary", [section(m) for m in messages], PromptConfig(),
             language=conversation_language(messages), plan=None, target_tokens=_SUMMARY_TOKENS,
         )  # fmt: skip
-        reply = yield asked
+        try:
+            reply = yield asked
+        except Exception:  # noqa: BLE001 (whatever a model raises: the summary does without its paragraph)
+            return ""
         if not isinstance(reply, ModelReply):
             return ""
         return text_of(reply, asked.prompt, len(asked.prompt))[0]
@@ -274,19 +261,6 @@ def restore_state_messages(messages: Sequence[Msg], *, store: ContentStore, name
     return made
 
 
-class _Done(Exception):
-    def __init__(self, result: tuple[SessionState, OptimizationReport]) -> None:
-        super().__init__()
-        self.result = result
-
-
-def _next(work: _Optimizing, answer: Any) -> _Put | ModelRequest:
-    try:
-        return work.send(answer)
-    except StopIteration as done:
-        raise _Done(done.value) from None
-
-
 def _proven(info: Any, text: str) -> str:
     """The handle, once the store has shown that it took this very text."""
     if info.sha256 != hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest():
@@ -302,15 +276,24 @@ def _stored(slots: list[Slot], notes: _Notes) -> Generator[_Put, Any, list[Msg]]
             messages += slot.originals
             notes.retrievable += sum(map(notes.size, slot.originals))
             continue
-        ref = slot.ref or (yield _Put(dumped(slot.originals)))
-        if isinstance(ref, str):
+        ref = slot.ref or (yield from _kept_in_store(slot.reason, slot.originals, notes))
+        if ref:
             messages.append(slot.render(ref))
             notes.dropped.append(Dropped(ref, tuple(m.id for m in slot.originals), slot.reason))
         else:
             messages += slot.originals
-            notes.kept.append(f"{slot.reason}: {type(ref).__name__}: {ref}")
         notes.retrievable += sum(map(notes.size, slot.originals))
     return messages
+
+
+def _kept_in_store(reason: str, originals: Sequence[Msg], notes: _Notes) -> Generator[_Put, str, str]:
+    """The handle of stored originals; "" when the store does not take them, which the notes then tell."""
+    asked = _Put(dumped(originals))
+    try:
+        return (yield asked)
+    except Exception as e:  # noqa: BLE001 (whatever a store raises: the messages stay, the save goes on)
+        notes.kept.append(f"{reason}: {type(e).__name__}: {e}")
+        return ""
 
 
 def _previewing(text: str, characters: int) -> Callable[[str], str]:

@@ -32,6 +32,18 @@ Work: TypeAlias = Generator[Statement, list[Row], T]
 """One transaction: yields statements, is sent their rows, returns its result."""
 
 
+class Read(NamedTuple):
+    """A reading transaction, as a step of a flow."""
+
+    work: Callable[[], Work[Any]]
+
+
+class Write(NamedTuple):
+    """A writing transaction, as a step of a flow."""
+
+    work: Callable[[], Work[Any]]
+
+
 class Schema(NamedTuple):
     """The tables of one part of the library: per version, the statements that lead to it from the one before."""
 
@@ -65,6 +77,14 @@ class Database(ABC):
     @abstractmethod
     async def awrite(self, work: Callable[[], Work[T]]) -> T:
         """`write` without blocking the event loop."""
+
+    def do(self, step: Read | Write) -> Any:
+        """Run the transaction that a flow asks for."""
+        return self.read(step.work) if isinstance(step, Read) else self.write(step.work)
+
+    async def ado(self, step: Read | Write) -> Any:
+        """`do` without blocking the event loop."""
+        return await (self.aread(step.work) if isinstance(step, Read) else self.awrite(step.work))
 
     @abstractmethod
     def close(self) -> None:
