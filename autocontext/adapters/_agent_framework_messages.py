@@ -8,32 +8,31 @@ model (`usage`) are left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember, source_of, url_of
 from autocontext.adapters._openai_parts import read_function, write_function
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
     Msg,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    VideoBlock,
     as_messages,
     thaw,
 )
 
 try:
     from agent_framework import Content, Message
-    from pydantic_core import to_jsonable_python
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agent_framework", "agent-framework") from e
 
 KEY = "_agent_framework"
+_known = partial(hints, KEY)
+_remember = partial(remember, KEY)
 _ROLES = ("system", "user", "assistant", "tool")
-_MEDIA: dict[str, Any] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
 _SILENT = ("usage",)
 
 
@@ -52,16 +51,14 @@ def _read(given: Message) -> Msg:
     role: Any = given.role if given.role in _ROLES else "user"
     content = [_read_content(c) for c in given.contents if c.type not in _SILENT]
     more = {k: v for k, v in given.additional_properties.items() if not k.startswith("_")}
-    metadata = _remember(
-        role=given.role if role != given.role else None, author=given.author_name, more=_jsonable(more)
-    )
+    metadata = _remember(role=given.role if role != given.role else None, author=given.author_name, more=jsonable(more))
     own = {"id": given.message_id} if given.message_id else {}
     return Msg(role=role, name=given.author_name or "", content=content, metadata=metadata, **own)
 
 
 def _read_content(content: Content) -> Any:
     """A content as a block; one of a kind that has none becomes a text that names it and carries it along."""
-    found: dict[str, Any] = {k: v for k, v in _jsonable(content.to_dict()).items() if v not in ({}, False, None)}
+    found: dict[str, Any] = {k: v for k, v in jsonable(content.to_dict()).items() if v not in ({}, False, None)}
     if content.type == "text":
         return TextBlock(text=content.text or "", metadata=_rest(found, "text"))
     if content.type == "text_reasoning":
@@ -75,9 +72,9 @@ def _read_content(content: Content) -> Any:
         rest = _rest(found, "call_id", "result", "items")
         failed = content.exception is not None
         return ToolResultBlock(id=content.call_id or "", output=output, is_error=failed, metadata=rest)
-    made = _MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
+    made = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
     if made is not None and content.uri:
-        return made(source=_source(content.uri), metadata=_rest(found, "uri", keep=content.type))
+        return made(source=source_of(content.uri), metadata=_rest(found, "uri", keep=content.type))
     return TextBlock(text=f"[{content.type}]", metadata=_remember(carried=found))
 
 
@@ -85,7 +82,7 @@ def _read_call(content: Content, found: dict[str, Any]) -> ToolUseBlock:
     rest = _rest(found, "call_id", "name", "arguments")
     given = content.arguments
     if isinstance(given, Mapping):
-        value = _jsonable(dict(given))
+        value = jsonable(dict(given))
         return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
     body = {"name": content.name or "", "arguments": given or ""}
     read = read_function(body, "function_call", content.call_id or "")
@@ -97,24 +94,8 @@ def _remember_text(rest: Mapping[str, Any]) -> dict[str, Any]:
     return {KEY: {**rest.get(KEY, {}), "text": True}}
 
 
-def _source(uri: str) -> dict[str, Any]:
-    head, found, data = uri.partition(";base64,")
-    if found and head.startswith("data:"):
-        return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
-    return {"type": "url", "url": uri}
-
-
 def _rest(found: Mapping[str, Any], *fields: str, keep: str | None = None) -> dict[str, Any]:
     return _remember(rest={k: v for k, v in found.items() if k not in ("type", *fields)}, kind=keep)
-
-
-def _remember(**found: Any) -> dict[str, Any]:
-    kept = {k: v for k, v in found.items() if v is not None and v != {}}
-    return {KEY: kept} if kept else {}
-
-
-def _jsonable(value: Any) -> Any:
-    return to_jsonable_python(value, fallback=repr)
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -149,17 +130,10 @@ def _write_block(block: Any) -> Content:
         items = [_write_block(part).to_dict() for part in parts]
         return Content.from_dict(_of("function_result", rest, call_id=block.id, result=block.text, items=items))
     source = block.source
-    own = source["type"] == "base64"
-    uri = f"data:{source['media_type']};base64,{source['data']}" if own else source["url"]
     media_type = source.get("media_type") or f"{block.type}/*"
-    kind = known.get("kind") or ("data" if own else "uri")
-    return Content.from_dict({"media_type": media_type, **_of(kind, rest, uri=uri)})
+    kind = known.get("kind") or ("data" if source["type"] == "base64" else "uri")
+    return Content.from_dict({"media_type": media_type, **_of(kind, rest, uri=url_of(block))})
 
 
 def _of(kind: str, rest: Mapping[str, Any], **fields: Any) -> dict[str, Any]:
     return {**rest, **fields, "type": kind}
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}

@@ -7,30 +7,29 @@ says, so a message that a compression has rewritten is written from its blocks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
     Msg,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    VideoBlock,
     as_messages,
     thaw,
 )
 
 try:
     from agentscope.message import Msg as AgentScopeMsg
-    from pydantic_core import to_jsonable_python
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v1", "agentscope1") from e
 
 KEY = "_agentscope"
-_MEDIA: dict[str, Any] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
+_known = partial(hints, KEY)
+_remember = partial(remember, KEY)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -50,17 +49,17 @@ def from_agentscope(messages: Iterable[AgentScopeMsg], *, marks: Sequence[str] =
 def _read(given: AgentScopeMsg, marks: Sequence[str]) -> Msg:
     text = isinstance(given.content, str)
     blocks = [{"type": "text", "text": given.content}] if text else given.content or []
-    content = [_read_block(_jsonable(block)) for block in blocks]
+    content = [_read_block(jsonable(block)) for block in blocks]
     role: Any = "tool" if given.role == "system" and any(b.type == "tool_result" for b in content) else given.role
     invocation = getattr(given, "invocation_id", None)
-    metadata = {**_jsonable(given.metadata or {}), **_remember(text=text, invocation=invocation, marks=list(marks))}
+    known = _remember(text=text, invocation=invocation, marks=list(marks) or None)
     return Msg(
         id=given.id,
         role=role,
         name=given.name or "",
         content=content,
         timestamp=given.timestamp or "",
-        metadata=metadata,
+        metadata={**jsonable(given.metadata or {}), **known},
     )
 
 
@@ -81,22 +80,14 @@ def _read_block(block: Any) -> Any:
         read = output if isinstance(output, str) else tuple(_read_block(part) for part in output or ())
         known = _rest(block, "id", "name", "output")
         return ToolResultBlock(id=block["id"], name=block.get("name") or "", output=read, metadata=known)
-    if kind in _MEDIA and isinstance(block.get("source"), dict):
-        return _MEDIA[kind](source=block["source"], metadata=_rest(block, "source"))
+    made = MEDIA.get(str(kind))
+    if made is not None and isinstance(block.get("source"), dict):
+        return made(source=block["source"], metadata=_rest(block, "source"))
     return TextBlock(text=f"[{kind or 'content'}]", metadata=_remember(carried=block))
 
 
 def _rest(block: Mapping[str, Any], *fields: str) -> dict[str, Any]:
     return _remember(rest={k: v for k, v in block.items() if k != "type" and k not in fields})
-
-
-def _remember(**found: Any) -> dict[str, Any]:
-    kept = {k: v for k, v in found.items() if v is not None and v is not False and v not in ({}, [])}
-    return {KEY: kept} if kept else {}
-
-
-def _jsonable(value: Any) -> Any:
-    return to_jsonable_python(value, fallback=repr)
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -138,8 +129,3 @@ def _write_block(block: Any) -> dict[str, Any]:
 def marks_of(msg: Msg) -> list[str]:
     """The marks that a message was added with."""
     return list(_known(msg).get("marks") or ())
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}

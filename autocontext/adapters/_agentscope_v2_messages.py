@@ -9,30 +9,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
     Msg,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    VideoBlock,
     as_messages,
     thaw,
 )
 
 try:
     from agentscope import message as theirs
-    from pydantic_core import to_jsonable_python
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
 
 KEY = "_agentscope"
-_MEDIA: dict[str, Any] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
+_known = partial(hints, KEY)
+_remember = partial(remember, KEY)
 _FAILED = ("error", "denied", "interrupted")
 
 
@@ -122,7 +121,7 @@ def _said(given: theirs.Msg, blocks: list[Any], until: int) -> Msg:
 
 def _msg(given: theirs.Msg, role: Any, content: list[Any], start: int, until: int, **more: Any) -> Msg:
     own = given.id if given.role != "assistant" and start == 0 else f"{given.id}.{start}"
-    metadata = {**to_jsonable_python(given.metadata, fallback=repr), KEY: {"id": given.id, "until": until, **more}}
+    metadata = {**jsonable(given.metadata), KEY: {"id": given.id, "until": until, **more}}
     return Msg(id=own, role=role, name=given.name, content=content, timestamp=given.created_at, metadata=metadata)
 
 
@@ -159,7 +158,7 @@ def _read_result(block: Any) -> ToolResultBlock:
 def _read_data(block: Any) -> Any:
     """An image, sound or video; another file becomes a text that names it and carries it along."""
     source = block.source
-    made = _MEDIA.get(source.media_type.partition("/")[0])
+    made = MEDIA.get(source.media_type.partition("/")[0])
     if made is None:
         name = block.name or source.media_type
         return TextBlock(text=f"[file: {name}]", metadata=_remember(carried=block.model_dump(mode="json")))
@@ -171,11 +170,6 @@ def _read_data(block: Any) -> Any:
 def _rest(block: Any, *fields: str) -> dict[str, Any]:
     found: dict[str, Any] = block.model_dump(mode="json", exclude={"type", *fields}, exclude_none=True)
     return {k: v for k, v in found.items() if v not in ({}, [])}
-
-
-def _remember(**found: Any) -> dict[str, Any]:
-    kept = {k: v for k, v in found.items() if v is not None and v != {}}
-    return {KEY: kept} if kept else {}
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -244,11 +238,6 @@ def _carried(block: Mapping[str, Any]) -> Any:
 
 def _dumps(value: Mapping[str, Any]) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}
 
 
 def without_length(hint: theirs.HintBlock) -> theirs.HintBlock:

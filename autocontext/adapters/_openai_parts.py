@@ -1,38 +1,39 @@
 """Content parts and tool calls of OpenAI chat messages as blocks, and back, without loss.
 
 What a block has no field for stands under `metadata["_openai"]` of that block, as hints: `extra` and `inner` (unknown
-keys of the outer and inner object) and a few words about the form. Hints never repeat what the block itself says, so a
-block whose text was replaced is written with its new text.
+keys of the outer and inner object) and a few words about the form.
 """
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
+from autocontext.adapters import _blocks
+from autocontext.adapters._blocks import source_of, url_of
 from autocontext.errors import InvalidMessage
 from autocontext.messages import (
     WIRE_HINTS,
     AudioBlock,
     ImageBlock,
-    Msg,
     TextBlock,
     ToolUseBlock,
     VideoBlock,
     freeze,
     thaw,
 )
-from autocontext.messages import Block as AnyBlock
 
-HINTS = WIRE_HINTS
+hints = partial(_blocks.hints, WIRE_HINTS)
+"""What was remembered about an OpenAI message or block."""
+remember = partial(_blocks.remember, WIRE_HINTS)
+"""Metadata that holds such hints; {} when there is nothing to remember."""
 Part: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock
 
 _MAX_DEPTH = 100
 """JSON nested deeper than this is kept as text or refused: serialisers give up near 250 levels."""
-_DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 _MEDIA_TYPES = {"mp3": "audio/mpeg", "wav": "audio/wav"}
 _STYLES: dict[str, dict[str, Any]] = {
     "spaced": {"ensure_ascii": False},
@@ -43,19 +44,7 @@ _STYLES: dict[str, dict[str, Any]] = {
 """The ways in which models commonly lay out arguments; the first is the one that needs no hint."""
 
 
-# ---------------------------------------------------------------------------------------------------------- hints
-def hints(value: Msg | AnyBlock) -> Mapping[str, Any]:
-    """What this adapter has remembered about a message or block."""
-    found = value.metadata.get(HINTS)
-    return found if isinstance(found, dict) else {}
-
-
-def remember(**found: Any) -> dict[str, Any]:
-    """Metadata that holds these hints; {} when there is nothing to remember."""
-    kept = {k: v for k, v in found.items() if v is not None and v != {} and v is not False}
-    return {HINTS: kept} if kept else {}
-
-
+# -------------------------------------------------------------------------------------------------------- objects
 def rest(given: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
     """The keys that no field stands for. Raises InvalidMessage naming what JSON cannot hold."""
     found: dict[str, Any] = {}
@@ -130,15 +119,10 @@ def _read_url(part: Mapping[str, Any], extra: dict[str, Any], dot: str) -> Part:
     kind = part["type"]
     block = ImageBlock if kind == "image_url" else VideoBlock
     if isinstance(part.get(kind), str):  # not OpenAI's form, but Mistral's and others'
-        return block(source=_source(part[kind]), metadata=remember(bare=True, extra=extra))
+        return block(source=source_of(part[kind]), metadata=remember(bare=True, extra=extra))
     body = object_at(part, kind, dot)
     inner = rest(body, ("url",), f"{dot}{kind}")
-    return block(source=_source(text_at(body, "url", f"{dot}{kind}.")), metadata=remember(inner=inner, extra=extra))
-
-
-def _source(url: str) -> dict[str, Any]:
-    found = _DATA_URL.fullmatch(url)
-    return {"type": "base64", "media_type": found[1], "data": found[2]} if found else {"type": "url", "url": url}
+    return block(source=source_of(text_at(body, "url", f"{dot}{kind}.")), metadata=remember(inner=inner, extra=extra))
 
 
 def _read_audio(part: Mapping[str, Any], extra: dict[str, Any], dot: str) -> Part:
@@ -193,13 +177,8 @@ def write_part(block: Part) -> dict[str, Any]:
         kind, body = "input_audio", put_back({"data": block.source["data"], "format": form}, known.get("inner"))
     else:
         kind = "image_url" if isinstance(block, ImageBlock) else "video_url"
-        body = _url(block) if known.get("bare") else put_back({"url": _url(block)}, known.get("inner"))
+        body = url_of(block) if known.get("bare") else put_back({"url": url_of(block)}, known.get("inner"))
     return put_back({"type": kind, kind: body}, known.get("extra"))
-
-
-def _url(block: ImageBlock | VideoBlock) -> str:
-    source = block.source
-    return str(source["url"]) if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
 
 
 def stand_in(block: Part) -> str:
@@ -221,7 +200,7 @@ def read_call(call: Any, where: str) -> ToolUseBlock:
     body = object_at(call, kind, f"{where}.")
     block = read_function(body, f"{where}.{kind}", text_at(call, "id", f"{where}."), custom=kind == "custom")
     extra = rest(call, ("id", "type", kind), where)
-    more = remember(extra=extra, untyped="type" not in call).get(HINTS, {})
+    more = remember(extra=extra, untyped="type" not in call).get(WIRE_HINTS, {})
     return block.model_copy(update={"metadata": freeze(remember(**hints(block), **more))}) if more else block
 
 

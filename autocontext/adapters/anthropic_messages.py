@@ -9,10 +9,12 @@ Anthropic's API takes apart from the messages, becomes a system message: `reques
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import BaseModel
 
+from autocontext.adapters._blocks import hints, remember
 from autocontext.adapters._openai_parts import kind_of, put_back, rest, stand_in, text_at
 from autocontext.errors import InvalidMessage
 from autocontext.messages import (
@@ -30,6 +32,8 @@ from autocontext.messages import (
 )
 
 KEY = "_anthropic"
+_known = partial(hints, KEY)
+_remember = partial(remember, KEY)
 _ABOUT_THE_TEXT = ("citations",)
 """Keys that are about what was said word for word: wrong beside a text that a compression has replaced."""
 
@@ -127,11 +131,6 @@ def _read_result(block: Mapping[str, Any], where: str, names: Mapping[str, str])
     return ToolResultBlock(
         id=call_id, name=names.get(call_id, ""), output=output, is_error=error is True, metadata=known
     )
-
-
-def _remember(**found: Any) -> dict[str, Any]:
-    kept = {k: v for k, v in found.items() if v is not None and v != {}}
-    return {KEY: kept} if kept else {}
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -237,8 +236,3 @@ def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
     if block.is_error:
         result["is_error"] = True
     return result
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}

@@ -8,19 +8,18 @@ rewritten is written from its blocks. Content parts are read as OpenAI's where t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember
 from autocontext.adapters._openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
     Msg,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    VideoBlock,
     as_messages,
     freeze,
     thaw,
@@ -38,11 +37,11 @@ try:
         ToolMessage,
         message_chunk_to_message,
     )
-    from pydantic_core import to_jsonable_python
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
 KEY = "_langchain"
+_known = partial(hints, KEY)
 _ROLES: dict[type[BaseMessage], str] = {
     HumanMessage: "user",
     AIMessage: "assistant",
@@ -111,7 +110,7 @@ def _rest(message: BaseMessage) -> dict[str, Any]:
             found[key] = freeze(value)
         except ValueError:
             # A tool's artifact may be any object: the state keeps it, the memory what can be said of it.
-            found[key] = to_jsonable_python(value, fallback=repr)
+            found[key] = jsonable(value)
     return found
 
 
@@ -127,10 +126,10 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
     if kind == "thinking" and isinstance(part.get("thinking"), str):
         rest = {k: v for k, v in part.items() if k not in ("type", "thinking")}
         return ThinkingBlock(thinking=part["thinking"], metadata=_remember(part=rest, own=True))
-    if kind in ("image", "audio", "video") and (source := _standard_source(part)) is not None:
-        block = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}[kind]
+    made = MEDIA.get(str(kind))
+    if made is not None and (source := _standard_source(part)) is not None:
         rest = {k: v for k, v in part.items() if k not in ("type", "url", "base64", "mime_type")}
-        return block(source=source, metadata=_remember(part=rest, own=True))
+        return made(source=source, metadata=_remember(part=rest, own=True))
     if not isinstance(kind, str):
         part = {"type": "unknown", "part": dict(part)}
         return TextBlock(text="[content]", metadata=_remember(carried=part["part"]))
@@ -159,12 +158,11 @@ def _jsonable(value: Any) -> Any:
     try:
         return thaw(freeze(value))
     except ValueError:
-        return to_jsonable_python(value, fallback=repr)
+        return jsonable(value)
 
 
 def _remember(**found: Any) -> dict[str, Any]:
-    kept = {k: _jsonable(v) for k, v in found.items() if v is not None and v is not False and v != {}}
-    return {KEY: kept} if kept else {}
+    return remember(KEY, **{k: _jsonable(v) for k, v in found.items()})
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -248,11 +246,6 @@ def _write_part(block: Any) -> Any:
 def _write_call(block: ToolUseBlock) -> dict[str, Any]:
     own = None if _known(block).get("unnumbered") else block.id
     return {"name": block.name, "args": thaw(block.input), "id": own, "type": "tool_call"}
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}
 
 
 def _own(block: Any) -> bool:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
+from autocontext.adapters._blocks import hints, source_of, url_of
 from autocontext.adapters._openai_parts import (
-    hints,
     kind_of,
     put_back,
     read_function,
@@ -25,6 +26,7 @@ from autocontext.adapters._openai_parts import (
 )
 from autocontext.errors import InvalidMessage
 from autocontext.messages import (
+    WIRE_HINTS,
     ImageBlock,
     Msg,
     TextBlock,
@@ -38,6 +40,7 @@ from autocontext.messages import (
 )
 
 KEY = "_responses"
+_known = partial(hints, KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 """Keys that are about what was said word for word: wrong beside a text that a compression has replaced."""
@@ -75,7 +78,7 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
     if kind == "function_call":
         call = read_function(item, "", text_at(item, "call_id"))
         # `read_function` keeps unknown keys under its own hints; here they belong to the item.
-        form = {k: v for k, v in hints(call).items() if k != "inner"}
+        form = {k: v for k, v in hints(WIRE_HINTS, call).items() if k != "inner"}
         known = _hints({"item": rest(item, ("type", "call_id", "name", "arguments"))}, form)
         return [ToolUseBlock(id=call.id, name=call.name, input=call.input, metadata=known)]
     if isinstance(kind, str) and kind.endswith("_output") and isinstance(item.get("call_id"), str):
@@ -92,7 +95,7 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
 
 def _hints(own: Mapping[str, Any], openai: Mapping[str, Any] | None = None) -> dict[str, Any]:
     found = {KEY: dict(own)}
-    return {**found, "_openai": dict(openai)} if openai else found
+    return {**found, WIRE_HINTS: dict(openai)} if openai else found
 
 
 def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
@@ -135,12 +138,8 @@ def _read_part(part: Any, where: str) -> Any:
         known = {"part": kind, "rest": rest(part, ("type", key), where)}
         return TextBlock(text=text_at(part, key, f"{where}."), metadata={KEY: known})
     if kind == "input_image" and isinstance(part.get("image_url"), str):
-        url = part["image_url"]
-        head, _, data = url.partition(";base64,")
-        inside = head.startswith("data:") and bool(data) and "," not in head
-        source = {"type": "base64", "media_type": head[5:], "data": data} if inside else {"type": "url", "url": url}
         known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
-        return ImageBlock(source=source, metadata={KEY: known})
+        return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
     named = part.get("filename") or part.get("file_id")
     return TextBlock(
         text=f"[{kind}{f': {named}' if named else ''}]", metadata={KEY: {"carried": rest(part, (), where)}}
@@ -239,9 +238,8 @@ def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
         return found
     more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
     if isinstance(block, ImageBlock):
-        source = block.source
-        url = source["url"] if source["type"] == "url" else f"data:{source['media_type']};base64,{source['data']}"
-        return put_back({"type": "input_image", "image_url": url, **({} if known else {"detail": "auto"})}, more)
+        detail = {} if known else {"detail": "auto"}
+        return put_back({"type": "input_image", "image_url": url_of(block), **detail}, more)
     kind = str(known.get("part") or text_kind)
     if not isinstance(block, TextBlock):
         return {"type": text_kind, "text": stand_in(block)}
@@ -271,8 +269,3 @@ def _write_result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]
         item |= _write_content(blocks, shape, "input_text", changed=changed, key="output")
     return put_back(item, known.get("rest"))
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}

@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from autocontext.adapters._blocks import MEDIA, hints, remember
 from autocontext.adapters._openai_parts import read_function, stand_in, write_function
 from autocontext.errors import MissingExtraError
 from autocontext.messages import (
@@ -34,11 +36,8 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 KEY = "_pydantic_ai"
-_MEDIA: dict[str, type[ImageBlock | AudioBlock | VideoBlock]] = {
-    "image": ImageBlock,
-    "audio": AudioBlock,
-    "video": VideoBlock,
-}
+_known = partial(hints, KEY)
+_remember = partial(remember, KEY)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -54,10 +53,10 @@ def read_one(message: ModelMessage) -> list[Msg]:
     known = {k: v for k, v in given.items() if k != "parts" and v is not None and v != {}}
     if given["kind"] == "response":
         blocks = [_read_spoken(part) for part in given["parts"]]
-        return [Msg(id=own, role="assistant", content=blocks, metadata=_hints(message=known))]
+        return [Msg(id=own, role="assistant", content=blocks, metadata=_remember(message=known))]
     parts = given["parts"]
     return [
-        Msg(**_read_part(part), id=f"{own}.{i}", metadata=_hints(message=known, of=len(parts)))
+        Msg(**_read_part(part), id=f"{own}.{i}", metadata=_remember(message=known, of=len(parts)))
         for i, part in enumerate(parts)
     ]
 
@@ -66,10 +65,6 @@ def _digest(given: Mapping[str, Any]) -> str:
     """An id from what a message says and when; the rest may be filled in later."""
     said = [given["kind"], given["parts"], given["timestamp"] if given["kind"] == "response" else None]
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _hints(**found: Any) -> dict[str, Any]:
-    return {KEY: {k: v for k, v in found.items() if v is not None}}
 
 
 def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any]:
@@ -82,20 +77,20 @@ def _read_part(part: Mapping[str, Any]) -> dict[str, Any]:
     if kind in ("tool-return", "retry-prompt") and part.get("tool_name") is not None:
         output, shape = _read_output(content)
         error = kind == "retry-prompt" or part.get("outcome") not in (None, "success")
-        known = _hints(part=_rest(part, "content", "tool_name", "tool_call_id"), shape=shape)
+        known = _remember(part=_rest(part, "content", "tool_name", "tool_call_id"), shape=shape)
         call = {"id": part["tool_call_id"], "name": part["tool_name"], "is_error": error}
         return {"role": "tool", "content": [ToolResultBlock(**call, output=output, metadata=known)]}
     # What the framework says by itself, such as that an answer was empty, is no turn of the user's.
     role = "user" if kind == "user-prompt" else "system"
     if isinstance(content, str):
-        return {"role": role, "content": [TextBlock(text=content, metadata=_hints(part=_rest(part, "content")))]}
+        return {"role": role, "content": [TextBlock(text=content, metadata=_remember(part=_rest(part, "content")))]}
     if kind == "user-prompt" and isinstance(content, list):
         blocks = [_read_item(item) for item in content]
-        marker = TextBlock(text="", metadata=_hints(part=_rest(part, "content"), list=True))
+        marker = TextBlock(text="", metadata=_remember(part=_rest(part, "content"), list=True))
         return {"role": role, "content": [marker, *blocks]}
     text = content if content is not None else f"[{kind}]"
     shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    return {"role": role, "content": [TextBlock(text=shown, metadata=_hints(whole=dict(part)))]}
+    return {"role": role, "content": [TextBlock(text=shown, metadata=_remember(whole=dict(part)))]}
 
 
 def _read_output(content: Any) -> tuple[Any, str]:
@@ -113,33 +108,33 @@ def _read_item(item: Any) -> Any:
         return TextBlock(text=item)
     kind = item.get("kind") if isinstance(item, dict) else None
     medium = str(item.get("media_type") or "").partition("/")[0] if kind == "binary" else str(kind).partition("-")[0]
-    if kind == "binary" and medium in _MEDIA and isinstance(item.get("data"), str):
+    if kind == "binary" and medium in MEDIA and isinstance(item.get("data"), str):
         source = {"type": "base64", "media_type": item["media_type"], "data": item["data"]}
-        return _MEDIA[medium](source=source, metadata=_hints(item=_rest(item, "data", "media_type")))
-    if medium in _MEDIA and isinstance(item, dict) and isinstance(item.get("url"), str):
+        return MEDIA[medium](source=source, metadata=_remember(item=_rest(item, "data", "media_type")))
+    if medium in MEDIA and isinstance(item, dict) and isinstance(item.get("url"), str):
         source = {"type": "url", "url": item["url"]}
-        return _MEDIA[medium](source=source, metadata=_hints(item=_rest(item, "url")))
+        return MEDIA[medium](source=source, metadata=_remember(item=_rest(item, "url")))
     if kind == "text" and isinstance(item.get("content"), str):
-        return TextBlock(text=item["content"], metadata=_hints(item=_rest(item, "content")))
+        return TextBlock(text=item["content"], metadata=_remember(item=_rest(item, "content")))
     return TextBlock(text=f"[{kind or 'data'}]", metadata={KEY: {"whole": item}})
 
 
 def _read_spoken(part: Mapping[str, Any]) -> Any:
     kind, content = part["part_kind"], part.get("content")
     if kind == "text":
-        return TextBlock(text=content or "", metadata=_hints(part=_rest(part, "content")))
+        return TextBlock(text=content or "", metadata=_remember(part=_rest(part, "content")))
     if kind == "thinking":
-        return ThinkingBlock(thinking=content or "", metadata=_hints(part=_rest(part, "content")))
+        return ThinkingBlock(thinking=content or "", metadata=_remember(part=_rest(part, "content")))
     if kind == "tool-call":
         args = part.get("args")
         text = args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
         call = read_function({"name": part["tool_name"], "arguments": text}, "", part["tool_call_id"])
-        known = _hints(
+        known = _remember(
             part=_rest(part, "args", "tool_name", "tool_call_id"),
             form=None if isinstance(args, str) else "none" if args is None else "object",
         )
         return call.model_copy(update={"metadata": TextBlock(text="", metadata={**call.metadata, **known}).metadata})
-    return TextBlock(text=f"[{kind}]", metadata=_hints(whole=dict(part)))
+    return TextBlock(text=f"[{kind}]", metadata=_remember(whole=dict(part)))
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -253,8 +248,3 @@ def _write_spoken(block: Any) -> Iterator[dict[str, Any]]:
         yield {"part_kind": "tool-call", **part, "tool_name": block.name, "tool_call_id": block.id, "args": args}
     elif isinstance(block, ImageBlock | AudioBlock | VideoBlock):
         yield {"part_kind": "text", "content": stand_in(block)}
-
-
-def _known(value: Any) -> Mapping[str, Any]:
-    found = value.metadata.get(KEY)
-    return found if isinstance(found, dict) else {}
