@@ -9,9 +9,9 @@ from autocontext.cache import leases, rows
 from autocontext.cache.shelf import Shelf, namespace_text, wanted
 from autocontext.canonical import CacheKey
 from autocontext.canonical_values import text_of
-from autocontext.content.queries import safe
 from autocontext.errors import ConfigError
 from autocontext.stores.database import Statement, Work
+from autocontext.stores.escaping import safe
 
 
 class Choice(NamedTuple):

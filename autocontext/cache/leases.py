@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from autocontext.cache import rows
 from autocontext.cache.rows import Entry, Wanted
-from autocontext.content import queries as contents
-from autocontext.content.queries import safe
+from autocontext.content.contents import Put
 from autocontext.stores.database import Statement, Work
+from autocontext.stores.escaping import safe
 
 A_DAY = 86_400_000_000
 """Microseconds after which no computation is still under way that an invalidation could concern."""
@@ -70,7 +70,7 @@ def note(ns: str, scopes: Sequence[str], tick: int) -> Work[None]:
     )
 
 
-def put_if_valid(ns: str, entry: Entry, large: contents.Put | None, begun: int, scopes: Sequence[str]) -> Work[bool]:
+def put_if_valid(ns: str, entry: Entry, large: Put | None, begun: int, scopes: Sequence[str]) -> Work[bool]:
     """Store what was computed since the tick `begun`, unless one of its scopes was invalidated meanwhile."""
     names = {f"s{i}": safe(scope) for i, scope in enumerate(scopes)}
     invalid = yield Statement(

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from autocontext.content import queries as contents
+from autocontext.content.contents import Put
 from autocontext.content.paging import unpack
-from autocontext.content.queries import safe, unsafe
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Schema, Statement, Work
+from autocontext.stores.escaping import safe, unsafe
 
-FOREVER = contents.FOREVER
 SCHEMA = Schema(
     "cache",
     (
@@ -108,7 +108,7 @@ def content_key(key: str) -> str:
     return f"result:{key}"
 
 
-def put(ns: str, entry: Entry, large: contents.Put | None) -> Work[None]:
+def put(ns: str, entry: Entry, large: Put | None) -> Work[None]:
     """Store an entry in place of what was under its key; `large` is its body when that goes to the content store."""
     at = {"ns": ns, "key": safe(entry.key)}
     before = yield Statement("SELECT kind, tags FROM autocontext_cache WHERE namespace = :ns AND key = :key", at)

@@ -13,9 +13,9 @@ from typing import Any
 
 from autocontext.cache import leases, rows
 from autocontext.cache.options import Options, seconds, tags_of
-from autocontext.cache.rows import FOREVER, Entry, Room, Wanted
+from autocontext.cache.rows import Entry, Room, Wanted
 from autocontext.canonical import CacheKey
-from autocontext.content import queries as contents
+from autocontext.content.contents import FOREVER, About, Put
 from autocontext.content.paging import packed
 from autocontext.errors import ConfigError
 from autocontext.stores.database import Work
@@ -130,9 +130,9 @@ class Shelf:
         large = None
         if len(entry.body) >= self._large_bytes and entry.kind == "value":
             text = packed(entry.body)
-            about = contents.About(name=entry.task, path="", type="json", summary="")
+            about = About(name=entry.task, path="", type="json", summary="")
             space, key = rows.content_space(self.ns), rows.content_key(entry.key)
-            large = contents.Put(space, key, text, text.pages(), about, entry.created, FOREVER)
+            large = Put(space, key, text, text.pages(), about, entry.created, FOREVER)
             entry = entry._replace(kind="content", body="")
         scopes = ["all", f"task {entry.task}", f"key {entry.key}", *(f"tag {tag}" for tag in json.loads(entry.tags))]
 

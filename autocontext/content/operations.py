@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from autocontext.content.queries import Found, Pages, Put
+from autocontext.content.contents import Found, Pages, Put
 
 T = TypeVar("T")
 Run: TypeAlias = Generator[Any, Any, T]

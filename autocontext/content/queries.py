@@ -7,18 +7,15 @@ so a put that finds a content, and a delete that takes its last holder away, can
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from autocontext.content.paging import PAGE_CHARS, Packed, Window, window
-from autocontext.content.records import REF, ContentInfo
+from autocontext.content.contents import FOREVER, Found, Pages, Put, basename, candidates
+from autocontext.content.paging import PAGE_CHARS, window
+from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Schema, Statement, Work
-
-FOREVER = 2**62
-"""Expires at: never."""
+from autocontext.stores.escaping import safe, unsafe
 
 SCHEMA = Schema(
     "contents",
@@ -43,85 +40,13 @@ SCHEMA = Schema(
     ),
 )
 
-_UNSAFE = re.compile(r"[\\\x00\ud800-\udfff]")
-_ESCAPED = re.compile(r"\\u([0-9a-f]{4})")
-
-
-def safe(text: str) -> str:
-    """The text in a form that every database takes: no NUL, no lone surrogates. Different texts stay different."""
-    return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
-
-
-def unsafe(text: str) -> str:
-    """What `safe` was given."""
-    return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)
-
-
-def basename(key: str) -> str:
-    """The last part of a path, with slashes of either kind."""
-    return re.split(r"[/\\]", key.rstrip("/\\"))[-1]
-
-
-class About(NamedTuple):
-    """What the caller says about a content."""
-
-    name: str
-    path: str
-    type: str
-    summary: str
-
-    def dumped(self) -> str:
-        """As JSON in ASCII."""
-        return json.dumps(self)
-
-
-class Put(NamedTuple):
-    """One content to store."""
-
-    namespace: str
-    key: str | None
-    content: Packed
-    pages: list[bytes]
-    about: About
-    now: int
-    expires_at: int
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """What most statements of a put name."""
-        keyed = self.key is not None
-        return {
-            "ns": safe(self.namespace),
-            "sha256": self.content.sha256,
-            "until": self.expires_at,
-            "keyed": int(keyed),
-        }
-
-
 # ---------------------------------------------------------------------------------------------------------- reading
 _CONTENT = "ref, sha256, encoding, chars, expires_at, created_at, about"
-
-
-class Found(NamedTuple):
-    """A content, and the key that led to it, if one did."""
-
-    ref: str
-    sha256: str
-    encoding: str
-    chars: int
-    expires_at: int
-    created_at: int
-    about: str
-    key: str | None = None
-
-    def info(self) -> ContentInfo:
-        """As callers get it."""
-        about = About(*json.loads(self.about))
-        until = None if self.expires_at >= FOREVER else self.expires_at
-        return ContentInfo(
-            self.ref, self.key, *about, self.chars, self.sha256, self.created_at, until,
-            "base64" if self.encoding == "base64" else "utf-8",
-        )  # fmt: skip
+_BY_KEY = (
+    "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
+    "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
+    "WHERE k.namespace = :ns AND k.expires_at > :now"
+)
 
 
 def find(namespace: str, ref_or_key: str, now: int) -> Work[Found | None]:
@@ -134,28 +59,19 @@ def find(namespace: str, ref_or_key: str, now: int) -> Work[Found | None]:
         )
         if rows:
             return Found(*rows[0])
-    rows = yield Statement(
-        "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
-        "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
-        "WHERE k.namespace = :ns AND k.key = :id AND k.expires_at > :now",
-        params,
-    )
+    rows = yield Statement(f"{_BY_KEY} AND k.key = :id", params)
     return _keyed(rows[0]) if rows else None
 
 
 def _keyed(row: Row) -> Found:
-    return Found(*row[:7])._replace(key=unsafe(row[7]))
+    """The content of a row that ends in its key, if it has one."""
+    return Found(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
 
 
 def named(namespace: str, name: str, now: int) -> Work[list[Found]]:
     """Contents whose key ends in this file name, or that were stored without a key under this name; by key."""
     params = {"ns": safe(namespace), "name": safe(basename(name)), "now": now}
-    keyed = yield Statement(
-        "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
-        "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
-        "WHERE k.namespace = :ns AND k.basename = :name AND k.expires_at > :now ORDER BY k.key",
-        params,
-    )
+    keyed = yield Statement(f"{_BY_KEY} AND k.basename = :name ORDER BY k.key", params)
     plain = yield Statement(
         f"SELECT {_CONTENT} FROM autocontext_content "
         "WHERE namespace = :ns AND name = :name AND held = 1 AND expires_at > :now ORDER BY ref",
@@ -183,14 +99,6 @@ def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: i
     return Pages(found, wanted, bodies)
 
 
-class Pages(NamedTuple):
-    """A content, what was asked of it, and the rows that hold that."""
-
-    found: Found
-    window: Window
-    bodies: list[bytes]
-
-
 def pages(namespace: str, found: Found, first: int, last: int) -> Work[list[bytes]]:
     """The rows first to last of a content. Raises StoreCorruptError when one is missing."""
     if last < first:
@@ -216,11 +124,7 @@ def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Foun
         f"WHERE c.namespace = :ns {only}AND c.expires_at > :now AND c.encoding = 'utf-8' ORDER BY c.ref, p.page",
         {"ns": safe(namespace), "now": now} | ({} if ref is None else {"ref": ref}),
     )
-    return [(_found(row), row[8] * PAGE_CHARS, bytes(row[9])) for row in rows]
-
-
-def _found(row: Row) -> Found:
-    return Found(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
+    return [(_keyed(row), row[8] * PAGE_CHARS, bytes(row[9])) for row in rows]
 
 
 # ---------------------------------------------------------------------------------------------------------- writing
@@ -236,11 +140,6 @@ def already(put: Put) -> Work[Found | None]:
         if rows[0][1] == put.content.sha256:
             return Found(*rows[0][:7]) if rows[0][7] and rows[0][4] == FOREVER else None
     return None
-
-
-def candidates(sha256: str) -> Iterator[str]:
-    """The handles a content may have, the shortest first."""
-    return (f"c_{sha256[:digits]}" for digits in (12, 16, 24, 64))
 
 
 def put(put: Put) -> Work[str]:
@@ -267,8 +166,10 @@ def put(put: Put) -> Work[str]:
 
 def _hold(put: Put) -> Work[str]:
     """Count one more holder of the content, which is written first if it is not there."""
-    for ref in candidates(put.content.sha256):
-        params = {**put.params, "ref": ref}
+    content, keyed = put.content, int(put.key is not None)
+    params = {"ns": safe(put.namespace), "sha256": content.sha256, "until": put.expires_at, "keyed": keyed}
+    for ref in candidates(content.sha256):
+        params["ref"] = ref
         while True:
             rows = yield Statement(_COUNT_UP, params)
             if rows:
@@ -277,11 +178,11 @@ def _hold(put: Put) -> Work[str]:
                 "SELECT sha256 FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
                 {"ns": params["ns"], "ref": ref},
             )
-            if rows and rows[0][0] != put.content.sha256:
+            if rows and rows[0][0] != content.sha256:
                 break  # another content has this handle: a longer one it is
             if (yield from _insert(put, params)):
                 return ref
-    raise StoreCorruptError(f"two contents have the SHA-256 {put.content.sha256}; one of their rows is damaged")
+    raise StoreCorruptError(f"two contents have the SHA-256 {content.sha256}; one of their rows is damaged")
 
 
 _COUNT_UP = """UPDATE autocontext_content SET
@@ -313,6 +214,9 @@ def _insert(put: Put, params: dict[str, Any]) -> Work[bool]:
     return True
 
 
+_TABLES = ("autocontext_content_key", "autocontext_content_page", "autocontext_content")
+
+
 def _let_go(ns: str, ref: str) -> Work[None]:
     """Count one holder less; the content goes with its last one."""
     params = {"ns": ns, "ref": ref}
@@ -326,7 +230,7 @@ def _let_go(ns: str, ref: str) -> Work[None]:
 
 def _erase(ns: str, refs: Sequence[str]) -> Work[None]:
     each = [{"ns": ns, "ref": ref} for ref in refs]
-    for table in ("autocontext_content_key", "autocontext_content_page", "autocontext_content"):
+    for table in _TABLES:
         if each:
             yield Statement(f"DELETE FROM {table} WHERE namespace = :ns AND ref = :ref", each)
 
@@ -351,7 +255,7 @@ def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
 
 def clear(namespace: str | None) -> Work[None]:
     """Everything goes, or everything of one namespace."""
-    for table in ("autocontext_content_key", "autocontext_content_page", "autocontext_content"):
+    for table in _TABLES:
         if namespace is None:
             yield Statement(f"DELETE FROM {table}")
         else:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from math import log
 
+from autocontext.content.contents import Found
 from autocontext.content.paging import unpack
-from autocontext.content.queries import Found
 from autocontext.content.records import ContentHit
 from autocontext.ranking import default_ranker
 from autocontext.rendering import cut

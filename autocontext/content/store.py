@@ -10,9 +10,9 @@ from typing import Protocol, runtime_checkable
 
 from autocontext.asking import in_thread
 from autocontext.content import queries
+from autocontext.content.contents import FOREVER, About, Found, Pages, Put
 from autocontext.content.operations import Home, Operations
 from autocontext.content.paging import Packed, packed, payload, unpack
-from autocontext.content.queries import FOREVER, About, Found, Put
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError
@@ -252,13 +252,13 @@ class PagedContentStore:
         stored = (ref, content.sha256, content.encoding, len(content.text), put.expires_at, put.now, about, put.key)
         return Found(*stored).info()
 
-    def _page(self, found: queries.Pages | None) -> Page | None:
+    def _page(self, found: Pages | None) -> Page | None:
         self._usage["misses" if found is None else "reads"] += 1
         if found is None:
             return None
         return found.window.page(found.found.ref, unpack(found.found.ref, found.bodies))
 
-    def _payload(self, found: queries.Pages) -> bytes:
+    def _payload(self, found: Pages) -> bytes:
         content = payload(unpack(found.found.ref, found.bodies), found.found.encoding)
         if packed(content).sha256 != found.found.sha256:
             raise StoreCorruptError(

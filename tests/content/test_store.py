@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext.content import SqliteContentStore
-from autocontext.content.queries import basename, candidates, safe, unsafe
+from autocontext.content.contents import basename, candidates
 from autocontext.content.records import REF
 from autocontext.content.store import DatabaseContentStore, PagedContentStore
 from autocontext.errors import ConfigError, StoreError, StoreVersionError
 from autocontext.stores.database import Database, Statement, Work
+from autocontext.stores.escaping import safe, unsafe
 from tests.content.conftest import Clock
 
 

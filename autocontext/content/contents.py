@@ -1,0 +1,79 @@
+"""Contents on their way into a store and out of it, wherever that keeps them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from autocontext.content.paging import Packed, Window
+from autocontext.content.records import ContentInfo
+
+FOREVER = 2**62
+"""Expires at: never."""
+
+
+def basename(key: str) -> str:
+    """The last part of a path, with slashes of either kind."""
+    return re.split(r"[/\\]", key.rstrip("/\\"))[-1]
+
+
+def candidates(sha256: str) -> Iterator[str]:
+    """The handles a content may have, the shortest first."""
+    return (f"c_{sha256[:digits]}" for digits in (12, 16, 24, 64))
+
+
+class About(NamedTuple):
+    """What the caller says about a content."""
+
+    name: str
+    path: str
+    type: str
+    summary: str
+
+    def dumped(self) -> str:
+        """As JSON in ASCII."""
+        return json.dumps(self)
+
+
+class Put(NamedTuple):
+    """One content to store."""
+
+    namespace: str
+    key: str | None
+    content: Packed
+    pages: list[bytes]
+    about: About
+    now: int
+    expires_at: int
+
+
+class Found(NamedTuple):
+    """A content, and the key that led to it, if one did."""
+
+    ref: str
+    sha256: str
+    encoding: str
+    chars: int
+    expires_at: int
+    created_at: int
+    about: str
+    key: str | None = None
+
+    def info(self) -> ContentInfo:
+        """As callers get it."""
+        about = About(*json.loads(self.about))
+        until = None if self.expires_at >= FOREVER else self.expires_at
+        return ContentInfo(
+            self.ref, self.key, *about, self.chars, self.sha256, self.created_at, until,
+            "base64" if self.encoding == "base64" else "utf-8",
+        )  # fmt: skip
+
+
+class Pages(NamedTuple):
+    """A content, what was asked of it, and the rows that hold that."""
+
+    found: Found
+    window: Window
+    bodies: list[bytes]
