@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, ModelRequest, Msg
 from autocontext.testing import ScriptedModel
 from tests.conformance.vectors import Quirk, quirks
+from tests.invariants import owed
 
 QUIRKS = quirks()
 
@@ -40,17 +40,6 @@ def uuid_of(msg: Msg) -> str:
 def ids(messages: Iterable[Msg]) -> list[str]:
     """Recorded ids; a message that a compression made reads "new"."""
     return ["new" if uuid_of(m) else m.id for m in messages]
-
-
-def owed(messages: Iterable[Msg]) -> tuple[Counter[str], Counter[str]]:
-    """Calls left open and results without a call, counted by id."""
-    waiting: Counter[str] = Counter()
-    orphans: Counter[str] = Counter()
-    for m in messages:
-        for result in m.tool_results:
-            (waiting.subtract if waiting[result.id] else orphans.update)([result.id])
-        waiting.update(use.id for use in m.tool_uses)
-    return +waiting, orphans
 
 
 @dataclass

@@ -6,7 +6,8 @@ import json
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.testing import ScriptedModel
-from tests.conformance.play import QUIRKS, default, ids, owed, play, preset, uuid_of
+from tests.conformance.play import QUIRKS, default, ids, play, preset, uuid_of
+from tests.invariants import owed
 
 PROTECTED = "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION"
 LARGE = "LARGE_MESSAGE_OFFLOAD"

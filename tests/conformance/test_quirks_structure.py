@@ -6,7 +6,8 @@ import pytest
 
 from autocontext import AutoContextMemory, ImageBlock, Msg, ThinkingBlock, ToolResultBlock
 from autocontext.testing import ScriptedModel, assert_valid_chat
-from tests.conformance.play import QUIRKS, ids, owed, play, preset, uuid_of
+from tests.conformance.play import QUIRKS, ids, play, preset, uuid_of
+from tests.invariants import owed
 
 
 def _result(msg: Msg, call: str) -> ToolResultBlock:
