@@ -48,6 +48,15 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_files_that_are_named_exist(page: str) -> None:
+    named = re.findall(r"`([\w/.]+(?:\.\w{2,4}|/))`", (ROOT / page).read_text())
+    # NAME stands for what a reader is going to add.
+    files = [name for name in named if "NAME" not in name]
+    assert len(files) > 15
+    assert [name for name in files if not any((ROOT / at / name).exists() for at in ("", "autocontext"))] == []
+
+
 def test_index_lists_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     assert [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "index.md" and f"({p.name})" not in index] == []
