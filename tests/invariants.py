@@ -54,6 +54,18 @@ CONFIGS: dict[str, AutoContextConfig] = {
 }
 """From the defaults to thresholds that nearly every history is over."""
 
+EAGER = AutoContextConfig(
+    msg_threshold=1,
+    last_keep=0,
+    large_payload_threshold=200,
+    offload_single_preview=20,
+    min_compression_token_threshold=0,
+    min_consecutive_tool_messages=1,
+)
+"""Without a model: each strategy proposes all that it may."""
+LONG = "many words that nobody needs to read again " * 20
+"""Large by EAGER."""
+
 
 def _unlucky(request: ModelRequest) -> str:
     """Fails at about every second transcript, always the same ones."""

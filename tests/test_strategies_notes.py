@@ -9,16 +9,7 @@ from autocontext.strategies.fold import OLDEST_ROUNDS_FOLD, Fold
 from autocontext.strategies.last_resort import LAST_RESORT_PREVIEW, Previews
 from autocontext.strategies.selection import answer_size, is_large, question, stays, utf16_length
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
-
-LONG = "many words that nobody needs to read again " * 20
-EAGER = AutoContextConfig(
-    msg_threshold=1,
-    last_keep=0,
-    large_payload_threshold=200,
-    offload_single_preview=20,
-    min_compression_token_threshold=0,
-    min_consecutive_tool_messages=1,
-)
+from tests.invariants import EAGER, LONG
 
 
 def size(msg: Msg) -> int:

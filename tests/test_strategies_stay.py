@@ -13,17 +13,7 @@ from autocontext.strategies import Strategy, View, steps
 from autocontext.strategies.selection import is_large, question, stays
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, tool_result, user
 from tests.conversations import histories
-from tests.invariants import CONFIGS
-
-LONG = "many words that nobody needs to read again " * 20
-EAGER = AutoContextConfig(
-    msg_threshold=1,
-    last_keep=0,
-    large_payload_threshold=200,
-    offload_single_preview=20,
-    min_compression_token_threshold=0,
-    min_consecutive_tool_messages=1,
-)
+from tests.invariants import CONFIGS, EAGER, LONG
 
 
 def size(msg: Msg) -> int:
