@@ -226,7 +226,7 @@ def _write_part(block: Any) -> Any:
     known = _known(block)
     rest = thaw(known.get("part") or {})
     if isinstance(block, ToolUseBlock):
-        return {**rest, "id": block.id, **({known["input"]: thaw(block.input)} if "input" in known else {})}
+        return {**rest, "id": _call_id(block), **({known["input"]: thaw(block.input)} if "input" in known else {})}
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, **rest}
     if isinstance(block, TextBlock) and "carried" in known:
@@ -244,8 +244,12 @@ def _write_part(block: Any) -> Any:
 
 
 def _write_call(block: ToolUseBlock) -> dict[str, Any]:
-    own = None if _known(block).get("unnumbered") else block.id
-    return {"name": block.name, "args": thaw(block.input), "id": own, "type": "tool_call"}
+    return {"name": block.name, "args": thaw(block.input), "id": _call_id(block), "type": "tool_call"}
+
+
+def _call_id(block: ToolUseBlock) -> str | None:
+    """A call's id; None for one that came without any."""
+    return None if _known(block).get("unnumbered") else block.id
 
 
 def _own(block: Any) -> bool:

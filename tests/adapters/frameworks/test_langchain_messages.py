@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from langchain_core.messages import (
     AIMessage,
@@ -86,6 +86,7 @@ MESSAGES = st.one_of(
 
 
 @given(MESSAGES)
+@example(_answer([], [{"name": "f", "args": {}, "id": None, "type": "tool_call"}], {}, anthropic=True))
 def test_messages_come_back_as_they_were(message: BaseMessage) -> None:
     [msg] = from_langchain([message])
     assert msg.id == message.id
