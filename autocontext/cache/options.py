@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
@@ -107,9 +107,6 @@ class Options:
         for field, given in (("ignore", self.ignore), ("redact", self.redact), ("quantize", self.quantize or ())):
             if unknown := sorted(names_in(given, field) - names):
                 raise ConfigError(f"{field}: {task} has no parameter {unknown[0]!r}, it has {', '.join(sorted(names))}")
-
-
-OPTION_NAMES = frozenset(field.name for field in fields(Options))
 
 
 def seconds(value: Seconds, field: str) -> float:

@@ -7,8 +7,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.edits import MESSAGE_TEXT, Proposal, Question
 from autocontext.events import CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, CURRENT_ROUND_MESSAGE_COMPRESS
 from autocontext.messages import Msg, ToolResultBlock, is_compressed, is_note
-from autocontext.plan import plan_line
-from autocontext.strategies.selection import answer_size, is_large, question, recent, stays
+from autocontext.strategies.selection import answer_size, is_large, note, recent, stays
 from autocontext.view import View
 
 
@@ -76,20 +75,8 @@ class CurrentRound:
         """One note; several where a message that must stay stands between. Notes of its own are left alone."""
         start, stop = _readable(view, self.config)
         keep = stays(self.config, view)
-        found = []
-        for a, b in view.pieces(start, stop, lambda m: keep(m) or is_note(m)):
-            span = view.span(a, b)
-            share = self.config.current_round_compression_ratio
-            asked = question("current_round", view, range(a, b), share, self.config)
-            line = plan_line(span.messages)
-            found.append(
-                Proposal(
-                    span,
-                    asked or line,
-                    footer=line if asked else "",
-                    event_type=CURRENT_ROUND_MESSAGE_COMPRESS,
-                    kind="current_round",
-                    role=self.config.note_role,
-                )
-            )
-        return found
+        share, event = self.config.current_round_compression_ratio, CURRENT_ROUND_MESSAGE_COMPRESS
+        return [
+            note("current_round", event, view, a, b, share=share, config=self.config)
+            for a, b in view.pieces(start, stop, lambda m: keep(m) or is_note(m))
+        ]

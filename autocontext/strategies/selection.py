@@ -1,13 +1,15 @@
-"""What the strategies share: which messages stay, what is large, how long an answer may be."""
+"""What the strategies share: which messages stay, what is large, how a note is asked for and how long it may be."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Question
+from autocontext.edits import Proposal, Question
 from autocontext.messages import Msg, is_pinned
+from autocontext.plan import plan_line
 from autocontext.view import View
 
 RELOAD_TOOL = "context_reload"
@@ -73,6 +75,30 @@ def question(
     if not parts:
         return None
     return Question(purpose, tuple(parts), answer_size(sum(sizes), share, config), tuple(sizes))
+
+
+def note(
+    kind: Literal["tool_run", "current_round"],
+    event_type: str,
+    view: View,
+    start: int,
+    stop: int,
+    *,
+    share: float,
+    config: AutoContextConfig,
+) -> Proposal:
+    """One note in place of the messages [start, stop); nobody is asked where plan tools are all they hold."""
+    span = view.span(start, stop)
+    asked = question(kind, view, range(start, stop), share, config)
+    line = plan_line(span.messages)
+    return Proposal(
+        span,
+        asked or line,
+        footer=line if asked else "",
+        event_type=event_type,
+        kind=kind,
+        role=config.note_role,
+    )
 
 
 def recent(view: View, config: AutoContextConfig) -> int:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from autocontext.config import AutoContextConfig
 from autocontext.edits import Proposal
 from autocontext.events import TOOL_INVOCATION_COMPRESS
-from autocontext.plan import plan_line
-from autocontext.strategies.selection import question, recent, stays
+from autocontext.strategies.selection import note, recent, stays
 from autocontext.view import View
 
 _RUNS_A_PASS = 5
@@ -32,20 +31,9 @@ class ToolRuns:
                 continue
             for a, b in view.pieces(run_start, run_stop, keep):
                 if b - a > self.config.min_consecutive_tool_messages and view.tokens(a, b) >= self.config.min_tokens:
-                    found.append(self._note(view, a, b))
+                    found.append(
+                        note("tool_run", TOOL_INVOCATION_COMPRESS, view, a, b, share=_SHARE, config=self.config)
+                    )
                 if len(found) == _RUNS_A_PASS:
                     return found
         return found
-
-    def _note(self, view: View, start: int, stop: int) -> Proposal:
-        span = view.span(start, stop)
-        asked = question("tool_run", view, range(start, stop), _SHARE, self.config)
-        line = plan_line(span.messages)
-        return Proposal(
-            span,
-            asked or line,
-            footer=line if asked else "",
-            event_type=TOOL_INVOCATION_COMPRESS,
-            kind="tool_run",
-            role=self.config.note_role,
-        )
