@@ -44,6 +44,7 @@ def twins(
     steps: Callable[Concatenate[S, P], Steps[T]],
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Awaitable[T]]]:
     """The blocking method and the awaitable one, both with the signature and the words of `steps`."""
+    name = steps.__name__.removeprefix("_")
 
     @wraps(steps)
     def run(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -53,4 +54,6 @@ def twins(
     async def arun(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await flows.arun(steps(self, *args, **kwargs), self.database.ado)
 
+    run.__name__, arun.__name__ = name, f"a{name}"
+    run.__qualname__, arun.__qualname__ = (steps.__qualname__.replace(steps.__name__, f.__name__) for f in (run, arun))
     return run, arun

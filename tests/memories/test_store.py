@@ -391,3 +391,8 @@ def test_tags_are_normalised_and_a_closed_vocabulary_maps_only_what_it_names() -
     assert normalised_tags(["Work Life", "work_life", " C++!", "ÉTÉ", "", "?"]) == ("work_life", "c", "été")
     closed = {"allowed": {"art", "meeting"}, "synonyms": {"painting": "art"}}
     assert normalised_tags(["painting", "paint", "Meeting", "pain"], **closed) == ("art", "meeting")
+
+
+def test_methods_are_called_what_they_are() -> None:
+    twins = (MemoryStore.add, MemoryStore.aadd)
+    assert [(f.__name__, f.__qualname__) for f in twins] == [("add", "MemoryStore.add"), ("aadd", "MemoryStore.aadd")]
