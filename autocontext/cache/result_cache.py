@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from autocontext.asking import in_thread
 from autocontext.cache import files, rows
@@ -21,6 +21,7 @@ from autocontext.cache.values import MISS, decoded, encoded
 from autocontext.canonical import CacheKey
 from autocontext.content import queries as contents
 from autocontext.errors import StoreCorruptError
+from autocontext.stores.closing import Closing
 from autocontext.stores.database import Database, open_database
 
 P = ParamSpec("P")
@@ -28,7 +29,7 @@ R = TypeVar("R")
 _Path = str | Path
 
 
-class ResultCache:
+class ResultCache(Closing):
     """Results of one namespace, in a SQLite file, in memory, in PostgreSQL, or in an open Database.
 
     `namespace` is a text or a tuple such as (user_id, agent_id); nothing of another namespace is ever seen. With
@@ -267,18 +268,6 @@ class ResultCache:
             await self._database.awrite(self._shelf.noting_uses)
             if self._owns:
                 await self._database.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()
 
     def _made(self, key: CacheKey | str, value: Any, ttl: Seconds | None, tags: Iterable[str] | str) -> Entry | None:
         wanted(key)

@@ -13,6 +13,7 @@ from autocontext.context.preparing import Prepared, PrepareReport
 from autocontext.context.saving import SaveReport
 from autocontext.context.session import Session, Tool
 from autocontext.memory import AutoContextMemory
+from autocontext.stores.closing import Closing
 from autocontext.stores.database import Database, open_database
 from autocontext.stores.database_sessions import DatabaseSessionStore
 
@@ -29,7 +30,7 @@ _BATCH = 0.10
 """Share of the window that pruning has to free at once: each batch breaks the provider's prompt cache."""
 
 
-class AutoContext:
+class AutoContext(Closing):
     """The parts of this library on one database: `sessions`, `content`, `cache`, `memories`.
 
     Open it with `AutoContext.open`, close it or use it in a `with` block; it may be shared by threads and event loops.
@@ -139,15 +140,3 @@ class AutoContext:
         from autocontext.cache import ResultCache  # noqa: PLC0415 (only who caches needs it)
 
         return ResultCache(self.database, namespace=namespace)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        await self.aclose()

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from autocontext.errors import InvalidMemory
 from autocontext.memories import changes, exchange, statements
@@ -19,6 +19,7 @@ from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, chec
 from autocontext.memories.schema import SCHEMA
 from autocontext.memories.twins import Steps, read, twins, write
 from autocontext.ranking import RelevanceRanker, default_ranker
+from autocontext.stores.closing import Closing
 from autocontext.stores.database import Database, open_database
 
 _USERS_KEPT = 32
@@ -28,7 +29,7 @@ def _milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore:
+class MemoryStore(Closing):
     """Memories with tags, importance, confidence and expiry, on SQLite or PostgreSQL.
 
     Every call names the user; nothing of one user is ever found or changed for another. Each method has an
@@ -232,9 +233,3 @@ class MemoryStore:
         """`close` for asynchronous callers."""
         if self._owned:
             await self.database.aclose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -396,3 +396,16 @@ def test_tags_are_normalised_and_a_closed_vocabulary_maps_only_what_it_names() -
 def test_methods_are_called_what_they_are() -> None:
     twins = (MemoryStore.add, MemoryStore.aadd)
     assert [(f.__name__, f.__qualname__) for f in twins] == [("add", "MemoryStore.add"), ("aadd", "MemoryStore.aadd")]
+
+
+def test_a_with_block_closes_what_the_store_has_opened() -> None:
+    async def main() -> MemoryStore:
+        async with MemoryStore(":memory:") as opened:
+            await opened.aadd("x", user_id="ann")
+            return opened
+
+    with MemoryStore(":memory:") as opened:
+        opened.add("x", user_id="ann")
+    for store in (opened, asyncio.run(main())):
+        with pytest.raises(StoreCorruptError):  # with its last connection a database in memory is gone
+            store.all(user_id="ann")
