@@ -17,7 +17,8 @@ from typing import Any
 from measure import ROOT, Row, each, invalid, run
 from peers import again_with, versions
 
-from autocontext.cli.bench import read_lines
+from autocontext.cli.facts import facts_in
+from autocontext.cli.lines import BrokenLine, read_lines
 from autocontext.memories import (
     Bm25Ranker,
     HybridRanker,
@@ -120,7 +121,7 @@ def labelled() -> Iterator[tuple[str, list[Labelled]]]:
     """By name the sets, each cut by category where there are several."""
     for path in DATA:
         with path.open("rb") as file:
-            items = [found[0] for _, found in read_lines(file) if not isinstance(found, str)]
+            items = [found[0] for found in read_lines(file, facts_in) if not isinstance(found, BrokenLine)]
         if path.stem == "dialogues":
             yield path.stem, items
             continue

@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from autocontext import AutoContextConfig, AutoContextError, __version__
+from autocontext import AutoContextError, __version__
 from autocontext.cli import benching, demo, inspecting, mcp, pruning, replay, reporting, sessions
 from autocontext.cli.screen import Screen, open_screen
 
@@ -36,11 +35,6 @@ examples:
   autocontext search agent.db "connection refused" --user u1
 
 exit codes: 0 all held, 1 something did not or could not be read, 2 wrong arguments or file, 130 interrupted
-"""
-_REPLAY = """\
-Replays conversations in OpenAI chat form, one JSON object per line: {"messages": [...]}, with an "id" if you like, or
-a bare list of messages. Before each assistant message the memory is asked for the context, as an agent would; it is
-counted and checked. Lines that cannot be read are named and left out.
 """
 
 
@@ -113,54 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autocontext {__version__}")
     parser.set_defaults(command=None, debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-
-    shown = commands.add_parser(
-        "demo",
-        parents=[everywhere],
-        help="a real 899-message coding conversation in a small window",
-        description="Replays a real coding-agent conversation of 899 messages, shipped with this package: offline, "
-        "no key. Shows what was compressed, how large the context was, and that nothing was lost.",
-    )
-    shown.set_defaults(command=demo.run, name="demo")
-    own = commands.add_parser(
-        "replay", parents=[everywhere], help="the same for conversations of your own", description=_REPLAY,
-        formatter_class=plain,
-    )  # fmt: skip
-    own.set_defaults(command=replay.run, name="replay")
-    own.add_argument("file", metavar="FILE.jsonl", help="one conversation per line; - reads standard input")
-    own.add_argument(
-        "--model",
-        default="extractive",
-        metavar="MODEL",
-        help="who writes the notes: openai:NAME, dashscope:NAME, or extractive (default: no model, no network)",
-    )
-    own.add_argument("--limit", type=_positive, metavar="N", help="only the first N conversations")
-    for command in (shown, own):
-        command.add_argument(
-            "--window",
-            type=_window,
-            default=16_000,
-            metavar="N",
-            help="tokens of the model's context window, e.g. 8000 or 32k (default: 16000)",
-        )
-    for part in (benching, inspecting, reporting, sessions, pruning, mcp):
+    for part in (demo, replay, benching, inspecting, reporting, sessions, pruning, mcp):
         part.add(commands, everywhere)
     return parser
-
-
-def _window(text: str) -> int:
-    found = re.fullmatch(r"(\d[\d_,]*)(k?)", text.strip().lower())
-    if found is None or len(text) > 20:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens; write 16000 or 16k")
-    tokens = int(re.sub("[_,]", "", found[1])) * (1000 if found[2] else 1)
-    try:
-        AutoContextConfig.for_window(tokens)
-    except AutoContextError as e:
-        raise argparse.ArgumentTypeError(str(e).partition(": ")[2]) from None
-    return tokens
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or len(text) > 20 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)

@@ -66,12 +66,12 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 
 def _facts(screen: Screen, arguments: argparse.Namespace, more: list[str]) -> bool:
-    from autocontext.cli import bench  # noqa: PLC0415 (rankers are not needed by the other commands)
+    from autocontext.cli import facts  # noqa: PLC0415 (rankers are not needed by the other commands)
 
     if more:
         raise ConfigError(f"bench facts takes one FILE and prints one table; leave out {' '.join(more)}")
     arguments.file = arguments.files[0]
-    return bench.run(screen, arguments)
+    return facts.run(screen, arguments)
 
 
 def clone() -> Path:

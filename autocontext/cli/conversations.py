@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import lzma
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, BinaryIO
+from typing import Any
 
 from autocontext import AutoContextError, Msg
 from autocontext.adapters.openai_chat import from_openai
+from autocontext.cli import lines
+from autocontext.cli.lines import BrokenLine
 from autocontext.errors import InvalidMessage
 
 
@@ -25,14 +26,6 @@ class Conversation:
     """Where it stands in its file, from 1."""
 
 
-@dataclass(frozen=True)
-class BrokenLine:
-    """A line that holds no conversation."""
-
-    line: int
-    reason: str
-
-
 def shipped() -> Conversation:
     """The coding session that comes with this package; source and licence stand beside it. Raises AutoContextError."""
     data = resources.files("autocontext.cli").joinpath("data", "conversation.json.xz")
@@ -44,35 +37,11 @@ def shipped() -> Conversation:
 
 
 def read(path: str) -> Iterator[Conversation | BrokenLine]:
-    """The conversations of a file of JSON lines ("-": standard input), one at a time; blank lines are passed over.
-
-    Raises OSError when the file cannot be read.
-    """
-    if path == "-":
-        yield from read_lines(sys.stdin.buffer)
-    else:
-        with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as it was given)
-            yield from read_lines(file)
+    """The conversations of a file of JSON lines ("-": standard input), one at a time. Raises OSError."""
+    return lines.read(path, conversation_in)
 
 
-def read_lines(file: BinaryIO) -> Iterator[Conversation | BrokenLine]:
-    """The same from an open file."""
-    for number, raw in enumerate(file, 1):
-        line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
-        if line:
-            try:
-                yield _conversation(json.loads(line.decode("utf-8")), number)
-            except InvalidMessage as e:
-                yield BrokenLine(number, str(e))
-            except UnicodeDecodeError as e:
-                yield BrokenLine(number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}")
-            except json.JSONDecodeError as e:
-                yield BrokenLine(number, f"not JSON: {e.msg} at character {e.colno}")
-            except (ValueError, RecursionError) as e:  # numbers of thousands of digits, thousands of nested lists
-                yield BrokenLine(number, f"not readable as JSON: {e}")
-
-
-def _conversation(record: Any, line: int) -> Conversation:
+def conversation_in(record: Any, line: int) -> Conversation:
     """What a line holds. Raises InvalidMessage saying what it should."""
     messages = record.get("messages") if isinstance(record, dict) else record
     if isinstance(record, dict) and "role" in record and messages is None:

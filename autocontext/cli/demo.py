@@ -4,12 +4,27 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import Any
 
 from autocontext import AutoContextConfig
 from autocontext.cli import conversations, show
+from autocontext.cli.arguments import add_window
 from autocontext.cli.running import Turn, replay
 from autocontext.cli.screen import Screen
 from autocontext.cli.show import Figure
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "demo",
+        parents=[parent],
+        help="a real 899-message coding conversation in a small window",
+        description="Replays a real coding-agent conversation of 899 messages, shipped with this package: offline, "
+        "no key. Shows what was compressed, how large the context was, and that nothing was lost.",
+    )
+    parser.set_defaults(command=run, name="demo")
+    add_window(parser)
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:

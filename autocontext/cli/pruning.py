@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from autocontext.cli.conversations import BrokenLine, read
+from autocontext.cli.conversations import read
 from autocontext.cli.layout import Column, harmless
+from autocontext.cli.lines import BrokenLine
 from autocontext.cli.screen import Screen
 from autocontext.content import PrunePolicy, SqliteContentStore, prune_messages, restore_messages
 

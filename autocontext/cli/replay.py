@@ -6,11 +6,14 @@ import argparse
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from autocontext import AutoContextConfig
 from autocontext.cli import conversations, models, show
-from autocontext.cli.conversations import BrokenLine, Conversation
+from autocontext.cli.arguments import add_window, positive
+from autocontext.cli.conversations import Conversation
 from autocontext.cli.layout import Column, harmless
+from autocontext.cli.lines import BrokenLine
 from autocontext.cli.models import Meter
 from autocontext.cli.proof import Reloaded
 from autocontext.cli.running import Replayed, Turn, Watcher, replay
@@ -19,6 +22,31 @@ from autocontext.errors import InvalidMessage
 
 _NAMED = 50
 """Broken lines that are named one by one; of a file that is something else altogether the rest is counted."""
+
+
+_ABOUT = """\
+Replays conversations in OpenAI chat form, one JSON object per line: {"messages": [...]}, with an "id" if you like, or
+a bare list of messages. Before each assistant message the memory is asked for the context, as an agent would; it is
+counted and checked. Lines that cannot be read are named and left out.
+"""
+
+
+def add(commands: Any, parent: argparse.ArgumentParser) -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "replay", parents=[parent], help="the same for conversations of your own", description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.set_defaults(command=run, name="replay")
+    parser.add_argument("file", metavar="FILE.jsonl", help="one conversation per line; - reads standard input")
+    parser.add_argument(
+        "--model",
+        default="extractive",
+        metavar="MODEL",
+        help="who writes the notes: openai:NAME, dashscope:NAME, or extractive (default: no model, no network)",
+    )
+    parser.add_argument("--limit", type=positive, metavar="N", help="only the first N conversations")
+    add_window(parser)
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:

@@ -41,12 +41,14 @@ def test_standard_input() -> None:
 
 def test_lines_that_cannot_be_read_are_named_and_the_rest_is_measured(tmp_path: Path) -> None:
     bad = [b"{", b"\xff", [], {"facts": 3}, {"facts": [{"id": 1}], "queries": []}, {"facts": [], "queries": [{}]}]
+    bad.append(b"1" * 5_000)  # no text of JSON that Python reads
     file = write(tmp_path / "facts.jsonl", [*bad, GOOD])
     done = run("bench", "facts", file)
     assert done.code == 1
-    assert [line.split(":")[1] for line in done.err.splitlines()] == [str(n) for n in range(1, 7)]
-    for said in ("not JSON", "not UTF-8", "no object", "`facts` must be a list", "facts[0] needs", "queries[0] needs"):
-        assert said in done.err
+    assert [line.split(":")[1] for line in done.err.splitlines()] == [str(n) for n in range(1, 8)]
+    said = ("not JSON", "not UTF-8", "no object", "`facts` must be a list", "facts[0] needs", "queries[0] needs")
+    for problem in (*said, "not readable as JSON"):
+        assert problem in done.err
     assert "all" in done.out
 
 

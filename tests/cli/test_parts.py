@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cli import plot
-from autocontext.cli.conversations import Conversation, read_lines
+from autocontext.cli.conversations import Conversation, conversation_in
 from autocontext.cli.layout import Column, cells, column_widths, fitting, harmless
+from autocontext.cli.lines import read_lines
 from autocontext.cli.proof import Reloaded, reachable, reload_some
 from autocontext.cli.running import Replayed, Turn, dumps, replay
 from autocontext.testing import conversation
+from tests.invariants import ESTIMATE
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -36,7 +38,7 @@ TURNS = st.lists(st.builds(lambda a, b: Turn(min(a, b), max(a, b)), *[st.integer
 )
 @example(["[" * 20_000])
 def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> None:
-    found = list(read_lines(io.BytesIO("\n".join(lines).encode())))
+    found = list(read_lines(io.BytesIO("\n".join(lines).encode()), conversation_in))
     assert [f.line for f in found] == list(range(1, len(lines) + 1))
     assert all(f.messages if isinstance(f, Conversation) else f.reason for f in found)
 
@@ -109,7 +111,8 @@ class Forgetful(AutoContextMemory):
 
 
 def filled() -> Forgetful:
-    memory = Forgetful(AutoContextConfig.for_window(2_000))
+    # Counted in bytes: the tokens of a UUID, and with them the notes that are made, differ from run to run.
+    memory = Forgetful(AutoContextConfig.for_window(2_000, **ESTIMATE))
     for msg in MADE:
         memory.add_message(msg)
         memory.get_messages()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, BinaryIO
+from typing import Any
 
+from autocontext.cli import lines
 from autocontext.cli.layout import Column, harmless
+from autocontext.cli.lines import BrokenLine
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
 from autocontext.memories import default_ranker
@@ -25,18 +25,16 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """
     judged: list[Judged] = []
     problems = unlabelled = 0
-    for line, found in _read(arguments.file):
-        if isinstance(found, str):
+    for found in lines.read(arguments.file, facts_in):
+        if isinstance(found, BrokenLine):
             problems += 1
-            screen.complain(f"{arguments.file}:{line}: {found}")
+            screen.complain(f"{arguments.file}:{found.line}: {found.reason}")
             continue
-        labelled, without = found
+        facts, without = found
         unlabelled += without
-        for done, one in enumerate(judge(default_ranker, labelled, DEPTHS), 1):
+        for done, one in enumerate(judge(default_ranker, facts, DEPTHS), 1):
             judged.append(one)
-            screen.progress(
-                f"{labelled.name} · query {done} of {len(labelled.questions)}", done / len(labelled.questions)
-            )
+            screen.progress(f"{facts.name} · query {done} of {len(facts.questions)}", done / len(facts.questions))
     screen.done()
     if not judged:
         raise InvalidMessage(f"{arguments.file}: holds no query with evidence among its facts")
@@ -57,32 +55,11 @@ def rows(judged: Iterable[Judged]) -> Iterator[list[str]]:
         yield [harmless(name), str(len(group)), *(f"{mean:.3f}" for mean in means)]
 
 
-def _read(path: str) -> Iterator[tuple[int, tuple[Labelled, int] | str]]:
-    if path == "-":
-        yield from read_lines(sys.stdin.buffer)
-    else:
-        with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as it was given)
-            yield from read_lines(file)
+def facts_in(record: Any, number: int) -> tuple[Labelled, int]:
+    """The labelled facts of a line, and how many of its queries have no evidence there.
 
-
-def read_lines(file: BinaryIO) -> Iterator[tuple[int, tuple[Labelled, int] | str]]:
-    """By line number the labelled facts and how many queries have no evidence there, or why a line cannot be read."""
-    for number, raw in enumerate(file, 1):
-        line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
-        if not line:
-            continue
-        try:
-            yield number, _labelled(json.loads(line.decode("utf-8")), number)
-        except UnicodeDecodeError as e:
-            yield number, f"not UTF-8: byte {e.start + 1} is 0x{line[e.start]:02x}"
-        except json.JSONDecodeError as e:
-            yield number, f"not JSON: {e.msg} at character {e.colno}"
-        except InvalidMessage as e:
-            yield number, str(e)
-
-
-def _labelled(record: Any, number: int) -> tuple[Labelled, int]:
-    """Raises InvalidMessage naming what is missing."""
+    Raises InvalidMessage naming what is missing.
+    """
     if not isinstance(record, dict):
         raise InvalidMessage('no object: a line is {"id", "facts": [...], "queries": [...]}')
     facts: dict[str, str] = {}
