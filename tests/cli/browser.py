@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
 import json
 import os
@@ -101,10 +100,6 @@ class Browser:
             told = {"key": key, "windowsVirtualKeyCode": code, "code": key if len(key) > 1 else ""}
             self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **told)
             self.send("Input.dispatchKeyEvent", type="keyUp", **told)
-
-    def screenshot(self, file: Path, *, whole: bool = True) -> None:
-        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
         self._socket.close()

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, Msg
 from autocontext.cli.history import KINDS, History
-from autocontext.cli.reporting import data, embedded, written
+from autocontext.cli.report_data import data
+from autocontext.cli.report_page import embedded, written
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.testing import ScriptedModel, conversation, tool_exchange, user
 from tests.cli.browser import Browser, browser, required

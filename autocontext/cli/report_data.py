@@ -1,0 +1,172 @@
+"""What a report shows: sizes over time, what each compression did, every message as far as there is room."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__, rendering
+from autocontext.cli import show
+from autocontext.cli.history import KINDS, History, Pass, holders, kind_of, tool_sizes
+from autocontext.cli.report_page import embedded
+from autocontext.stores import SessionKey
+from autocontext.tokens import TokenCounter
+
+_NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes", "evidence ledger")
+"""Of KINDS, for people."""
+_CAPS = (20_000, 10_000, 6_000, 4_000, 2_500, 1_500, 1_000, 600, 400, 250, 150, 80)
+"""Characters at which texts are cut: the largest of these with which the page stays within its size."""
+_ROOM = 1_400_000
+"""Bytes of texts in a page of up to a thousand messages."""
+_ROOM_PER_MESSAGE = 700
+"""Bytes for each message above that."""
+_POINTS = 2_500
+"""About as many sizes are plotted; no screen shows more."""
+_IN_VIEW, _REMOVED = -1, -2
+"""Where an original is, unless it is behind a note."""
+
+
+def data(
+    history: History, key: SessionKey, db: str, counter: TokenCounter, *, window: int | None = None
+) -> dict[str, Any]:
+    """What the page's script is given; sizes in tokens, messages by their number, the originals first."""
+    log = history.log
+    originals = list(log.original)
+    made = [id_ for id_ in history.messages if id_ not in log.place]
+    number = {id_: i for i, id_ in enumerate((*originals, *made))}
+    messages = [_message(history.messages[id_], history.tokens_of(id_)) for id_ in number]
+    cap, cut = _fit(messages, _ROOM + _ROOM_PER_MESSAGE * max(0, len(originals) - 1000))
+    behind, seen = holders(log), set(log.view_ids)
+    states = [_IN_VIEW if id_ in seen else number[behind[id_]] if id_ in behind else _REMOVED for id_ in originals]
+    return {
+        "session": key.session_id,
+        "user": key.user_id,
+        "db": _shown(db),
+        "version": __version__,
+        "made": time.time_ns() // 1_000_000,
+        "counter": counter.name,
+        "exact": counter.exact,
+        "window": window,
+        "size": history.size,
+        "full": history.full,
+        "most": max((p[0] for p in history.points), default=0),
+        "sent": vars(history.sent),
+        "without": vars(history.without),
+        "kinds": KINDS,
+        "kind_names": _NAMES,
+        "parts": history.points[-1][3:] if history.points else [0] * len(KINDS),
+        "tools": list(tool_sizes(log, counter).items()),
+        "points": _thinned(history),
+        "passes": [_pass(history, p, number) for p in history.passes],
+        "originals": len(originals),
+        "messages": messages,
+        "states": states,
+        "view": [number[id_] for id_ in log.view_ids],
+        "cap": cap,
+        "cut": cut,
+    }
+
+
+def _shown(db: str) -> str:
+    """The database in commands to be copied: a URL without its password."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", db)
+
+
+def _message(msg: Msg, tokens: int) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "role": msg.role,
+        "kind": kind_of(msg),
+        "tokens": tokens,
+        "time": msg.timestamp[:19].replace("T", " "),
+        "blocks": [_block(block) for block in msg.content],
+    }
+    if msg.origin is not None:
+        record |= {"made": show.kind(msg.origin.kind), "uuid": msg.origin.uuid}
+    return record
+
+
+def _block(block: Any) -> list[Any]:
+    """What sort of text, of which tool, the text."""
+    if isinstance(block, ToolUseBlock):
+        return ["call", block.name, rendering.arguments(block)]
+    if isinstance(block, ToolResultBlock):
+        return ["error" if block.is_error else "result", block.name, block.text]
+    if block.type == "text":
+        return ["text", "", block.text]
+    return ["thinking", "", block.thinking] if block.type == "thinking" else ["media", block.type, ""]
+
+
+def _fit(messages: Sequence[dict[str, Any]], room: int) -> tuple[int, int]:
+    """Cut texts so that all together have about `room` bytes at most; returns the length kept and how many were cut."""
+    blocks = [block for m in messages for block in m["blocks"]]
+    cap = next((cap for cap in _CAPS if _within(blocks, cap, room)), _CAPS[-1])
+    long = [block for block in blocks if len(block[2]) > cap]
+    for block in long:
+        block.append(len(block[2]))
+        block[2] = block[2][: rendering.cut(block[2], cap)]
+    return cap, len(long)
+
+
+def _within(blocks: Iterable[list[Any]], cap: int, room: int) -> bool:
+    """Whether the texts, cut at `cap`, take at most `room` bytes; stops reading them as soon as they do not."""
+    for block in blocks:
+        room -= len(embedded(block[2][:cap]).encode())
+        if room < 0:
+            return False
+    return True
+
+
+def _pass(history: History, done: Pass, number: Mapping[str, int]) -> dict[str, Any]:
+    def ranges(ids: Iterable[str]) -> list[list[int]]:
+        return _ranges([number[id_] for id_ in ids if id_ in number])
+
+    edits = []
+    for made in done.made:
+        event, meta = made.event, made.event.metadata
+        edits.append(
+            {
+                "label": re.sub(r"^[\d+] +", "", show.strategy(event.event_type)),
+                "uuid": made.edit.uuid,
+                "count": event.compressed_message_count,
+                "before": meta.get("tokenBefore", 0),
+                "after": meta.get("tokenAfter", 0),
+                "model": [meta.get("inputToken", 0), meta.get("outputToken", 0), meta.get("time", 0.0)],
+                "gone": ranges(made.edit.ids),
+                "come": ranges(m.id for m in made.edit.messages),
+                "reload": ranges(history.originals_behind(made.edit.uuid)),
+            }
+        )
+    return {
+        "at": done.at,
+        "time": done.made[0].event.timestamp if done.made else 0,
+        "before": done.before,
+        "after": done.after,
+        "messages": [done.messages_before, done.messages_after],
+        "kept": done.kept,
+        "edits": edits,
+        "ledger": number.get(done.ledger) if done.ledger is not None else None,
+    }
+
+
+def _ranges(numbers: Sequence[int]) -> list[list[int]]:
+    """Runs of numbers that follow each other, as first and last."""
+    found: list[list[int]] = []
+    for n in numbers:
+        if found and n == found[-1][1] + 1:
+            found[-1][1] = n
+        else:
+            found.append([n, n])
+    return found
+
+
+def _thinned(history: History) -> list[tuple[int, ...]]:
+    """The sizes to be plotted: all, or every so many and those around each fall."""
+    points = history.points
+    step = len(points) // _POINTS + 1
+    last = len(points) - 1
+    return [
+        p for i, p in enumerate(points)
+        if i % step == 0 or i == last or p[1] > points[i + 1][1] or (i and points[i - 1][1] > p[1])
+    ]  # fmt: skip
