@@ -68,6 +68,8 @@ def leaves(value: Any) -> Iterator[str]:
 def occurs(value: str, text: str) -> bool:
     """Whether a value stands in a text as a whole, not as a part of a longer word."""
     at, size = text.find(value), len(value)
+    if at < 0:
+        return False
     left, right = _WORD.match(value), _WORD.match(value[-1:])
     while at >= 0:
         joined = left and at and _WORD.match(text[at - 1])
