@@ -13,7 +13,8 @@ from autocontext.drafts import Draft
 from autocontext.engine import Pass, compress
 from autocontext.events import CompressionReport
 from autocontext.limits import Settings, due
-from autocontext.log import Entry, Log
+from autocontext.log import Log
+from autocontext.log_entries import Entry
 from autocontext.questions import Ask
 from autocontext.requests import Answer, Usage
 from autocontext.tally import Tally

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from autocontext import rendering
 from autocontext.account import Account, Tried, event, untouched
-from autocontext.edits import Applied, Edit, Proposal, Question, apply, build
+from autocontext.edits import Applied, Edit, apply
 from autocontext.events import CompressionReport, Outcome
 from autocontext.limits import Gauge, Settings, due
-from autocontext.log import Edited, Log, Noted
+from autocontext.log import Log
+from autocontext.log_entries import Edited, Noted
 from autocontext.messages import Msg
 from autocontext.promising import plain
+from autocontext.proposals import Proposal, Question, build
 from autocontext.questions import Ask, Wording, Written, write
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps

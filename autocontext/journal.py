@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from autocontext.errors import Conflict
-from autocontext.log import Change, Entry, Log
+from autocontext.log import Change, Log
+from autocontext.log_entries import Entry
 from autocontext.stores import SessionKey, SessionStore
 
 _ATTEMPTS = 200

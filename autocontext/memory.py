@@ -17,19 +17,8 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import InvalidMessage, StateError
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.journal import Journal
-from autocontext.log import (
-    Added,
-    Change,
-    Cleared,
-    Entry,
-    Forgotten,
-    Log,
-    Noted,
-    Offloaded,
-    Removed,
-    Restored,
-    contents,
-)
+from autocontext.log import Change, Log, contents
+from autocontext.log_entries import Added, Cleared, Entry, Forgotten, Noted, Offloaded, Removed, Restored
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.passes import Passes

@@ -17,7 +17,8 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
 from autocontext.limits import Limits, Settings, due
-from autocontext.log import Entry, Log
+from autocontext.log import Log
+from autocontext.log_entries import Entry
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.questions import Ask

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from autocontext.edits import Proposal, Question
 from autocontext.messages import is_pinned
+from autocontext.proposals import Proposal, Question
 from autocontext.view import View
 
 _UUID_CHARACTERS = 36

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Question
 from autocontext.plan import PlanLike
+from autocontext.proposals import Question
 from autocontext.requests import Answer, ModelRequest, Usage
 
 _LEAST_TARGET = 64

@@ -7,7 +7,8 @@ from typing import Any
 
 from autocontext.errors import AutoContextError, StateError
 from autocontext.events import CompressionEvent
-from autocontext.log import Log, Snapshot
+from autocontext.log import Log
+from autocontext.log_entries import Snapshot
 from autocontext.messages import Msg, thaw
 
 VERSION = 1

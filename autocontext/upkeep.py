@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.edits import ledger, ledger_place
-from autocontext.log import Log, Noted
+from autocontext.log import Log
+from autocontext.log_entries import Noted
 from autocontext.messages import Msg
 from autocontext.tally import Tally
 from autocontext.view import View

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import ImageBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from autocontext.edits import MESSAGE_TEXT, Edit, Proposal, Question, apply, build, ledger, ledger_place
+from autocontext.edits import Edit, apply, ledger, ledger_place
 from autocontext.errors import InvalidEdit
 from autocontext.messages import COMPRESS_META, PINNED, Origin, OriginKind, Role, is_pinned
+from autocontext.proposals import MESSAGE_TEXT, Proposal, Question, build
 from autocontext.rendering import tag
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.view import Span, View

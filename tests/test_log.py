@@ -8,15 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, CompressionEvent, Msg
-from autocontext.edits import Proposal, build
 from autocontext.errors import StoreCorruptError
-from autocontext.log import (
+from autocontext.log import Log
+from autocontext.log_entries import (
     Added,
     Cleared,
     Edited,
     Entry,
     Forgotten,
-    Log,
     Offloaded,
     Removed,
     Restored,
@@ -24,6 +23,7 @@ from autocontext.log import (
     load_entry,
 )
 from autocontext.messages import OriginKind
+from autocontext.proposals import Proposal, build
 from autocontext.testing import assistant, conversation, tool_exchange, user
 from autocontext.view import View
 from tests import invariants

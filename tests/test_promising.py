@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.edits import Proposal, Question, apply, build
+from autocontext.edits import apply
 from autocontext.promising import plain
+from autocontext.proposals import Proposal, Question, build
 from autocontext.testing import assistant, conversation, user
 from autocontext.view import View
 from tests.conversations import histories

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from autocontext import AutoContextMemory, CompressionEvent, Msg, state
 from autocontext.edits import Edit
 from autocontext.errors import StateError
-from autocontext.log import Added, Edited, Log, Restored
+from autocontext.log import Log
+from autocontext.log_entries import Added, Edited, Restored
 from autocontext.messages import Origin
 from autocontext.testing import conversation, user
 from tests.conversations import histories

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, Msg
-from autocontext.edits import apply, build
+from autocontext.edits import apply
 from autocontext.messages import PINNED
+from autocontext.proposals import build
 from autocontext.strategies import View
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews

@@ -3,7 +3,8 @@
 import pytest
 
 from autocontext import AutoContextConfig, Msg, TextBlock, ToolResultBlock
-from autocontext.edits import MESSAGE_TEXT, Edit, Proposal, Question, build
+from autocontext.edits import Edit
+from autocontext.proposals import MESSAGE_TEXT, Proposal, Question, build
 from autocontext.strategies import View, steps
 from autocontext.strategies.fold import OLDEST_ROUNDS_FOLD, Fold
 from autocontext.strategies.last_resort import LAST_RESORT_PREVIEW, Previews

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, Msg, ToolResultBlock
-from autocontext.edits import Proposal, Question, build
 from autocontext.messages import PINNED, is_note
+from autocontext.proposals import Proposal, Question, build
 from autocontext.strategies import Strategy, View, steps
 from autocontext.strategies.selection import is_large, question, stays
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, tool_result, user

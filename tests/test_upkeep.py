@@ -4,7 +4,8 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg, TextBlock
 from autocontext.limits import Settings
-from autocontext.log import Added, Log
+from autocontext.log import Log
+from autocontext.log_entries import Added
 from autocontext.messages import is_ledger
 from autocontext.questions import Ask
 from autocontext.rendering import untagged

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from autocontext import CompressionEvent, Msg
 from autocontext.edits import Edit
-from autocontext.log import Change, Entry, Log
+from autocontext.log import Change, Log
+from autocontext.log_entries import Entry
 from autocontext.tokens import TokenCounter
 
 KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")

@@ -10,7 +10,7 @@ from typing import Any
 
 from autocontext.asking import in_thread
 from autocontext.errors import StoreCorruptError
-from autocontext.log import Entry
+from autocontext.log_entries import Entry
 from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
 from autocontext.stores.database import Database, open_database

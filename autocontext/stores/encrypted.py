@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from autocontext.asking import in_thread
 from autocontext.errors import StoreError
-from autocontext.log import Entry, Sealed
+from autocontext.log_entries import Entry, Sealed
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
 from autocontext.stores.sealing import Keyring

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext.edits import Edit
-from autocontext.log import Added, Edited, Entry, Log, Noted, Offloaded, Snapshot
+from autocontext.log import Log
+from autocontext.log_entries import Added, Edited, Entry, Noted, Offloaded, Snapshot
 from autocontext.messages import (
     COMPRESS_META,
     PINNED,

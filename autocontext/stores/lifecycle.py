@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from autocontext.asking import in_thread
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
-from autocontext.log import Entry, dump_entry, load_entry
+from autocontext.log_entries import Entry, dump_entry, load_entry
 from autocontext.stores.erasing import erased
 from autocontext.stores.protocol import SessionKey
 

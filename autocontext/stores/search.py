@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from autocontext.errors import InvalidMessage
-from autocontext.log import Entry
+from autocontext.log_entries import Entry
 from autocontext.ranking.stems import stem
 from autocontext.ranking.stop_words import STOP_WORDS
 from autocontext.stores.protocol import SessionKey

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from autocontext.log import Added, Cleared, Entry, Offloaded, Snapshot
+from autocontext.log_entries import Added, Cleared, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.ranking.stems import stem
 from autocontext.ranking.words import is_cjk, parts, words

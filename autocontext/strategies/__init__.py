@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal, Question
+from autocontext.proposals import Proposal, Question
 from autocontext.strategies.current_round import CurrentRound, CurrentRoundLargeMessages
 from autocontext.strategies.large_messages import LargeMessages
 from autocontext.strategies.rounds import Rounds

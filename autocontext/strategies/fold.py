@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal
 from autocontext.messages import is_user_turn
+from autocontext.proposals import Proposal
 from autocontext.strategies.digests import digests
 from autocontext.strategies.selection import stays
 from autocontext.view import View

@@ -7,8 +7,8 @@ from typing import Any
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import MESSAGE_TEXT, Proposal, Question
 from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned
+from autocontext.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.view import View
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"

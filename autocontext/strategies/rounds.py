@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal
 from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
 from autocontext.messages import is_note
 from autocontext.plan import plan_line
+from autocontext.proposals import Proposal
 from autocontext.strategies.selection import question, recent, stays
 from autocontext.view import Round, View
 

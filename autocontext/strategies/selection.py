@@ -7,9 +7,9 @@ from typing import Literal
 
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal, Question
 from autocontext.messages import Msg, is_pinned
 from autocontext.plan import plan_line
+from autocontext.proposals import Proposal, Question
 from autocontext.view import View
 
 RELOAD_TOOL = "context_reload"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from autocontext.config import AutoContextConfig
-from autocontext.edits import Proposal
 from autocontext.events import TOOL_INVOCATION_COMPRESS
+from autocontext.proposals import Proposal
 from autocontext.strategies.selection import note, recent, stays
 from autocontext.view import View
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
 from autocontext.chat_rules import first_violation
-from autocontext.log import Entry, Log
+from autocontext.log import Log
+from autocontext.log_entries import Entry
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, conversation
 from tests import invariants

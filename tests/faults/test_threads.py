@@ -12,7 +12,8 @@ import pytest
 
 from autocontext import AutoContextMemory, ModelReply, ModelRequest, Msg, TextBlock
 from autocontext.chat_rules import first_violation
-from autocontext.log import Edited, Log
+from autocontext.log import Log
+from autocontext.log_entries import Edited
 from autocontext.messages import is_tool_message
 from autocontext.testing import ScriptedModel, conversation, user
 from tests.faults.script import CONFIG, MESSAGES, PATIENCE, FaultyStore, check, model, opened

@@ -10,7 +10,8 @@ import pytest
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
-from autocontext.log import Added, Log, Sealed
+from autocontext.log import Log
+from autocontext.log_entries import Added, Sealed
 from autocontext.stores import (
     EncryptedSessionStore,
     InMemorySessionStore,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
-from autocontext.log import Added, Noted, Offloaded, dump_entry
+from autocontext.log_entries import Added, Noted, Offloaded, dump_entry
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.erasing import ERASED

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import InvalidMessage
-from autocontext.log import Added
+from autocontext.log_entries import Added
 from autocontext.stores import SessionKey
 from autocontext.stores.database import Statement
 from autocontext.stores.search import snippet
