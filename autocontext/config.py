@@ -16,7 +16,7 @@ from autocontext.prompts import PromptConfig
 _SMALLEST_WINDOW = 500
 """Tokens; below it the marks and tags of notes take more than they save."""
 _MIDDLE_WINDOW = 12_000
-"""Tokens; in smaller windows the newest messages need a larger share."""
+"""Tokens; smaller windows are emptied less far."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the built-in strategies, in the order in which they are tried."""
 
@@ -172,8 +172,9 @@ class AutoContextConfig(BaseModel):
         `window` is what a request may hold: a model's context window less the room for its reply. Found by replaying
         recorded conversations and measuring which values that an agent needed later were still in view, and at what
         cost with prompt caching (benchmarks/recall.py and cost.py): a late trigger and a low target, so that the
-        provider's cache lives long; the newest third verbatim; short notes; no previews of texts that fit easily; a
-        third for the evidence ledger.
+        provider's cache lives long; the newest third verbatim; short notes; no previews of texts that fit easily; two
+        fifths for the evidence ledger. Below 12,000 tokens the target is higher, for a tenth more of cost: there
+        what goes out of view is missed more.
         """
         if window < _SMALLEST_WINDOW:
             raise ConfigError(
@@ -183,7 +184,7 @@ class AutoContextConfig(BaseModel):
             "max_token": window,
             "msg_threshold": max(100, window // 40),
             "token_ratio": 0.98,
-            "target_ratio": 0.70 if window < _MIDDLE_WINDOW else 0.65,
+            "target_ratio": 0.80 if window < _MIDDLE_WINDOW else 0.67,
             "last_keep": 8,
             "large_payload_threshold": max(600, window * 2),
             "offload_single_preview": max(120, window // 80),
@@ -191,7 +192,7 @@ class AutoContextConfig(BaseModel):
             "min_compression_token_threshold": max(100, window // 20),
             "keep_recent": 0.35,
             "note_ratio": 0.01,
-            "ledger_ratio": 0.34,
+            "ledger_ratio": 0.42,
             "user_message_budget": window // 100,
         }
         return cls(**{**recommended, **fields})

@@ -143,6 +143,11 @@ def test_any_window_gives_a_sound_configuration(window: int) -> None:
     assert config.min_tokens < window
 
 
+@pytest.mark.parametrize(("window", "target"), [(4_000, 0.80), (11_999, 0.80), (12_000, 0.67), (128_000, 0.67)])
+def test_a_small_window_is_emptied_less_far(window: int, target: float) -> None:
+    assert AutoContextConfig.for_window(window).target_ratio == target
+
+
 def test_what_is_passed_beside_a_preset_wins() -> None:
     assert AutoContextConfig.for_window(16_000, last_keep=3).last_keep == 3
     assert AutoContextConfig.agentscope_java(note_role="user").note_role == "user"
