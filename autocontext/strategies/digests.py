@@ -63,8 +63,8 @@ def _digest(items: _Items) -> list[TextBlock]:
 def _within(digest: TextBlock, left: _Room) -> list[TextBlock]:
     """The digest without what there is no room for; takes the room that it needs."""
     sizes = _sizes(digest)
-    quotes = -sum(n for n in sizes if n < 0)
-    outcomes = sum(n for n in sizes if n > 0)
+    total, difference = sum(map(abs, sizes)), sum(sizes)
+    quotes, outcomes = (total - difference) // 2, (total + difference) // 2
     if quotes <= left[True] and outcomes <= left[False]:
         left[True] -= quotes
         left[False] -= outcomes

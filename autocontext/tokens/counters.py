@@ -62,9 +62,10 @@ class VocabularyCounter:
     def count(self, msg: Msg) -> int:
         """Tokens of a message as it is sent."""
         fixed, texts = sent(msg)
-        if msg.origin is not None:
-            texts = [line for text in texts for line in (lines(text) if len(text) > _SHORT else (text,))]
-        return fixed + self._sum(texts)
+        if msg.origin is None:
+            return fixed + self._sum(texts)
+        page = _remembered_page(self.name)
+        return fixed + sum([page(text) if len(text) <= _PAGE else self.count_lines(text) for text in texts])
 
     def count_lines(self, text: str) -> int:
         """Tokens of a text most lines of which were counted before, as those of a note; as `count_text` counts them."""
@@ -98,6 +99,15 @@ _SHORT = 256
 def _remembered(name: str) -> Callable[[str], int]:
     """A counter's count of short texts; apart from the counter, which is a value and may be pickled."""
     return lru_cache(maxsize=8192)(VocabularyCounter(name)._count)  # noqa: SLF001 (the cache belongs to the class)
+
+
+_PAGE = 4096
+"""Characters; of the blocks of notes the last ones up to this length are remembered whole: folds take them over."""
+
+
+@cache
+def _remembered_page(name: str) -> Callable[[str], int]:
+    return lru_cache(maxsize=512)(VocabularyCounter(name).count_lines)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{128,}={0,2}")
