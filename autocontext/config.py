@@ -173,8 +173,8 @@ class AutoContextConfig(BaseModel):
         recorded conversations and measuring which values that an agent needed later were still in view, and at what
         cost with prompt caching (benchmarks/recall.py and cost.py): a late trigger and a low target, so that the
         provider's cache lives long; the newest third verbatim; short notes; no previews of texts that fit easily; two
-        fifths for the evidence ledger. Below 12,000 tokens the target is higher, for a tenth more of cost: there
-        what goes out of view is missed more.
+        fifths for the evidence ledger. Below 12,000 tokens the target is higher, which costs more: there what goes out
+        of view is missed more.
         """
         if window < _SMALLEST_WINDOW:
             raise ConfigError(
@@ -184,7 +184,7 @@ class AutoContextConfig(BaseModel):
             "max_token": window,
             "msg_threshold": max(100, window // 40),
             "token_ratio": 0.98,
-            "target_ratio": 0.80 if window < _MIDDLE_WINDOW else 0.67,
+            "target_ratio": 0.80 if window < _MIDDLE_WINDOW else 0.57,
             "last_keep": 8,
             "large_payload_threshold": max(600, window * 2),
             "offload_single_preview": max(120, window // 80),
@@ -192,7 +192,7 @@ class AutoContextConfig(BaseModel):
             "min_compression_token_threshold": max(100, window // 20),
             "keep_recent": 0.35,
             "note_ratio": 0.01,
-            "ledger_ratio": 0.42,
+            "ledger_ratio": 0.40,
             "user_message_budget": window // 100,
         }
         return cls(**{**recommended, **fields})

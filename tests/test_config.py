@@ -143,7 +143,7 @@ def test_any_window_gives_a_sound_configuration(window: int) -> None:
     assert config.min_tokens < window
 
 
-@pytest.mark.parametrize(("window", "target"), [(4_000, 0.80), (11_999, 0.80), (12_000, 0.67), (128_000, 0.67)])
+@pytest.mark.parametrize(("window", "target"), [(4_000, 0.80), (11_999, 0.80), (12_000, 0.57), (128_000, 0.57)])
 def test_a_small_window_is_emptied_less_far(window: int, target: float) -> None:
     assert AutoContextConfig.for_window(window).target_ratio == target
 
