@@ -111,8 +111,9 @@ class Forgetful(AutoContextMemory):
 
 
 def filled() -> Forgetful:
-    # Counted in bytes: the tokens of a UUID, and with them the notes that are made, differ from run to run.
-    memory = Forgetful(AutoContextConfig.for_window(2_000, **ESTIMATE))
+    # Counted in bytes: the tokens of a UUID, and with them the notes that are made, differ from run to run. Settings
+    # that leave three notes of originals, whatever is found to be best for a window.
+    memory = Forgetful(AutoContextConfig.for_window(2_000, target_ratio=0.7, ledger_ratio=0.34, **ESTIMATE))
     for msg in MADE:
         memory.add_message(msg)
         memory.get_messages()
