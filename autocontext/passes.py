@@ -203,16 +203,25 @@ class Passes:
             attempt = Attempt(self._ground, settings, running, span)
             try:
                 await self._count_aside(anyway=force)
-                step = await in_thread(attempt.advance)
-                while isinstance(step, Ask):
-                    with attempt.inside():
-                        answers = await self._asker.aask(step)
-                    step = await in_thread(partial(attempt.advance, answers))
-            except (Conflict, TurnLost) as e:
-                step = attempt.busy(str(e))
-            finally:
-                self._end(attempt)
+                step = await self._advanced(attempt)
+                async with self.held():
+                    self._end(attempt)
+            except BaseException:
+                self._abandon(attempt)
+                raise
         return self._tell(step, early=early)
+
+    async def _advanced(self, attempt: Attempt) -> CompressionReport:
+        """What the pass comes to."""
+        try:
+            step = await in_thread(attempt.advance)
+            while isinstance(step, Ask):
+                with attempt.inside():
+                    answers = await self._asker.aask(step)
+                step = await in_thread(partial(attempt.advance, answers))
+        except (Conflict, TurnLost) as e:
+            return await in_thread(partial(attempt.busy, str(e)))
+        return step
 
     def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
@@ -231,6 +240,18 @@ class Passes:
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report
         self._turn.give_back(attempt.running)
+
+    def _abandon(self, attempt: Attempt) -> None:
+        """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
+        self._ground.evidence = no_evidence()  # that thread goes on with the old one until it finds the turn lost
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end(attempt)
+            finally:
+                self._lock.release()
+        else:
+            self._turn.give_back(attempt.running)
+            threading.Thread(target=self._end, args=(attempt,), name="autocontext-end", daemon=True).start()
 
     async def _count_aside(self, *, anyway: bool = False) -> None:
         """Have new texts tokenized in a thread, if they have to be at all and are long together."""

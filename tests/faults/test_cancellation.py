@@ -108,13 +108,14 @@ def test_cancelled_during_every_model_call(blocking: bool) -> None:
 @pytest.mark.parametrize("fails", [False, True], ids=["the write succeeds", "the write fails"])
 def test_cancelled_during_every_store_write(fails: bool) -> None:
     """The thread is inside the store when the pass is given up, and is only then let go on."""
+    waited: list[bool] = []
 
     def attempt(n: int) -> tuple[bool, int]:
         gone = threading.Event()
 
         def cancel_and_wait() -> None:
             loop.call_soon_threadsafe(task.cancel)
-            assert gone.wait(PATIENCE)
+            waited.append(gone.wait(PATIENCE))
             if fails:
                 raise OSError("no space left on device")
 
@@ -133,6 +134,7 @@ def test_cancelled_during_every_store_write(fails: bool) -> None:
     _, writes = attempt(0)
     assert writes >= 2
     assert [attempt(n)[0] for n in range(1, writes + 1)] == [True] * writes
+    assert waited == [True] * writes
 
 
 async def _same(task: asyncio.Task[Any]) -> Any:
