@@ -18,6 +18,7 @@ import io
 import re
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,10 +98,13 @@ def main() -> int:
         count = sum(1 for _ in blocks(page.read_text(encoding="utf-8")))
         if not count:
             continue
-        run = subprocess.run(  # noqa: S603 (this very interpreter and file)
-            [sys.executable, "-W", "error", __file__, "--here", str(page)],
-            cwd=ROOT, capture_output=True, text=True, check=False, timeout=_SECONDS_A_PAGE,
-        )  # fmt: skip
+        # In a folder of its own: what a page writes must not be there when it is run again. It may read tests/data.
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "tests").symlink_to(ROOT / "tests")
+            run = subprocess.run(  # noqa: S603 (this very interpreter and file)
+                [sys.executable, "-W", "error", str(Path(__file__).resolve()), "--here", str(page.resolve())],
+                cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS_A_PAGE,
+            )  # fmt: skip
         failed += run.returncode != 0
         sys.stdout.write(f"{'ok' if run.returncode == 0 else 'FAILED'}  {page.name}: {count} blocks\n{run.stderr}")
     return bool(failed)
