@@ -75,6 +75,11 @@ class Entry:
             self._words = tuple(words(self.value))
         return self._words
 
+    @property
+    def snippet(self) -> str:
+        """The text of the line that it would get; "" when no message holds it."""
+        return self.best[3] if self.best is not None else ""
+
     def add(self, id_: str, seen: Seen) -> None:
         """Take in a message that holds it."""
         self.seen[id_] = seen

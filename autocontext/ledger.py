@@ -168,7 +168,7 @@ class Evidence:
                 entry.line = line
             else:
                 if entry.tokens is None:
-                    entry.tokens = count(entry.best[3]) + 1
+                    entry.tokens = count(entry.snippet) + 1
                 gone = _worse(worst_first, self._lines.tokens + entry.tokens - budget, worth)
                 if gone is None:
                     break
@@ -183,8 +183,7 @@ class Evidence:
     def _better_line(self, entry: Entry, worth: float, now: int) -> Line | None:
         """A line that quotes the entry's value already: its own, or that of an entry which is worth as much."""
         # That of a worse one may soon be given up, and its surroundings are longer.
-        own = entry.best[3] if entry.best is not None else ""
-        holding = self._lines.holding(entry)
+        own, holding = entry.snippet, self._lines.holding(entry)
         return next((line for line in holding if line.text == own or line.entry.worth(now) >= worth), None)
 
     def _spared(self, new: Line, worth: float, now: int) -> list[Line]:

@@ -165,7 +165,7 @@ class Lines:
 
     def holding(self, entry: Entry) -> Iterator[Line]:
         """The lines in which the entry's value occurs; first the one that would be its own, if it is chosen."""
-        if entry.best is not None and (own := self._by_text.get(entry.best[3])):
+        if own := self._by_text.get(entry.snippet):
             yield own
         found = self._by_word.get(_rarest(entry, self._by_word), _NO_LINES)
         yield from (line for line in found.values() if occurs(entry.value, line.text))
