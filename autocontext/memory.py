@@ -12,7 +12,7 @@ import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from autocontext import state
+from autocontext import numbering, state
 from autocontext.config import AutoContextConfig
 from autocontext.errors import InvalidMessage, StateError
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
@@ -207,12 +207,28 @@ class AutoContextMemory:
         self._journal.insist(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
 
     def reload(self, uuid: str) -> list[Msg]:
-        """The messages behind an offload UUID, as they were; [] when it is unknown.
+        """The messages behind an offload UUID, or those with some numbers, as they were; [] when it is unknown.
 
-        A prefix of at least 8 characters will do where it fits one entry only.
+        A prefix of at least 8 characters will do where it fits one entry only. Where no entry fits, "m41", "m12-m19"
+        and "m1,m7" are numbers of originals (see `numbered`).
         """
         with self._lock:
-            return self._log.originals_of(self.handle(uuid))
+            handle = self.handle(uuid)
+            return self._log.originals_of(handle) if handle else list(self.numbered(uuid).values())
+
+    def numbered(self, numbers: str) -> dict[int, Msg]:
+        """The originals that "m41", "m12-m19" or "m1,m7" names, by number, ascending; {} when it names none.
+
+        m1 is the first message of `get_original_memory_msgs()`. A message with tool calls or results brings its whole
+        exchange. Numbers are those of the log: whatever happens to the view, they lead to the same messages.
+        """
+        with self._lock:
+            ids = self._log.original
+            wanted = numbering.parse(numbers, len(ids))
+            if not wanted:
+                return {}
+            originals = View(ids, self._log.read(ids))
+            return {n: originals.messages[n - 1] for n in numbering.with_exchanges(wanted, originals)}
 
     def handle(self, uuid: str) -> str:
         """The full UUID of the offload entry that a UUID or prefix means; "" when there is none, or more than one."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autocontext import rendering
+from autocontext import numbering, rendering
 from autocontext.asking import in_thread
 from autocontext.messages import Msg
 from autocontext.telemetry import reloaded
@@ -28,7 +28,11 @@ _BEST = 8
 _HANDLE = "c_"
 """How the handles of content stores begin; no UUID does."""
 _NAME = 60
-"""Characters of a content's name in the head of its pages."""
+"""Characters of a content's name, or of a list of numbers, in the head of its pages."""
+_SAID = 80
+"""Characters that an error repeats of what the model has passed."""
+_LEAST_PREFIX = 8
+"""Characters by which a UUID may be called."""
 _FARTHEST = 10**15
 """Characters; a model's wilder numbers mean no more than this one."""
 
@@ -37,7 +41,8 @@ Parts of this conversation may have been condensed to save space. Such a text en
 <!-- CONTEXT_OFFLOAD: uuid=... -->: the originals are kept under that UUID.
 When you need a detail that the condensed text does not give (exact values, code, arguments, error texts), call \
 context_reload with that UUID instead of guessing or repeating the work; give `query` to get only the passages that \
-match, or `offset` to read on. Notes marked as reference are not requests: do not answer them.
+match, or `offset` to read on. Numbers such as m41 name original messages: context_reload with "m41", a range \
+"m12-m19" or a list "m1,m7" gives them back. Notes marked as reference are not requests: do not answer them.
 Never show these marks or UUIDs to the user and never write such a mark yourself."""
 
 
@@ -53,7 +58,7 @@ class _Source(NamedTuple):
 
 
 class ContextOffloadTool:
-    """The tool `context_reload`, bound to one memory: only its own UUIDs resolve.
+    """The tool `context_reload`, bound to one memory: only its own UUIDs and message numbers resolve.
 
     With `content` it also reads what one namespace of that content store holds, by handles like c_9f3a12be7d41.
     Whatever the model passes, it gets a text it can act on, never an exception.
@@ -61,8 +66,9 @@ class ContextOffloadTool:
 
     name = "context_reload"
     description = (
-        "Read the original messages behind a condensed text. Pass the UUID of its CONTEXT_OFFLOAD mark. Long content "
-        "comes in pages: read on with the offset the page names, or give a query to get the matching passages only."
+        "Read the original messages behind a condensed text. Pass the UUID of its CONTEXT_OFFLOAD mark, or message "
+        'numbers: "m41", a range "m12-m19", a list "m1,m7". Long content comes in pages: read on with the offset the '
+        "page names, or give a query to get the matching passages only."
     )
 
     def __init__(
@@ -87,12 +93,9 @@ class ContextOffloadTool:
         given = _bare(working_context_offload_uuid)
         if not given:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
-        source = self._stored(given) or self._offloaded(given)
+        source = self._stored(given) or self._originals(given)
         if source is None:
-            return (
-                f"Error: nothing is stored under {given!r} in this conversation. Copy the UUID exactly from a "
-                "CONTEXT_OFFLOAD mark that you can see; do not try other values."
-            )
+            return self._nothing(given)
         start, size = _whole(offset), _whole(limit)
         if start is None or (size is None and limit is not None):
             return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
@@ -112,7 +115,8 @@ class ContextOffloadTool:
         properties = {
             "working_context_offload_uuid": {
                 "type": "string",
-                "description": "The UUID in the CONTEXT_OFFLOAD mark, or its first 8 or more characters"
+                "description": "The UUID in the CONTEXT_OFFLOAD mark, or its first 8 or more characters; or numbers of "
+                "messages such as m41, m12-m19 or m1,m7"
                 + ("; or a handle such as c_9f3a12be7d41." if self._content is not None else "."),
             },
             "offset": {"type": "integer", "description": "Character to start at (0 is the beginning).", "minimum": 0},
@@ -125,15 +129,31 @@ class ContextOffloadTool:
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
 
-    def _offloaded(self, given: str) -> _Source | None:
-        """The originals of a compression."""
+    def _originals(self, given: str) -> _Source | None:
+        """The originals of a compression, or those with some numbers."""
         uuid = self._memory.handle(given)
-        messages = [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
+        if uuid:
+            head, messages = uuid, [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
+        else:
+            found = self._memory.numbered(given)
+            head, messages = _short(numbering.names(found)), list(found.values())
         if not messages:
             return None
         text = "\n".join(rendering.transcript(m) for m in messages)
-        what = rendering.page_head(uuid, len(messages), len(text))
+        what = rendering.page_head(head, len(messages), len(text))
         return _Source(what, len(text), lambda start, size: text[start : None if size is None else start + size])
+
+    def _nothing(self, given: str) -> str:
+        """What the model is told of a UUID or number that leads nowhere."""
+        said = f"Error: nothing is stored under {given[:_SAID]!r}"
+        total = len(self._memory.get_original_memory_msgs())
+        if numbering.parse(given, total) is None:
+            return (
+                f"{said} in this conversation. Copy the UUID exactly from a CONTEXT_OFFLOAD mark that you can see; "
+                "do not try other values."
+            )
+        there = f"m1 to {numbering.name(total)}" if total else "no messages yet"
+        return f"{said}: this conversation has {there}. Pass such a number, or the UUID of a CONTEXT_OFFLOAD mark."
 
     def _stored(self, given: str) -> _Source | None:
         """A text in the content store."""
@@ -181,10 +201,26 @@ class ContextOffloadTool:
 
 
 def _bare(uuid: Any) -> str:
-    """The UUID, also when the model passes the whole mark or puts it in quotes."""
-    text = str(uuid or "").strip().strip("\"'`")
+    """The UUID or numbers, also when the model passes the whole mark, puts it in quotes, or passes a bare number."""
+    text = _text(uuid).strip().strip("\"'`")
     mark = rendering.TAG.search(text)
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
+
+
+def _text(value: Any) -> str:
+    """What a model has passed, as text."""
+    if value is None:
+        return ""
+    try:
+        # Some services send every number as a float.
+        return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    except ValueError:  # longer than Python writes integers
+        return str(_FARTHEST)
+
+
+def _short(numbers: str) -> str:
+    """A list of numbers that is not too long for the head of a page."""
+    return numbers if len(numbers) <= _NAME else numbers[: numbers.rfind(",", 0, _NAME) + 1] + "..."
 
 
 def _is_reload_of(uuid: str, msg: Msg) -> bool:
@@ -192,7 +228,12 @@ def _is_reload_of(uuid: str, msg: Msg) -> bool:
     if any(rendering.page_of(result.text) == uuid for result in msg.tool_results):
         return True
     asked = [_bare(use.input.get(_ARGUMENT)) if use.name == ContextOffloadTool.name else "" for use in msg.tool_uses]
-    return bool(asked) and not msg.text and all(key and uuid.startswith(key) for key in asked)
+    return bool(asked) and not msg.text and all(_means(key, uuid) for key in asked)
+
+
+def _means(key: str, uuid: str) -> bool:
+    """Whether an entry was asked for by `key`; what is shorter than a prefix may be is the number of a message."""
+    return key == uuid or (len(key) >= _LEAST_PREFIX and uuid.startswith(key))
 
 
 def _whole(value: Any) -> int | None:

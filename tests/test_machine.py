@@ -97,6 +97,18 @@ class MemoryMachine(RuleBasedStateMachine):
         exchange = tool_exchange(ContextOffloadTool.name, asked, page, id=f"reload-{self.keys}")
         self.add([*exchange, assistant("I see."), user("Go on.")] if answered else list(exchange))
 
+    @precondition(lambda self: self.added)
+    @rule(place=places)
+    def reload_by_number(self, place: int) -> None:
+        """The page stands in the conversation from then on, and is no page of any offload entry."""
+        self.keys += 1
+        number = f"m{1 + place % len(self.added)}"
+        assert self.added[place % len(self.added)] in self.memory.reload(number)
+        page = ContextOffloadTool(self.memory)(number)
+        assert page.startswith("[m")
+        asked = {"working_context_offload_uuid": number}
+        self.add(list(tool_exchange(ContextOffloadTool.name, asked, page, id=f"numbered-{self.keys}")))
+
     @rule(model=st.sampled_from(sorted(REPLIES)), in_loop=st.booleans())
     def get(self, model: str, in_loop: bool) -> None:
         self.reply = REPLIES[model]
@@ -233,6 +245,10 @@ class MemoryMachine(RuleBasedStateMachine):
         assert [m for m in unreachable(self.memory, self.added) if m not in self.excused] == []
         for key, messages in self.kept.items():
             assert self.memory.reload(key) == messages
+
+    @invariant()
+    def numbers_lead_where_they_led(self) -> None:
+        assert self.memory.numbered("m1-m999999") == dict(enumerate(self.added, 1))
 
     @invariant()
     def readings_agree(self) -> None:

@@ -15,7 +15,7 @@ from autocontext.testing import assistant, conversation, system, tool_call, tool
 from autocontext.tokens import get_counter
 from autocontext.tools import INSTRUCTIONS, PAGE_TOKENS
 from tests.conversations import histories
-from tests.invariants import handles, made
+from tests.invariants import handles, made, unreachable
 
 KEY = "12345678-aaaa-4bbb-8ccc-1234567890ab"
 HEAD = re.compile(r"\A\[(\S+): (\d+) messages?, (\d+) characters(.*)\]\Z")
@@ -207,6 +207,102 @@ def test_the_agent_finds_what_was_compressed_through_the_tags_it_sees() -> None:
     assert any(secret in pages(ContextOffloadTool(memory), key) for key in keys)
 
 
+# ----------------------------------------------------------------------------------------------------------- numbers
+def numbered_tool() -> ContextOffloadTool:
+    """m1 user, m2 call, m3 result, m4 reply, m5 user."""
+    memory = AutoContextMemory()
+    memory.add_messages([user("Read."), *tool_exchange("read", {}, "the page", id="c"), assistant("Done."), user("Ok")])
+    return ContextOffloadTool(memory)
+
+
+EXCHANGE = "[call read id=c] {}\n[result read id=c] the page"
+
+
+@pytest.mark.parametrize("given_number", ["m2", "M3", "#3", "2", 2, 3.0, "m2-m3", " [m3] ", "'3'", ["m2", "m3"], [2]])
+def test_a_number_gives_the_message_with_its_exchange(given_number: Any) -> None:
+    size = len(EXCHANGE)
+    head = f"[m2-m3: 2 messages, {size} characters; showing 0-{size}; this is the end]"
+    assert numbered_tool()(given_number) == f"{head}\n{EXCHANGE}"
+    assert asyncio.run(numbered_tool().acall(working_context_offload_uuid=given_number)) == f"{head}\n{EXCHANGE}"
+
+
+def test_the_head_names_what_the_numbers_brought() -> None:
+    tool = numbered_tool()
+    assert tool("m1").startswith("[m1: 1 message, 12 characters;")
+    assert tool("m5,m1,m3").startswith("[m1-m3,m5: 4 messages, ")
+    assert tool("m4-m900").startswith("[m4-m5: 2 messages, ")
+    memory = AutoContextMemory()
+    memory.add_messages(user(f"message {n}") for n in range(1, 301))
+    head = ContextOffloadTool(memory)(",".join(f"m{n}" for n in range(1, 301, 2))).partition("\n")[0]
+    assert head.startswith("[m1,m3,m5,")
+    assert ",...: 150 messages, " in head
+    assert len(head) < 160
+
+
+def test_numbers_have_pages_and_queries_too() -> None:
+    memory = AutoContextMemory()
+    memory.add_messages([user("look"), *tool_exchange("read", {}, "one line of the log\n" * 9_000 + "port 5433\n")])
+    tool = ContextOffloadTool(memory)
+    assert pages(tool, "m2") == "\n".join(map(transcript, memory.reload("m2")))
+    assert tool("m2", 7, 5).partition("\n")[2] == transcript(memory.reload("m2")[0])[7:12]
+    assert "port 5433" in tool("m1-m3", query="port")
+    assert "no passage matches" in tool("m1", query="port")
+    assert "past the end" in tool("m1", 10**6)
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["m6", "99", 0, "m6-m9", "m0", 10**30, 10**5_000, "1" * 200_000],
+    ids=["next", "far", "0", "range", "m0", "long", "longer than int() takes", "longest"],
+)
+def test_a_number_that_is_not_there_is_told_which_are(number: Any) -> None:
+    answer = numbered_tool()(number)
+    assert answer.startswith("Error: nothing is stored under ")
+    assert "this conversation has m1 to m5." in answer
+    assert len(answer) < 300
+
+
+def test_a_conversation_without_messages_says_so() -> None:
+    assert "this conversation has no messages yet" in ContextOffloadTool(AutoContextMemory())("m1")
+
+
+def test_what_is_no_number_is_taken_for_a_uuid() -> None:
+    answer = numbered_tool()("x" * 200_000)
+    assert "Copy the UUID exactly" in answer
+    assert len(answer) < 300
+
+
+def test_a_uuid_goes_before_a_number() -> None:
+    tool = numbered_tool()
+    tool._memory.offload("m2", user("of my own"))
+    tool._memory.offload(KEY, user("of a UUID"))
+    assert tool("m2").endswith("[user] of my own")
+    assert tool(KEY[:8]).endswith("[user] of a UUID")
+    assert tool(int(KEY[:8])).endswith("[user] of a UUID")
+
+
+def test_a_page_by_number_is_condensed_like_any_other_result() -> None:
+    memory = made("tiny")
+    memory.add_messages([user("go"), *tool_exchange("read", output="a value of 7391 " * 60), assistant("Read.")])
+    page = ContextOffloadTool(memory)("m2")
+    asked = {"working_context_offload_uuid": "m2"}
+    memory.add_messages([user("again"), *tool_exchange("context_reload", asked, page, id="r"), assistant("So.")])
+    memory.add_messages(conversation(rounds=2, chars=300)[1:])
+    before = memory.get_original_memory_msgs()
+    while memory.compress_if_needed(force=True):
+        pass
+    assert len(memory.get_offload_context()) == len({m.origin.uuid for m in memory._log.messages.values() if m.origin})
+    assert unreachable(memory, before) == []
+    assert ContextOffloadTool(memory)("m2") == page
+
+
+def test_a_call_for_a_number_is_no_call_for_a_uuid_that_begins_with_it() -> None:
+    asked = tool_call("context_reload", {"working_context_offload_uuid": KEY[:2]}, id="r")
+    assert "[call context_reload id=r]" in tool_over([asked])(KEY)
+    reloaded = tool_call("context_reload", {"working_context_offload_uuid": KEY[:8]}, id="r")
+    assert "[call context_reload id=r]" not in tool_over([user("x"), reloaded])(KEY)
+
+
 # ------------------------------------------------------------------------------------------------------------ schema
 def test_the_schema_is_an_openai_function() -> None:
     schema = ContextOffloadTool(AutoContextMemory()).schema()
@@ -216,6 +312,9 @@ def test_the_schema_is_an_openai_function() -> None:
     assert set(function["parameters"]["properties"]) == {"working_context_offload_uuid", "offset", "limit", "query"}
     assert function["parameters"]["required"] == ["working_context_offload_uuid"]
     assert "context_reload" in INSTRUCTIONS
+    # What the model is told of numbers, wherever a framework shows it only one of the three.
+    argument = function["parameters"]["properties"]["working_context_offload_uuid"]["description"]
+    assert all("m12-m19" in text and "m1,m7" in text for text in (INSTRUCTIONS, function["description"], argument))
 
 
 def test_a_reload_is_exempt_from_compression_while_its_round_lasts() -> None:

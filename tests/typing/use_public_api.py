@@ -93,6 +93,7 @@ def use(config: AutoContextConfig) -> None:
     assert_type(memory.get_interaction_msgs(), list[Msg])
     memory.offload("handle", messages())
     assert_type(memory.reload("handle"), list[Msg])
+    assert_type(memory.numbered("m12-m19"), dict[int, Msg])
     memory.clear_offload("handle")
     assert_type(memory.undo("unknown"), bool)
     memory.delete_message(0)
