@@ -86,7 +86,8 @@ class AutoContextAgentScopeMemory(MemoryBase):
         """Read the original messages behind a condensed text, in pages.
 
         Args:
-            working_context_offload_uuid (str): The UUID in the CONTEXT_OFFLOAD mark.
+            working_context_offload_uuid (str): The UUID in the CONTEXT_OFFLOAD mark, or numbers of messages such as
+                m41, m12-m19 or m1,m7.
             offset (int): Character to start at (0 is the beginning).
             limit (int | None): Most characters to return; leave it out for a full page.
             query (str | None): Return only the passages that match these words.

@@ -12,6 +12,8 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 
+from pydantic import WithJsonSchema
+
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.sendable import sendable
@@ -38,6 +40,8 @@ try:
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
+_Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
+"""What the model is told to pass is a string; what it passes, bare numbers too, is for the tool to judge."""
 _TODO_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
@@ -179,7 +183,7 @@ def _plan(todos: list[Any]) -> Plan:
 def _reload_tool(memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
     def context_reload(
         runtime: ToolRuntime[Any, Any],
-        working_context_offload_uuid: str,
+        working_context_offload_uuid: _Handle,
         offset: int = 0,
         limit: int | None = None,
         query: str | None = None,

@@ -11,7 +11,9 @@ store no process has to stay alive. Written against pydantic-ai 2.68.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
@@ -35,6 +37,9 @@ try:
     from autocontext.adapters.pydantic_ai_messages import groups, read_one, to_pydantic_ai
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
+
+_Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
+"""What the model is told to pass is a string; what it passes, bare numbers too, is for the tool to judge."""
 
 
 class AutoContextCapability(AbstractCapability[Any]):
@@ -150,7 +155,7 @@ def _besides(parameters: Any) -> list[Any]:
 def _reload_tool(capability: AutoContextCapability) -> Tool[Any]:
     async def context_reload(
         ctx: RunContext[Any],
-        working_context_offload_uuid: str,
+        working_context_offload_uuid: _Handle,
         offset: int = 0,
         limit: int | None = None,
         query: str | None = None,
