@@ -38,6 +38,11 @@ class Asker:
         self.model = self._extractive if model is None else model
         self._config = config
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is a model beside the embedded summariser."""
+        return self.model is not self._extractive
+
     def ask(self, ask: Ask) -> list[Answer]:
         """Answers in the order of the requests; a model that blocks is called from threads, all at once."""
         if ask.extractive or self.model is self._extractive:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autocontext.account import price, untouched
+from autocontext.config import AutoContextConfig
 from autocontext.drafts import Draft
 from autocontext.engine import Pass, compress
 from autocontext.events import CompressionReport
@@ -22,7 +23,7 @@ from autocontext.telemetry import PassSpan
 from autocontext.turns import Running, Turn
 
 if TYPE_CHECKING:
-    from autocontext.ledger import Evidence
+    from autocontext.ledger import WorkLedger
 
 
 class TurnLost(Exception):
@@ -32,11 +33,11 @@ class TurnLost(Exception):
         super().__init__("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
 
 
-def no_evidence() -> Evidence:
-    """An evidence ledger's memory before the first pass."""
-    from autocontext.ledger import Evidence  # noqa: PLC0415 (its patterns: 15 ms that `import autocontext` spares)
+def empty_ledger(config: AutoContextConfig) -> WorkLedger:
+    """The work ledger before the first pass."""
+    from autocontext.ledger import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
 
-    return Evidence()
+    return WorkLedger(config.tool_effects)
 
 
 @dataclass
@@ -53,10 +54,8 @@ class Ground:
     commit: Callable[[Entry], None]
     turn: Turn = field(default_factory=Turn)
     """Of one pass at a time."""
-    evidence: Evidence = field(default_factory=no_evidence)
-    """Touched by the running pass alone."""
-    deleted: list[str] = field(default_factory=list)
-    """Originals whose evidence the next step of a pass has to forget."""
+    ledger: WorkLedger | None = None
+    """Of all originals up to the last pass; touched by the running pass alone. None before the first one."""
 
 
 class Attempt:
@@ -114,7 +113,9 @@ class Attempt:
             if reason := due(ground.log, ground.tally, self._settings):
                 return untouched(ground.log, ground.tally, "not_needed", reason)
             self._draft = Draft(ground.log, ground.tally)
-            self._steps = compress(self._draft.log, self._draft.tally, ground.evidence, self._settings)
+            if ground.ledger is None:
+                ground.ledger = empty_ledger(self._settings.config)
+            self._steps = compress(self._draft.log, self._draft.tally, ground.ledger, self._settings)
         return self._steps
 
     def _follow(self) -> bool:
@@ -123,9 +124,6 @@ class Attempt:
         with ground.lock:
             if not ground.turn.has(self.running):
                 raise TurnLost
-            if ground.deleted:
-                ground.evidence.forget(ground.deleted)
-                ground.deleted.clear()
             return self._draft is None or self._draft.follow(ground.log, ground.tally)
 
     def _commit(self, entry: Entry) -> bool:

@@ -73,8 +73,11 @@ class AutoContextConfig(BaseModel):
 
     # --- notes
     ledger_ratio: float = Field(default=0.15, ge=0, le=0.5)
-    """Share of `max_token` for the evidence ledger: lines with the paths, identifiers, commands, numbers and errors
-    that now stand only in replaced text. 0 leaves it out."""
+    """Share of `max_token` for work ledgers: what the user said, what was changed, called and found in the messages
+    that a note stands for, told by rules. 0 leaves them out: then a note is only what the model writes."""
+    tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
+    """What tools of your own do, by name or by a word of their names: {"deploy": "changes"}. Built-in rules know the
+    usual verbs (read, edit, cancel, send ...) and shell commands."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes of strategies 1 and 5."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
@@ -182,18 +185,11 @@ class AutoContextConfig(BaseModel):
             )
         recommended: dict[str, Any] = {
             "max_token": window,
-            "msg_threshold": max(100, window // 40),
+            "msg_threshold": max(100, window // 4),
             "token_ratio": 0.98,
-            "target_ratio": 0.80 if window < _MIDDLE_WINDOW else 0.57,
-            "last_keep": 8,
-            "large_payload_threshold": max(600, window * 2),
-            "offload_single_preview": max(120, window // 80),
-            "min_consecutive_tool_messages": 4,
-            "min_compression_token_threshold": max(100, window // 20),
-            "keep_recent": 0.35,
-            "note_ratio": 0.01,
-            "ledger_ratio": 0.40,
-            "user_message_budget": window // 100,
+            "target_ratio": 0.85 if window < _MIDDLE_WINDOW else 0.60,
+            "strategies": (),
+            "ledger_ratio": round(min(0.28, 0.28 * (4_000 / window) ** 0.3), 3),
         }
         return cls(**{**recommended, **fields})
 

@@ -15,32 +15,22 @@ The rules that `apply` enforces:
 6. tokens really shrink;
 7. a note in the user's role does not come last: it would read as the question to answer.
 
-One exception, placed by `ledger_place`: the evidence ledger is derived, so a pass may insert, replace or drop it; no
-strategy sees it, and the pass as a whole must still shrink.
-
 An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for
 rule 6: how long a text will be is not known when it is proposed.
 """
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from autocontext import rendering
 from autocontext.errors import InvalidEdit
 from autocontext.messages import (
-    COMPRESS_META,
-    OFFLOAD_UUID,
     Msg,
-    Origin,
-    Role,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     Value,
-    is_compressed,
     is_note,
     is_pinned,
 )
@@ -210,35 +200,3 @@ def _skeleton(msg: Msg) -> list[object]:
         elif not isinstance(block, TextBlock):
             frame.append(block)
     return frame
-
-
-def ledger(lines: Iterable[str], role: Role, key: str = "") -> Msg:
-    """The evidence ledger as a message; it keeps the handle `key` of the one before it."""
-    key = key or str(uuid.uuid4())
-    return Msg(
-        role=role,
-        name=role,
-        content=rendering.ledger_text(lines, key, role),
-        metadata={COMPRESS_META: {OFFLOAD_UUID: key}},
-        origin=Origin(uuid=key, kind="ledger"),
-    )
-
-
-def ledger_place(view: View) -> int | None:
-    """Index at which the evidence ledger may be put into a view without one: right after the newest note.
-
-    Where only shortened messages are, after the newest of them, or else before what is unread. Never between a call
-    and its results, and never last: it would read as the question to answer. None where there is no such place, or
-    nothing to stand for.
-    """
-    made = [i for i, m in enumerate(view.messages) if is_compressed(m)]
-    if not made:
-        return None
-    notes = [i for i in made if not _is_stub(view.messages[i])]
-    newest = (notes or made)[-1]
-    places = [*range(newest + 1, len(view)), *([] if notes else range(min(view.unread, newest), -1, -1))]
-    return next((i for i in places if view.parts(i)), None)
-
-
-def _is_stub(msg: Msg) -> bool:
-    return msg.origin is not None and msg.origin.kind == "stub"

@@ -16,13 +16,14 @@ The generator returns the CompressionReport.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from autocontext import rendering
 from autocontext.account import Account, Tried, event, untouched
 from autocontext.edits import Applied, Edit, apply
 from autocontext.events import CompressionReport, Outcome
+from autocontext.handover import HandOver
 from autocontext.limits import Gauge, Settings, due
 from autocontext.log import Log
 from autocontext.log_entries import Edited, Noted
@@ -32,14 +33,14 @@ from autocontext.proposals import Proposal, Question, build
 from autocontext.questions import Ask, Wording, Written, write
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps
+from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews
 from autocontext.tally import Tally
-from autocontext.upkeep import Upkeep
 from autocontext.view import View
 
 if TYPE_CHECKING:
-    from autocontext.ledger import Evidence
+    from autocontext.ledger import WorkLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,11 @@ Sent: TypeAlias = "list[Answer] | bool | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
 
 
-def compress(log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> Pass:
+def compress(log: Log, tally: Tally, ledger: WorkLedger, settings: Settings) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
     if reason := due(log, tally, settings):
         return untouched(log, tally, "not_needed", reason)
-    return (yield from _Run(log, tally, evidence, settings).run())
+    return (yield from _Run(log, tally, ledger, settings).run())
 
 
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
@@ -75,19 +76,19 @@ class _Made:
 class _Run:
     """The state of one pass."""
 
-    def __init__(self, log: Log, tally: Tally, evidence: Evidence, settings: Settings) -> None:
+    def __init__(self, log: Log, tally: Tally, ledger: WorkLedger, settings: Settings) -> None:
         self.log, self.tally, self.settings = log, tally, settings
         self.config = settings.config
-        self.upkeep = Upkeep(log, tally, evidence, settings.config)
-        self.gauge = Gauge(log, tally, self.upkeep, settings)
+        self.hand_over = HandOver(log, tally, ledger, settings.config, settings.plan)
+        self.gauge = Gauge(log, tally, settings)
         self.account = Account(log, tally, settings.config)
         self.breaker_open = settings.pacing.breaker_open(len(log.view_ids), tally.total())
         self._seen: tuple[int, View] | None = None
 
     def view(self) -> View:
-        """What strategies see: everything but the evidence ledger, which is made anew at the end of the pass.
+        """What strategies see: the same value until something is recorded, so that what one has worked out serves the next.
 
-        The same value until something is recorded, so that what one strategy has worked out serves the next.
+        All but the evidence ledger of an earlier release, which the first pass that changes something takes away.
         """
         if self._seen is None or self._seen[0] != len(self.log.entries):
             self._seen = (len(self.log.entries), self._current_view())
@@ -107,16 +108,19 @@ class _Run:
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
-        while renewed := self.upkeep.renewed(self.view(), self.gauge.room(), self.account.saved):
-            if (yield Commit(renewed)) is not False:
-                break
+        while self.log.ledger is not None and self.account.changed:
+            yield Commit(Noted(message=None))
         return self.account.report(*self._outcome())
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
+        if not self._fits() and self.hand_over.used:
+            yield from self._try(FirstMessage(self.config, self.hand_over, self.tally.fixed))
         progress = True
+        asks = self.settings.asks and not self.breaker_open
         while not self._fits() and progress:
-            progress = yield from self._try(self._fold())
+            progress = yield from self._try(self._fold(asks=asks))
+            asks = False  # one note a pass is worth a call
         progress = True
         while self._overflow() and progress:
             progress = yield from self._try(Previews(self.config, self._overflow(), unread=False))
@@ -125,15 +129,22 @@ class _Run:
             if self._overflow():
                 progress |= yield from self._try(self._fold(last_resort=True))
 
-    def _fold(self, *, last_resort: bool = False) -> Fold:
-        messages, tokens = self.gauge.excess(self.account.saved)
-        return Fold(self.config, excess_messages=messages, excess_tokens=tokens, last_resort=last_resort)
+    def _fold(self, *, asks: bool = False, last_resort: bool = False) -> Fold:
+        messages, tokens = self.gauge.excess()
+        return Fold(
+            self.config,
+            self.hand_over,
+            excess_messages=messages,
+            excess_tokens=tokens,
+            asks=asks,
+            last_resort=last_resort,
+        )
 
     def _fits(self) -> bool:
-        return self.gauge.fits(self.account.saved)
+        return self.gauge.met()
 
     def _overflow(self) -> int:
-        return self.gauge.overflow(self.account.saved)
+        return self.gauge.overflow()
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed
@@ -160,6 +171,9 @@ class _Run:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
+        if not own:
+            asks = self.settings.asks and not self.breaker_open
+            proposals = [self.hand_over.completed(view, p, asks=asks) for p in proposals]
         if self.breaker_open and any(p.questions for p in proposals):
             proposals, fault = [p for p in proposals if not p.questions], _BREAKER
         tried = Tried(len(proposals), fault=fault)
@@ -186,7 +200,6 @@ class _Run:
             events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages))) for e in edits)
             if (yield Commit(Edited(edits=edits, events=events))) is not False:
                 break
-        self.upkeep.learn(id_ for edit in edits for id_ in edit.ids)
 
     def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
@@ -200,7 +213,10 @@ class _Run:
         return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
 
     def _draft(self, strategy: str, p: Proposal) -> Edit:
-        return build(p, ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+        # Without its ledger: a draft tells whether the frame is shorter, and a ledger is made to be.
+        return build(
+            replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy
+        )
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
         # Where the view has become another one since, a refused edit is nobody's mistake.
@@ -211,7 +227,7 @@ class _Run:
     def _edits(self, strategy: str, proposals: Sequence[Proposal], tried: Tried) -> Generator[Step, Sent, list[_Made]]:
         """The edits of the proposals whose questions were answered, in order."""
         questions = [q for p in proposals for q in p.questions]
-        meanwhile = self.upkeep.preparation(id_ for p in proposals for id_ in p.span.ids) if questions else None
+        meanwhile = self.hand_over.learn if questions else None
         written = yield from self._written(questions, meanwhile)
         tried.problem = next((w.problem for w in written if w.problem), "")
         made: list[_Made] = []

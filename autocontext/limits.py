@@ -9,7 +9,6 @@ from autocontext.log import Log
 from autocontext.pacing import Pacing
 from autocontext.plan import PlanLike
 from autocontext.tally import Tally
-from autocontext.upkeep import Upkeep
 
 _JUST_UNDER = 0.97
 """Share of the window that texts are cut to, where the trigger is the window itself."""
@@ -48,6 +47,8 @@ class Settings:
     """A pass in the background, with its softer limits."""
     strict: bool = False
     """Raise InvalidEdit for a proposal that breaks a rule."""
+    asks: bool = False
+    """Whether there is a model of the user's own to write notes."""
 
 
 def due(log: Log, tally: Tally, settings: Settings) -> str:
@@ -62,45 +63,27 @@ def due(log: Log, tally: Tally, settings: Settings) -> str:
 
 
 class Gauge:
-    """How far the view is from where a pass has to bring it.
+    """How far the view is from where a pass has to bring it."""
 
-    The strategies have to make room for the evidence ledger that is made at the end of the pass: what is measured is
-    the view with the ledger to come instead of the one that is there.
-    """
-
-    def __init__(self, log: Log, tally: Tally, upkeep: Upkeep, settings: Settings) -> None:
-        self._log, self._tally, self._upkeep = log, tally, upkeep
+    def __init__(self, log: Log, tally: Tally, settings: Settings) -> None:
+        self._log, self._tally = log, tally
         self._max_token = settings.config.max_token
         self.limits = Limits.of(settings.config, early=settings.early)
         share = settings.config.target_ratio
         self._target = Limits(self.limits.messages * share, int(self.limits.tokens * share))
 
-    def tokens_to_come(self, saved: int) -> int:
-        """Tokens of the view with the ledger to come, after a pass that has saved so many."""
-        return self._tally.total() - self._upkeep.tokens + self._upkeep.reserve(saved)
-
-    def excess(self, saved: int) -> tuple[float, int]:
+    def excess(self) -> tuple[float, int]:
         """Messages and tokens over the target."""
-        messages = len(self._log.view_ids) + self._upkeep.to_come
-        return messages - self._target.messages, self.tokens_to_come(saved) - self._target.tokens
-
-    def fits(self, saved: int) -> bool:
-        """Whether the view will be under the target."""
-        messages, tokens = self.excess(saved)
-        return messages < 0 and tokens < 0
+        return len(self._log.view_ids) - self._target.messages, self._tally.total() - self._target.tokens
 
     def met(self) -> bool:
-        """Whether the view, as it now is, is under the target."""
-        return len(self._log.view_ids) < self._target.messages and self._tally.total() < self._target.tokens
+        """Whether the view is under the target."""
+        messages, tokens = self.excess()
+        return messages < 0 and tokens < 0
 
-    def overflow(self, saved: int) -> int:
+    def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        tokens = self.tokens_to_come(saved)
+        tokens = self._tally.total()
         if tokens <= self._max_token:
             return 0
         return tokens - min(self.limits.tokens, int(self._max_token * _JUST_UNDER))
-
-    def room(self) -> int:
-        """Tokens for the ledger: up to the target; where that is not met, half of what is left up to the trigger."""
-        rest = self._tally.total() - self._upkeep.tokens
-        return max(self._target.tokens - rest, (self.limits.tokens - rest) // 2)

@@ -195,7 +195,7 @@ class AutoContextMemory:
             then = (*self._log.view_messages, *self._log.read(ids))
             left = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
             # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
-            entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids), *([] if left else [Noted(message=None)])]
+            entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids), *([Noted(message=None)] if self._log.ledger is not None and not left else [])]
             self._journal.commit(*entries)
             return True
 
@@ -311,8 +311,6 @@ class AutoContextMemory:
         self._tally.update(change)
         if change.all_new or entry.type == "restored":
             self._passes.start_anew()
-        elif entry.type == "removed":
-            self._passes.forget(self._log.covered(entry.ids))
 
 
 _LEAST_PREFIX = 8

@@ -20,6 +20,8 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 COMPRESS_META = "_compress_meta"
 """Metadata key that a message made by a compression carries: the reference's wire format."""
 OFFLOAD_UUID = "offloaduuid"
+WRITTEN = "written"
+"""Key beside the UUID in a note: characters at its beginning that a model wrote."""
 PINNED = "pinned"
 WIRE_HINTS = "_openai"
 """Metadata key under which the OpenAI adapter keeps how something was written, where the blocks do not tell."""

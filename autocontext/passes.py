@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.account import untouched
 from autocontext.asking import Asker, in_thread
-from autocontext.attempts import Attempt, Ground, TurnLost, no_evidence
+from autocontext.attempts import Attempt, Ground, TurnLost
 from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
@@ -71,13 +71,8 @@ class Passes:
     def start_anew(self) -> None:
         """Forget what earlier passes came to, the running one included: the view is another one now."""
         self._pacing = Pacing()
-        self._ground.evidence = no_evidence()
-        self._ground.deleted.clear()
+        self._ground.ledger = None
         self._turn.revoke()
-
-    def forget(self, ids: Iterable[str]) -> None:
-        """Quote no more lines of these originals: their note was deleted."""
-        self._ground.deleted += ids
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with the report of each pass; returns the function that stops it, however often called."""
@@ -225,7 +220,7 @@ class Passes:
 
     def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
-        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict)
+        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=self._asker.asks)
 
     def _busy(self) -> CompressionReport:
         with self._lock:
@@ -243,7 +238,7 @@ class Passes:
 
     def _abandon(self, attempt: Attempt) -> None:
         """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
-        self._ground.evidence = no_evidence()  # that thread goes on with the old one until it finds the turn lost
+        self._ground.ledger = None  # that thread goes on with the old one until it finds the turn lost
         if self._lock.acquire(blocking=False):
             try:
                 self._end(attempt)

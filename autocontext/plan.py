@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from autocontext.messages import ContentBlock, Msg, Value
+from autocontext.messages import ContentBlock, Msg, ToolUseBlock, Value
 
 PLAN_TOOLS = frozenset(
     {
@@ -83,6 +83,80 @@ def is_plan_block(block: ContentBlock) -> bool:
     """Whether a block is a call or a result of a plan tool."""
     # Two comparisons, not `in`: only so does mypy know that the block has a name.
     return (block.type == "tool_use" or block.type == "tool_result") and block.name in PLAN_TOOLS  # noqa: PLR1714
+
+
+_PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items")
+"""Arguments under which plan tools of other frameworks take the whole list of steps."""
+
+
+def is_plan_call(block: ToolUseBlock) -> bool:
+    """Whether a call makes or changes a plan: one of `PLAN_TOOLS`, or a tool that takes a list of steps with states."""
+    return block.name in PLAN_TOOLS or bool(_listed(block.input))
+
+
+def _listed(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The steps that a call lists, where it lists steps."""
+    for key in _PLAN_LISTS:
+        steps = arguments.get(key)
+        if isinstance(steps, list | tuple) and steps and all(isinstance(s, dict) and _step_name(s) for s in steps):
+            return steps
+    return ()
+
+
+def _step_name(step: Mapping[str, Any]) -> str:
+    keys = ("name", "content", "title", "step", "description", "task")
+    return next((" ".join(str(step[k]).split()) for k in keys if step.get(k)), "")
+
+
+def _state(value: object) -> str:
+    return str(value or "todo").rsplit(".", 1)[-1].lower()
+
+
+def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
+    """The plan as it stands now, a line for its name and one per subtask: the attached one, else that of the plan tools."""
+    if plan is not None:
+        steps = [(str(getattr(t, "name", "")), _state(getattr(t, "state", ""))) for t in plan.subtasks or ()]
+        name = plan.name
+    else:
+        name, steps = _told(calls)
+    if not name and not steps:
+        return []
+    return [f"{name or 'Plan'}:", *(f"- {task}: {state}" for task, state in steps)]
+
+
+def _told(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
+    """Name and steps of the plan that the calls have made."""
+    name, steps = "", list[tuple[str, str]]()
+    for call in calls:
+        arguments = call.input
+        if listed := _listed(arguments):
+            steps = [(_step_name(s), _state(s.get("state") or s.get("status"))) for s in listed]
+            name = str(arguments.get("name") or name)
+        elif call.name in ("finish_plan", "recover_historical_plan"):
+            name, steps = "", []
+        elif isinstance(at := arguments.get("subtask_idx"), int) and not isinstance(at, bool):
+            _revise(steps, at, call)
+        elif arguments.get("name"):
+            name = str(arguments["name"])
+    return name, steps
+
+
+def _revise(steps: list[tuple[str, str]], at: int, call: ToolUseBlock) -> None:
+    """One step of the plan changed."""
+    subtask = call.input.get("subtask")
+    if call.name == "revise_current_plan":
+        action = call.input.get("action")
+        if action == "delete" and 0 <= at < len(steps):
+            del steps[at]
+        elif isinstance(subtask, dict) and _step_name(subtask):
+            new = (_step_name(subtask), _state(subtask.get("state")))
+            if action == "add":
+                steps.insert(max(0, at), new)
+            elif 0 <= at < len(steps):
+                steps[at] = new
+    elif 0 <= at < len(steps):
+        state = "done" if call.name == "finish_subtask" else _state(call.input.get("state"))
+        steps[at] = (steps[at][0], state)
 
 
 def plan_line(messages: Iterable[Msg]) -> str:

@@ -27,7 +27,7 @@ def plain(view: View, asking: Sequence[Proposal], frame_tokens: Callable[[Propos
     frames: dict[tuple[str, str], int] = {}
     found = set()
     for p in asking:
-        if isinstance(p.text, Question) and not p.items and (size := _whole(view, p)):
+        if isinstance(p.text, Question) and (size := _whole(view, p)):
             frame = (p.role, p.footer)
             if frame not in frames:
                 frames[frame] = frame_tokens(p) + _UUID_CHARACTERS

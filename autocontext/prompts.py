@@ -39,6 +39,15 @@ Keep every tool call that still matters with its name, id and exact arguments; c
 of the work needs: values, identifiers, paths, errors, decisions, what was written where, and what remains to be done.
 Use at most about {target_tokens} tokens."""
 
+_FOLD = """\
+The transcript holds the older part of an agent's work; it may begin with an earlier note of yours.
+Write the note with which a colleague goes on with the work, in short lines under these words, leaving out what does \
+not apply: Goal (what the user wants, and why); Known (what was found out and matters from now on: keep every finding \
+of the earlier note that is still true); Ruled out (what was tried and why it did not work); Decided; Next.
+What was changed, which calls were made, which failed, and what the user said word for word is listed by rule after \
+your note: do not repeat it.
+Use at most about {target_tokens} tokens."""
+
 _MERGE = """\
 The transcript holds several partial summaries of one longer log, in their order.
 Join them into one summary of the same kind: keep every name, path, number, command, error and decision, and drop \
@@ -60,5 +69,7 @@ class PromptConfig(BaseModel):
     """Strategy 4: a finished round."""
     current_round: str = _CURRENT_ROUND
     """Strategy 5, second step: the current round so far."""
+    fold: str = _FOLD
+    """The oldest part of the conversation: the first part of the hand-over note."""
     merge: str = _MERGE
     """Joins the partial summaries of a transcript that was too long for one request."""

@@ -7,7 +7,7 @@ texts. Where a text is a Question, the model is asked for it first. Whether the 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -16,6 +16,7 @@ from autocontext.edits import Edit
 from autocontext.messages import (
     COMPRESS_META,
     OFFLOAD_UUID,
+    WRITTEN,
     ContentBlock,
     Msg,
     Origin,
@@ -43,6 +44,8 @@ class Question:
     """Size of the answer that is asked for."""
     sizes: tuple[int, ...]
     """Tokens of each part, by and large: where a transcript that is too long for one request may be cut."""
+    otherwise: str | None = None
+    """The text where the model gives no usable answer; None: the extractive summariser is asked."""
 
     @property
     def well_formed(self) -> bool:
@@ -68,8 +71,8 @@ class Proposal:
     kind: OriginKind = "tool_run"
     role: Role = "user"
     """Role of the note."""
-    items: tuple[TextBlock, ...] = ()
-    """Further texts of a note, after `text`; each stays a block of its own."""
+    ledger: Callable[[str], str] | None = None
+    """Makes what follows a note's text, the work ledger, once that text is known."""
     arguments_to: int | None = None
     """In place: cut texts in the arguments of the message's calls to this many characters."""
     footer: str = ""
@@ -119,8 +122,7 @@ def build(
         texts = {i: resolved(t) for i, t in proposal.blocks.items()}
         new = _rewritten(proposal, texts, origin)
     else:
-        content = _note(proposal, resolved(proposal.text or ""), key)
-        new = Msg(role=proposal.role, name=proposal.role, content=content, metadata=_meta(proposal, key), origin=origin)
+        new = _note(proposal, resolved(proposal.text or ""), origin)
     kept = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,
@@ -143,19 +145,16 @@ def _handle(proposal: Proposal, handles: Container[str]) -> str:
     return found if found in handles else ""
 
 
-def _note(proposal: Proposal, text: str, key: str) -> list[TextBlock]:
-    """The blocks of a note: one for its text, or one for each part between the marks."""
-    if not proposal.items:
-        body = rendering.escape_tags("\n".join(filter(None, (text, proposal.footer))))
-        return [TextBlock(text=rendering.note_text(body, key, proposal.role))]
-    begin, end = rendering.note_marks(proposal.role)
-    head = TextBlock(text="\n".join(filter(None, (begin, rendering.escape_tags(text)))))
-    return [head, *map(_harmless, proposal.items), TextBlock(text=rendering.with_tag(end, key).strip())]
-
-
-def _harmless(item: TextBlock) -> TextBlock:
-    text = rendering.escape_tags(item.text)
-    return item if text == item.text else item.model_copy(update={"text": text})
+def _note(proposal: Proposal, text: str, origin: Origin) -> Msg:
+    """The note: what was written, then the work ledger, the fixed line and the tag."""
+    written = rendering.escape_tags(text)
+    ledger = proposal.ledger(text) if proposal.ledger is not None else ""
+    body = rendering.escape_tags("\n".join(filter(None, (text, ledger, proposal.footer))))
+    meta = _meta(proposal, origin.uuid)
+    if proposal.ledger is not None and written:
+        meta[COMPRESS_META][WRITTEN] = len(written)
+    content = rendering.note_text(body, origin.uuid, proposal.role)
+    return Msg(role=proposal.role, name=proposal.role, content=content, metadata=meta, origin=origin)
 
 
 def _meta(proposal: Proposal, key: str) -> dict[str, Any]:

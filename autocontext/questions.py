@@ -101,7 +101,7 @@ def write(questions: Sequence[Question], wording: Wording) -> Asking:
     for i, cs in enumerate(chunked):
         own, at = parts[at : at + len(cs)], at + len(cs)
         written.append(_joined(own))
-        if len(cs) > 1 and written[i].text is not None:
+        if len(cs) > 1 and _size(written[i].text or "") > questions[i].target_tokens:
             to_merge.append(i)
     if to_merge:
         merges = [_merge(questions[i], written[i], wording.room) for i in to_merge]
@@ -141,9 +141,15 @@ def _joined(parts: Sequence[Written]) -> Written:
 def _merge(question: Question, partial: Written, room: int) -> Question:
     """The question that joins partial summaries; each is cut so that merging gets shorter every time."""
     text = partial.text or ""
-    size = max(1, len(text.encode("utf-8", "replace")) // 4)
+    size = _size(text)
     target = min(question.target_tokens, max(_LEAST_TARGET, min(size, room) // 2))
-    return Question("merge", (text,), target, (size,))
+    otherwise = None if question.otherwise is None else text
+    return Question("merge", (text,), target, (size,), otherwise)
+
+
+def _size(text: str) -> int:
+    """Tokens of a text, estimated."""
+    return max(1, len(text.encode("utf-8", "replace")) // 4)
 
 
 def _ask(questions: Sequence[Question], limits: Sequence[int], wording: Wording) -> Asking:
@@ -153,6 +159,9 @@ def _ask(questions: Sequence[Question], limits: Sequence[int], wording: Wording)
     requests = tuple(wording.request(q) for q in questions)
     answers = yield Ask(requests, tuple(limits), meanwhile=wording.meanwhile)
     written = [Written(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
+    for i, q in enumerate(questions):
+        if written[i].text is None and q.otherwise is not None:
+            written[i] = replace(written[i], text=q.otherwise, fallback=True)
     failed = [i for i, w in enumerate(written) if w.text is None]
     if failed and wording.config.extractive_fallback:
         again = yield Ask(tuple(requests[i] for i in failed), tuple(limits[i] for i in failed), extractive=True)
@@ -183,6 +192,7 @@ def chunks(question: Question, room: int) -> list[Question]:
             tuple(part for part, _ in group),
             _chunk_target(question.target_tokens, sum(size for _, size in group), total),
             tuple(size for _, size in group),
+            question.otherwise if group is groups[0] or question.otherwise is None else "",
         )
         for group in groups
     ]

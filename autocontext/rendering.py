@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from autocontext.language import language_of
 from autocontext.messages import (
+    COMPRESS_META,
+    WRITTEN,
     ContentBlock,
     Msg,
     OutputBlock,
@@ -70,22 +72,30 @@ def note_text(body: str, uuid: str, role: str) -> str:
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
-def fold_head(messages: Sequence[Msg]) -> str:
-    """First line of the note that stands for the oldest messages: how many, and which tools were called."""
+def ledger_head(numbers: Sequence[int], messages: Sequence[Msg]) -> str:
+    """First line of a work ledger: which messages it stands for, and which tools were called in them."""
     calls = Counter(use.name for m in messages for use in m.tool_uses)
-    tools = ", ".join(f"{name} x{n}" for name, n in calls.most_common(8))
-    return f"{len(messages)} earlier messages" + (f"; tools called: {tools}" if tools else "")
+    tools = ", ".join(f"{' '.join(name.split())} {n}x" for name, n in calls.most_common(8))
+    count = f"{len(numbers)} earlier message{'s' if len(numbers) != 1 else ''}"
+    span = f" ({number_range(numbers)})" if numbers else ""
+    return f"{count}{span}" + (f"; calls: {tools}" if tools else "")
 
 
-def ledger_text(lines: Iterable[str], uuid: str, role: str) -> str:
-    """The text of the evidence ledger; its tag leads to everything that is out of view."""
-    body = "\n".join(("Lines of messages that are no longer shown:", *lines))
-    return note_text(escape_tags(body), uuid, role)
+def number_range(numbers: Sequence[int]) -> str:
+    """The first and the last of some message numbers: m2-m41."""
+    first, last = f"m{numbers[0]}", f"m{numbers[-1]}"
+    return first if first == last else f"{first}-{last}"
 
 
-def unmarked(text: str) -> str:
-    """A note's text without its marks."""
-    return text.replace(_NOTE_BEGIN, "").replace(_NOTE_END, "").strip()
+def written_note(msg: Msg) -> str:
+    """What a model wrote of a note; "" where it is a work ledger alone, or no note."""
+    meta = msg.metadata.get(COMPRESS_META)
+    size = meta.get(WRITTEN) if isinstance(meta, dict) and msg.origin is not None else None
+    if not isinstance(size, int) or isinstance(size, bool):
+        return ""
+    begin = note_marks(msg.role)[0]
+    start = len(begin) + 1 if begin else 0
+    return msg.text[start : start + size]
 
 
 def page_head(uuid: str, messages: int, characters: int) -> str:
@@ -175,6 +185,25 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
     return value
 
 
+def in_part(text: str, characters: int, *, head: float, number: int | None) -> str:
+    """About `characters` of a text from both its ends, cut between lines or sentences, with what the gap is."""
+    first = _end_of_sentence(text, int(characters * head))
+    last = len(text) - (characters - first)
+    last = max(first, _end_of_sentence(text, last))
+    way = f'; context_reload("m{number}") shows them' if number is not None else ""
+    return f"{text[:first].rstrip()}\n[... {last - first} characters are left out here{way} ...]\n{text[last:].lstrip()}"
+
+
+def _end_of_sentence(text: str, at: int) -> int:
+    """The last end of a line, sentence or word shortly before a place."""
+    nearest = max(0, at - 400)
+    for end in ("\n", ". ", "。", " "):
+        place = text.rfind(end, nearest, at)
+        if place > nearest:
+            return place + len(end)
+    return cut(text, max(0, at))
+
+
 # ----------------------------------------------------------------------------------------------------- transcripts
 _json = json.JSONEncoder(ensure_ascii=False).encode
 """One encoder for all: `json.dumps` makes a new one for every call that names an option."""
@@ -248,7 +277,7 @@ def unfence(prompt: str) -> str:
     return found.group(2) if found else prompt
 
 
-Purpose = Literal["tool_run", "large_message", "round_summary", "current_round", "merge"]
+Purpose = Literal["tool_run", "large_message", "round_summary", "current_round", "fold", "merge"]
 
 
 def request(

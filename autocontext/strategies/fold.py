@@ -1,94 +1,145 @@
-"""When the five strategies do not get under the target: the oldest part of the view becomes one note, without a model.
+"""The oldest part of the view becomes one note: what the model writes of it, and its work ledger.
 
-The note quotes what the user said, verbatim and newest first inside a budget, and the first lines of what came of it.
-A later fold takes the earlier note in, so there is one such note however long the conversation gets.
+A later fold takes the earlier note in, so there is one such note however long the conversation gets; it stands after the
+first message of the user, which stays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
 from autocontext import rendering
 from autocontext.config import AutoContextConfig
-from autocontext.messages import is_user_turn
-from autocontext.proposals import Proposal
-from autocontext.strategies.digests import digests
+from autocontext.messages import Msg, is_note, is_user_turn
+from autocontext.proposals import Proposal, Question
 from autocontext.strategies.selection import stays
 from autocontext.view import View
 
+if TYPE_CHECKING:
+    from autocontext.handover import HandOver
+
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
-_TO_ROUND = 0.05
-"""Share of `max_token` that may be folded beyond what is needed, to end where a round does."""
 _LEAST = 2
 """Messages; folding one makes nothing shorter."""
+_OF_REPLACED = 0.7
+"""Largest note, as a share of what it replaces."""
+_LEAST_NOTE = 96
+"""Tokens of the smallest note that says anything."""
+_MODEL_SHARE = 0.06
+"""Share of the window that the model is asked to write at most."""
+
+
+class _Piece(NamedTuple):
+    """A closed stretch of the view that becomes a note."""
+
+    start: int
+    stop: int
+    tokens: int
 
 
 class Fold:
-    """The oldest closed stretch, as long as is needed to get `excess` messages and tokens out of the view."""
+    """The oldest closed stretches, as long as is needed to get `excess` messages and tokens out of the view."""
 
     name = "fold"
 
     def __init__(
         self,
         config: AutoContextConfig,
+        hand_over: HandOver,
         *,
         excess_messages: float,
         excess_tokens: float,
+        asks: bool = False,
         last_resort: bool = False,
     ) -> None:
         self.config = config
         self.excess_messages = excess_messages
         self.excess_tokens = excess_tokens
+        self.asks = asks
+        """Whether a model writes the first part of the notes."""
         self.last_resort = last_resort
-        """Also what protected tools gave; and quote half as much."""
+        """Also what protected tools gave, and with shorter notes."""
+        self._hand_over = hand_over
 
     def propose(self, view: View) -> list[Proposal]:
         """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
-        found: list[Proposal] = []
-        keep = stays(self.config, view, protected=not self.last_resort)
+        share = self._hand_over.share // (2 if self.last_resort else 1)
+        asked = int(self.config.max_token * min(_MODEL_SHARE, self.config.note_ratio)) if self.asks else 0
+        pieces = self._pieces(view, share + asked)
+        total = sum(piece.tokens for piece in pieces)
+        proposals = []
+        for piece in pieces:
+            weight = (piece.tokens / total) ** 0.5 / sum((p.tokens / total) ** 0.5 for p in pieces)
+            proposals.append(self._note(view, piece, int(share * weight), int(asked * weight)))
+        return proposals
+
+    def _pieces(self, view: View, note: int) -> list[_Piece]:
+        """Stretches that together are large enough to be replaced by notes of `note` tokens in all."""
+        found: list[_Piece] = []
+        messages, tokens = self.excess_messages, self.excess_tokens + note
+        for a, b in self._areas(view):
+            if messages <= 0 and tokens <= 0:
+                break
+            end = self._end(view, a, b, messages, tokens)
+            alone = end - a == 1 and is_note(view.messages[a])
+            if end - a < _LEAST and not alone:
+                continue
+            found.append(_Piece(a, end, view.tokens(a, end)))
+            messages -= end - a - 1
+            tokens -= view.tokens(a, end)
+        if len(found) == 1 and found[0].stop - found[0].start < _LEAST:
+            return []
+        return found
+
+    def _areas(self, view: View) -> list[tuple[int, int]]:
+        """Where may be folded, oldest first."""
+        held = stays(self.config, view, protected=not self.last_resort)
+        first = next((m for m in view.messages if is_user_turn(m)), None)
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
         # A user may write before the model has read what the tools gave: only the last resort takes that.
         before = user if self.last_resort else min(user, view.unread)
         areas = [(0, before), (user + 1, until)] if user >= 0 else [(0, until)]
-        messages, tokens = self.excess_messages, self.excess_tokens
-        for start, stop in areas:
-            for a, b in view.pieces(start, stop, keep):
-                if messages <= 0 and tokens <= 0:
-                    return found
-                end = self._end(view, a, b, messages, tokens)
-                if end - a < _LEAST:
-                    continue
-                proposal = self._note(view, a, end)
-                found.append(proposal)
-                messages -= end - a - 1
-                tokens -= view.tokens(a, end) - self._size(proposal)
-        return found
+        return [piece for start, stop in areas for piece in view.pieces(start, stop, lambda m: m is first or held(m))]
 
     def _end(self, view: View, start: int, stop: int, messages: float, tokens: float) -> int:
-        """The first place where enough is folded: the start of a round if there is one, else the end of an exchange."""
+        """The first end of an exchange where enough is folded; where there is none, the last one."""
         saved, enough = 0, stop
         for i in range(start, stop):
             saved += view.tokens(i, i + 1)
             if i - start > messages and saved >= tokens:
                 enough = i + 1
                 break
-        ends = [i for i in view.ends(start, stop) if i >= enough]
-        more = self.config.max_token * _TO_ROUND
-        for i in ends:
-            if view.tokens(enough, i) > more:
-                break
-            if i < stop and is_user_turn(view.messages[i]):
-                return i
-        return ends[0] if ends else stop
+        ends = view.ends(start, stop)
+        return next((i for i in ends if i >= enough), stop)
 
-    def _size(self, proposal: Proposal) -> int:
-        return sum(len(item.text) for item in proposal.items) // 4
+    def _note(self, view: View, piece: _Piece, share: int, asked: int) -> Proposal:
+        span = view.span(piece.start, piece.stop)
+        earlier = self._hand_over.earlier_notes(span)
+        budget = max(_LEAST_NOTE, min(share, int(piece.tokens * _OF_REPLACED) - asked))
+        text: str | Question = earlier
+        if asked and (question := self._question(span.messages, view, piece, max(asked, _LEAST_NOTE))):
+            text = Question(
+                question.purpose, question.parts, question.target_tokens, question.sizes, otherwise=earlier
+            )
+        return Proposal(
+            span,
+            text,
+            ledger=self._hand_over.writing(view, span, budget),
+            event_type=OLDEST_ROUNDS_FOLD,
+            kind="fold",
+            role=self.config.note_role,
+        )
 
-    def _note(self, view: View, start: int, stop: int) -> Proposal:
-        span = view.span(start, stop)
-        share = 0.5 if self.last_resort else 1.0
-        quotes = min(self.config.user_message_budget, self.config.max_token // 4)
-        outcomes = self.config.max_token * self.config.note_ratio / 2
-        items = digests(span.messages, int(quotes * share), int(outcomes * share))
-        text = rendering.fold_head(span.messages)
-        return Proposal(span, text, items=items, event_type=OLDEST_ROUNDS_FOLD, kind="fold", role=self.config.note_role)
+    def _question(self, messages: Sequence[Msg], view: View, piece: _Piece, target: int) -> Question | None:
+        """What the model is asked: to bring the earlier note up to what has happened since."""
+        parts, sizes = [], []
+        for i, m in enumerate(messages, piece.start):
+            written = rendering.written_note(m)
+            part = f"[earlier note] {written}" if written else "" if is_note(m) else rendering.section(m)
+            if part:
+                parts.append(rendering.escape_tags(part))
+                sizes.append(len(part) // 4 if is_note(m) else view.tokens(i, i + 1))
+        return Question("fold", tuple(parts), target, tuple(sizes)) if parts else None

@@ -1,0 +1,116 @@
+"""Writing the notes of a pass: which originals a note stands for, and the work ledger's text about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.log import Log
+from autocontext.messages import Msg
+from autocontext.plan import PlanLike
+from autocontext.proposals import Proposal, Question
+from autocontext.tally import Tally
+from autocontext.view import Span, View
+
+if TYPE_CHECKING:
+    from autocontext.ledger import WorkLedger
+
+_LEAST = 64
+"""Tokens; a shorter text says nothing."""
+_SHARE_OF_SPAN = 0.3
+"""Largest note of a span that is not the whole past, as a share of the span."""
+_FOLD_WITHOUT_LEDGER = 0.05
+"""Share of the window that a fold's note may take where the configuration leaves the work ledger out."""
+
+
+class HandOver:
+    """The work ledger of one log during a pass."""
+
+    def __init__(
+        self, log: Log, tally: Tally, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
+    ) -> None:
+        self._log, self._tally, self._ledger, self._config, self._plan = log, tally, ledger, config, plan
+
+    @property
+    def used(self) -> bool:
+        """Whether notes of spans are renderings of the work ledger."""
+        return self._config.ledger_ratio > 0
+
+    @property
+    def share(self) -> int:
+        """Tokens that the notes of folds may take together."""
+        return int(self._config.max_token * (self._config.ledger_ratio or _FOLD_WITHOUT_LEDGER))
+
+    def number(self, id_: str) -> int | None:
+        """The number of an original; None of anything else."""
+        place = self._log.place.get(id_)
+        return None if place is None else place + 1
+
+    def numbers(self, ids: Iterable[str]) -> list[int]:
+        """The numbers of the originals among some messages and behind them, in order."""
+        ids = list(ids)
+        own = [self._log.place[id_] for id_ in ids if id_ in self._log.place]
+        behind = [self._log.place[id_] for id_ in self._log.covered(ids)]
+        return [place + 1 for place in sorted({*own, *behind})]
+
+    def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
+        """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
+
+        Without a model to ask, the ledger is the note.
+        """
+        if not self.used or p.text is None or p.ledger is not None:
+            return p
+        start = view.position[p.span.ids[0]]
+        tokens = view.tokens(start, start + len(p.span))
+        size = max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
+        text: str | Question = p.text
+        if isinstance(text, Question):
+            text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
+        return replace(p, text=text, ledger=self.writing(view, p.span, size))
+
+    def writing(self, view: View, span: Span, budget: int) -> Callable[[str], str]:
+        """What makes the text of a note about a span, of at most `budget` tokens with its frame, after the model's text."""
+
+        def write(note: str) -> str:
+            self.learn()
+            inside = set(span.ids)
+            outside = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
+            elsewhere = "\n".join([note, *(text for m in outside for text in _texts(m))])
+            numbers = self.numbers(span.ids)
+            head = rendering.ledger_head(numbers, self._log.read(self._log.original[n - 1] for n in numbers))
+            room = budget - self._frame(head)
+            body = self._ledger.render(
+                room,
+                self._tally.counter.count_text,
+                only=set(numbers),
+                elsewhere=elsewhere,
+                plan=self._plan,
+                said_budget=self._config.user_message_budget,
+            )
+            return f"{head}\n{body}" if body else head
+
+        return write
+
+    def earlier_notes(self, span: Span) -> str:
+        """What models have written in the notes of a span."""
+        return "\n".join(filter(None, map(rendering.written_note, span.messages)))
+
+    def _frame(self, head: str) -> int:
+        """Tokens of a note with nothing but its head."""
+        text = rendering.note_text(head, "00000000-0000-4000-8000-000000000000", self._config.note_role)
+        return self._tally.counter.count(Msg(role=self._config.note_role, content=text))
+
+    def learn(self) -> None:
+        """Take in what was added since."""
+        for id_ in self._log.original[len(self._ledger) :]:
+            self._ledger.append(self._log.messages[id_])
+        self._ledger.trim()
+
+
+def _texts(msg: Msg) -> Iterable[str]:
+    from autocontext.ledger.work import texts_of  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+
+    return texts_of(msg)

@@ -1,0 +1,116 @@
+"""The calls of a history: what each was about, what it changed, what came of it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autocontext.ledger.effects import COMMAND_KEYS, PATH_KEYS, Change, Effect, changes_of, command_line, effect_of, path_of
+from autocontext.ledger.outcomes import Outcome
+from autocontext.messages import ToolUseBlock
+
+_TELLING = ("url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
+            "flight_number", "code", "expression", "name", "pattern", "question")  # fmt: skip
+"""Arguments that say best what a call is about, where it names no file and no command."""
+_LONGEST = 160
+"""Characters of a label."""
+_MOST_TEXT = 40_000
+"""Characters of arguments that tell equal calls from different ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call with what its result told."""
+
+    number: int
+    """Of the message that holds the call."""
+    name: str
+    label: str
+    """What it is about: a file, a command's first line, or its telling arguments."""
+    digest: int
+    """Equal for equal arguments."""
+    effect: Effect | None
+    changes: tuple[Change, ...] = ()
+    """What it changes if it succeeds."""
+    result: int = 0
+    """Number of the message with its result; 0 while there is none."""
+    outcome: Outcome | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Equal for calls of the same tool with the same arguments."""
+        return self.name, self.digest
+
+    @property
+    def failed(self) -> bool:
+        """Whether its result says that it failed."""
+        return self.outcome is not None and self.outcome.failed
+
+
+def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
+    """What a call block says; its result is still to come."""
+    arguments = use.input
+    effect = effect_of(use.name, arguments, table)
+    text = repr(dict(arguments))[:_MOST_TEXT]
+    return Call(
+        number=number,
+        name=_one_line(use.name, 60) or "call",
+        label=label_of(arguments),
+        digest=zlib.crc32(text.encode("utf-8", "surrogatepass")),
+        effect=effect,
+        changes=tuple(changes_of(use.name, arguments, effect)),
+    )
+
+
+def label_of(arguments: Mapping[str, Any]) -> str:
+    """The telling arguments on one line: the file first, or the command, then what else is short; "" without any."""
+    path = path_of(arguments)
+    if path:
+        return _one_line(", ".join([path, *_details(arguments)]), _LONGEST)
+    if command := command_line(arguments):
+        lines = [line for line in command[:4_000].splitlines() if line.strip()]
+        more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
+        return _one_line(lines[0], _LONGEST) + more if lines else ""
+    texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
+    telling = [v for key in _TELLING for k, v in texts if k == key][:1]
+    rest = [v for k, v in texts if [v] != telling]
+    first = telling or rest[:1] or [json_like(v) for v in list(arguments.values())[:1]]
+    others = [v for v in rest if v not in first and len(v) <= 60 and "\n" not in v]
+    return _one_line(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
+
+
+def json_like(value: Any) -> str:
+    """A list or object as one line, for calls whose arguments are nothing else."""
+    return repr(value)[:_LONGEST]
+
+
+def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Short arguments beside a file: an editor's command, lines, a pattern."""
+    for key, value in arguments.items():
+        if key in PATH_KEYS or isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, int | float) or (key in COMMAND_KEYS and isinstance(value, str) and len(value) <= 20):
+            yield f"{value}" if key in COMMAND_KEYS else f"{key} {value}"
+        elif isinstance(value, list | tuple) and len(value) <= 3 and all(isinstance(v, int) for v in value):
+            yield "-".join(map(str, value))
+        elif key in ("pattern", "regex", "symbol", "class_name", "function_name") and isinstance(value, str):
+            yield value[:60]
+
+
+def _one_line(text: str, longest: int) -> str:
+    """A text with its blanks folded, cut between words."""
+    return shortened(" ".join(text[: 4 * longest].split()), longest)
+
+
+def shortened(text: str, longest: int, least: int = 0) -> str:
+    """A line cut between words, with "…" where cut; never below `least` characters where it has them."""
+    if len(text) <= longest:
+        return text
+    at = text.rfind(" ", max(least, longest // 2), longest)
+    if at < 0:
+        at = longest - 1
+        while at > max(least, longest // 2) and text[at].isalnum() and text[at - 1].isalnum():
+            at -= 1
+    return text[:at].rstrip() + "…"

@@ -1,0 +1,155 @@
+"""What a tool call does: reads, changes or runs something, and which things it changes.
+
+One table of verbs, looked up in the words of a tool's name; users extend it by name
+(`AutoContextConfig(tool_effects={"deploy": "changes"})`). What a command line changes is read by `shell`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from autocontext.ledger import shell
+
+Effect: TypeAlias = Literal["reads", "changes", "runs"]
+EFFECTS: tuple[Effect, ...] = ("reads", "changes", "runs")
+
+VERBS: Mapping[str, Effect] = MappingProxyType(
+    {
+        **dict.fromkeys(
+            (
+                "read", "view", "open", "cat", "get", "list", "ls", "find", "search", "grep", "glob", "fetch", "lookup",
+                "look", "show", "describe", "query", "select", "browse", "visit", "check", "calculate", "count", "think",
+                "scroll", "goto", "inspect", "status", "retrieve", "load", "download", "crawl", "ask", "analyze",
+                "context", "reload",
+            ),
+            "reads",
+        ),
+        **dict.fromkeys(
+            (
+                "write", "edit", "create", "insert", "replace", "append", "delete", "remove", "patch", "modify", "update",
+                "cancel", "book", "return", "exchange", "send", "refuel", "enable", "disable", "resume", "suspend",
+                "grant", "revoke", "pay", "refund", "charge", "move", "rename", "copy", "add", "set", "put", "post",
+                "save", "upload", "apply", "commit", "push", "merge", "deploy", "reset", "restart", "toggle", "transfer",
+                "assign", "approve", "reject", "reply", "publish", "schedule", "install", "uninstall", "register",
+                "reserve", "order", "close", "undo", "clear", "archive", "restore", "start", "stop", "turn",
+            ),
+            "changes",
+        ),
+        **dict.fromkeys(
+            ("bash", "shell", "sh", "exec", "execute", "run", "terminal", "command", "cmd", "powershell", "console",
+             "python", "ipython", "test", "submit"),
+            "runs",
+        ),
+    }
+)  # fmt: skip
+"""What the first of these words in a tool's name says the tool does."""
+_DONE = {
+    "write": "written", "edit": "edited", "create": "created", "insert": "edited", "replace": "edited",
+    "append": "appended to", "delete": "deleted", "remove": "removed", "patch": "edited", "modify": "modified",
+    "update": "updated", "cancel": "canceled", "book": "booked", "return": "returned", "exchange": "exchanged",
+    "send": "sent", "move": "moved", "rename": "renamed", "copy": "copied", "add": "added", "save": "written",
+    "undo": "edit undone",
+}  # fmt: skip
+"""What has been done to a file after a call with this verb."""
+PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri")
+COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
+_RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
+_EDITOR_READS = frozenset({"view", "read", "list", "show", "search", "open"})
+"""What an editor tool's own `command` may say besides changing."""
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_LONGEST_THING = 200
+
+
+class Change(NamedTuple):
+    """One thing that one call changes."""
+
+    thing: str
+    """A path, the identifier of a record, or what a message was about."""
+    done: str
+    """What was done to it, as words that follow its name."""
+
+
+@lru_cache(maxsize=1024)
+def verb_of(tool: str) -> str:
+    """The first word of a tool's name that `VERBS` knows, in lower case; "" when none is."""
+    return next((word for w in _WORDS.findall(tool) if (word := w.lower()) in VERBS), "")
+
+
+def effect_of(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] | None = None) -> Effect | None:
+    """What a call does; None when nothing is known about the tool. `table` goes first: whole names, then words of names."""
+    if table:
+        if tool in table:
+            return table[tool]
+        for word in _WORDS.findall(tool):
+            if word.lower() in table:
+                return table[word.lower()]
+    command = arguments.get("command")
+    verb = verb_of(tool)
+    effect = VERBS.get(verb)
+    if isinstance(command, str) and any(key in arguments for key in PATH_KEYS):
+        # An editor with commands of its own: {"command": "view", "path": ...}.
+        return "reads" if command in _EDITOR_READS else VERBS.get(verb_of(command), effect)
+    if effect is None and command_line(arguments):
+        return "runs"
+    return effect
+
+
+def command_line(arguments: Mapping[str, Any]) -> str:
+    """The command that a call runs in a shell; "" when it runs none."""
+    if any(key in arguments for key in PATH_KEYS):
+        return ""
+    for key in COMMAND_KEYS:
+        value = arguments.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
+            return " ".join(value)
+    return ""
+
+
+def path_of(arguments: Mapping[str, Any]) -> str:
+    """The file that a call is about; "" when its arguments name none."""
+    for key in PATH_KEYS:
+        value = arguments.get(key)
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())[:_LONGEST_THING]
+    return ""
+
+
+def changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[Change]:
+    """The things that a call changes if it succeeds."""
+    if effect != "changes":
+        line = command_line(arguments) if effect == "runs" else ""
+        return [Change(thing, done) for thing, done in shell.changes(line)] if line else ()
+    if path := path_of(arguments):
+        return [Change(path, _done_to_file(tool, arguments))]
+    records = _records(arguments)
+    return [Change(records[0] if records else tool, _done_to_record(tool, records[1:]))]
+
+
+def _done_to_file(tool: str, arguments: Mapping[str, Any]) -> str:
+    command = arguments.get("command")
+    verb = verb_of(command) if isinstance(command, str) else ""
+    target = next((v for k in ("destination", "new_path", "target", "to") if isinstance(v := arguments.get(k), str)), "")
+    done = _DONE.get(verb or verb_of(tool), f"changed by {tool}")
+    return f"{done} to {target[:_LONGEST_THING]}" if target and done in ("moved", "renamed", "copied") else done
+
+
+def _done_to_record(tool: str, others: Sequence[str]) -> str:
+    return tool + (f" ({', '.join(others)})" if others else "")
+
+
+def _records(arguments: Mapping[str, Any]) -> list[str]:
+    """Identifiers among the arguments, the most special one first: {"customer_id": "C1", "line_id": "L2"} -> L2, C1."""
+    found = [
+        str(value).strip()[:_LONGEST_THING]
+        for key, value in arguments.items()
+        if isinstance(value, str | int) and not isinstance(value, bool) and _RECORD_KEY.search(key) and str(value).strip()
+    ]
+    broad = [v for k, v in arguments.items() if k in ("user_id", "customer_id", "account_id") and str(v) in found]
+    special = [x for x in found if x not in map(str, broad)]
+    return list(dict.fromkeys([*special, *map(str, broad)]))[:3]

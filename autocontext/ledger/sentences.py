@@ -1,0 +1,146 @@
+"""Sentences of what the user and the agent said, and how much each is worth to whoever goes on with the work.
+
+Sentences are places in a text, never copies. Words are those of English, Chinese, Japanese, Korean, Spanish, French,
+German, Portuguese, Italian and Russian.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+GREETING, PASTE, PLAIN, RULE = range(4)
+"""What a sentence of the user is worth: politeness, the inside of a long paste, anything said, an instruction with a
+limit, a permission or a correction."""
+
+_LONG = 4_000
+"""Characters; a longer message of the user holds a paste."""
+_ENDS_SHOWN = 1_500
+"""Characters at either end of a paste that count as said."""
+_MOST = 400
+"""Sentences of one message that are kept."""
+_SEARCHED = 200_000
+"""Characters of one message that are searched for sentences."""
+_LONGEST = 600
+"""Characters; a longer stretch without an end is no sentence and is taken in pieces."""
+_REMARKS = 4
+"""Sentences of one message of the agent that are kept."""
+_END = re.compile(r"[.!?](?=\s)|[。！？](?![。！？])|\n")
+_BLANK = re.compile(r"\S")
+
+_RULE = re.compile(
+    r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
+      | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless|instead|rather\ than
+      | except|at\ (?:most|least)|no\ (?:more|less|longer|need)|not\ (?:allowed|to|more|yet|the)|maximum|minimum|limit(?:ed)?
+      | budget|deadline|require[sd]?|requirement|ensure|make\ sure|important|remember|from\ now\ on|forbidden|allowed
+      | permission|approve[ds]?|go\ ahead|confirm(?:ed)?|under\ no|no\ matter|as\ long\ as|before\ you|prefer(?:red)?|either
+      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to|nothing\ but|exactly
+      | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto|máximo|mínimo
+      | evita|tienes?\ que|hay\ que|jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans|au\ lieu|sauf
+      | évite[rz]?|pas|niemals|nie|immer|nur|keine?[nmrs]?|nicht|muss|müssen|musst|soll(?:st|en|te)?|bis|ohne|statt|stattdessen
+      | außer|höchstens|mindestens|darf(?:st)?|não|sempre|só|apenas|somente|deve[ms]?|até|sem|em\ vez|exceto|evite
+      | non|mai|soltanto|devi|deve|devono|finché|senza|invece|tranne|massimo
+      | не|никогда|всегда|только|должн\w{0,4}|нельзя|пока|без|вместо|кроме|максимум|нужно|обязательно )\b
+      | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|ask\ me|tell\ me|report|write\ all|call\ it)\b
+      | \b(?:no|not)\b\ \w+\ (?:please|at\ all)
+      | \d\ ?(?:%|€|\$|£|usd|eur|dollars?|euros?|gb|mb|kb|ms|seconds?|minutes?|hours?|days?|weeks?|months?|tokens?|lines?
+        |characters?|words?|times|people|passengers?|bags?|percent)(?![a-z])
+      | [$€£¥]\ ?\d
+      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到|除非|而不是|改为|改成|改用
+      | 至少|最多|不超过|以内|之前|请用|应该|应当|需要|以后|记住|注意|保持|优先|允许|可以|确认|其实|不对
+      | ないで|しない|禁止|必ず|だけ|のみ|常に|まで|以外|代わり|なければ|べき|ください|許可
+      | 하지\ ?마|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_GREETING = re.compile(
+    r"""\W*(?:hi|hello|hey|thanks?|thank\ you|thx|ok|okay|great|good\ (?:morning|afternoon|evening|day)|bye|cheers|welcome
+      |you.?re\ welcome|have\ a\ (?:nice|great|good)|perfect|cool|nice|hola|gracias|bonjour|merci|hallo|danke|obrigad[oa]
+      |ciao|grazie|привет|спасибо|你好|您好|谢谢|多谢|こんにちは|ありがとう|안녕|감사)\b[^.?\n]{0,40}\W*\Z""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CONCLUSION = re.compile(
+    r"""\b(?: because|root\ cause|the\ (?:fix|problem|issue|bug|cause|reason|error|solution)|so\ (?:the|we|it|i|this|that)|therefore
+      | decided|decision|turns\ out|found|confirmed|fixed|resolved|works?|working|pass(?:es|ed)?|fail(?:s|ed)?|need(?:s)?\ to|next
+      | remaining|conclusion|means\ that|indicates|shows?\ that|instead|should|must|cannot|can.?t|not|only|already|missing|expects?
+      | weil|deshalb|ursache|porque|causa|parce\ que|donc|потому|причин\w* )\b
+      | 因为|原因|所以|修复|决定|下一步|发现|需要|因此|问题|已经|原因は|ため|なので|修正|때문|그래서""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_ANNOUNCEMENT = re.compile(
+    r"""\W*(?:(?:now|first|next|then|okay|ok|alright|great|good|perfect|sure|so)\W+){0,2}
+      (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|can|want\ to)\ (?:now|first|check|look|see|view|start)
+      |we.?ll|we\ will|time\ to|让我|我来|我先|接下来我|现在我)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+class Sentence(NamedTuple):
+    """A stretch of a message's text."""
+
+    start: int
+    stop: int
+    worth: int
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Where the sentences of a text begin and end, blanks around them left out; a line ends a sentence."""
+    start = 0
+    ends = (m.end() for m in _END.finditer(text, 0, _SEARCHED))
+    for stop in (*ends, min(len(text), _SEARCHED)):
+        for a in range(start, stop, _LONGEST):
+            piece = _trimmed(text, a, min(stop, a + _LONGEST))
+            if piece[0] < piece[1]:
+                yield piece
+        start = stop
+
+
+def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
+    first = _BLANK.search(text, start, stop)
+    if first is None:
+        return stop, stop
+    begin = first.start()
+    return begin, begin + len(text[begin:stop].rstrip())
+
+
+def of_user(text: str) -> tuple[Sentence, ...]:
+    """The sentences of a user's message."""
+    found: list[Sentence] = []
+    pasted = len(text) > _LONG
+    for start, stop in sentences(text):
+        worth = _worth(text[start:stop])
+        if pasted and worth == PLAIN and _ENDS_SHOWN < start < len(text) - _ENDS_SHOWN:
+            worth = PASTE
+        found.append(Sentence(start, stop, worth))
+    if len(found) > _MOST:
+        best = sorted(found, key=lambda s: (-s.worth, s.start))[:_MOST]
+        found = sorted(best)
+    return tuple(found)
+
+
+def _worth(sentence: str) -> int:
+    if len(sentence) < 60 and _GREETING.match(sentence):
+        return GREETING
+    return RULE if _RULE.search(sentence) and _is_prose(sentence) else PLAIN
+
+
+def _is_prose(sentence: str) -> bool:
+    """Whether a line is something one says, not a line of code or of a log."""
+    if not sentence.isascii():
+        return True
+    letters = sum(map(str.isalpha, sentence))
+    return letters >= 0.6 * len(sentence) and not sentence.endswith(("{", ";", "}", "(", ","))
+
+
+def of_agent(text: str) -> tuple[Sentence, ...]:
+    """The sentences of an agent's message that conclude or decide something, the last one first in worth."""
+    found: list[Sentence] = []
+    in_code = False
+    for start, stop in sentences(text[:20_000]):
+        sentence = text[start:stop]
+        if sentence.startswith("```"):
+            in_code = not in_code
+        elif not in_code and stop - start >= 20 and not _ANNOUNCEMENT.match(sentence) and _is_prose(sentence):
+            found.append(Sentence(start, stop, 1 + bool(_CONCLUSION.search(sentence))))
+    best = sorted(found, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
+    return tuple(sorted(best))

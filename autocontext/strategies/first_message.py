@@ -1,0 +1,47 @@
+"""The user's first message stays in view: whole, or in part when it would take too much of the window."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autocontext import rendering
+from autocontext.config import AutoContextConfig
+from autocontext.messages import is_compressed, is_pinned, is_user_turn
+from autocontext.proposals import MESSAGE_TEXT, Proposal
+from autocontext.view import View
+
+if TYPE_CHECKING:
+    from autocontext.handover import HandOver
+
+FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
+_SHARE = 1 / 3
+"""Largest first message, as a share of the window without system messages."""
+_HEAD = 0.7
+"""Share of what is kept that comes from its beginning."""
+_MARK_TOKENS = 70
+"""What the gap and the tag take."""
+
+
+class FirstMessage:
+    """The first message of the user is cut in the middle when it takes more than a third of the room."""
+
+    name = "first_message"
+
+    def __init__(self, config: AutoContextConfig, hand_over: HandOver, fixed: int) -> None:
+        self.config, self._hand_over, self._fixed = config, hand_over, fixed
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One shortened message, or nothing."""
+        at = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
+        if at < 0 or is_compressed(view.messages[at]) or is_pinned(view.messages[at]):
+            return []
+        system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
+        room = int((self.config.max_token - self._fixed - system) * _SHARE)
+        tokens, text = view.tokens(at, at + 1), view.messages[at].text
+        if tokens <= room or not text:
+            return []
+        number = self._hand_over.number(view.ids[at])
+        keep = int(len(text) * max(0, room - _MARK_TOKENS) / tokens)
+        shorter = rendering.in_part(text, keep, head=_HEAD, number=number)
+        span = view.span(at, at + 1)
+        return [Proposal(span, blocks={MESSAGE_TEXT: shorter}, event_type=FIRST_MESSAGE_SHORTENED, kind="stub")]
