@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from chat import Chat, Tokens, invalid, truncate
 from policies import PEERS, Library, make
-from replays import Column, Row, finish, options, percent, progress, rows_beside_peers, turns
+from replays import Column, Row, finish, kept_share, options, percent, progress, rows_beside_peers, turns
 
 WINDOWS = (16_000,)
 LONGEST = 30
@@ -155,7 +155,7 @@ COLUMNS = (
     Column("without_cache", "no caching", "{:.2f}".format),
     Column("median", "median", "{:.2f}".format),
     Column("over", "over", percent),
-    Column("retrievable", "retrievable", lambda kept: "" if kept is None else f"{kept:g} %"),
+    Column("retrievable", "retrievable", kept_share),
     Column("invalid", "invalid"),
 )
 

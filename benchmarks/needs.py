@@ -30,6 +30,7 @@ _LITERALS = {"true", "false", "none", "null", "nan", "undefined"}
 _COMMAND_KEY = re.compile(r"command|cmd|script|bash|shell|code|query_string|expression", re.IGNORECASE)
 _COMMAND_TOOL = re.compile(r"bash|shell|terminal|exec|run|python|command", re.IGNORECASE)
 _TOKEN = re.compile(r"[^\s\"'`()\[\]{}<>|;&,=*$!?\\]+")
+_MENTIONED = re.compile(r"[^\s\"'`()\[\]{}<>|;&,=*$!?\\]{4,200}")
 _WORD = re.compile(r"\w")
 
 
@@ -121,6 +122,12 @@ def identifiers(command: str) -> list[str]:
         if distinctive(token):
             found.append(token)
     return found
+
+
+def mentioned(text: str) -> set[str]:
+    """The paths, names and numbers of any text that say more than a word does; not part of the definition above."""
+    found = (token.strip(".:,-").rstrip("/") for token in _MENTIONED.findall(text))
+    return {token for token in found if distinctive(token)}
 
 
 def _says_something(text: str) -> bool:

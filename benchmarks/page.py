@@ -21,8 +21,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
 SUMMARY = "summary"
 BENCHMARKS = (
-    "recall", "cost", "turn", "overhead", "latency", "blocking", "storage", "pruning", "cache", "optimiser", "facts",
-    "injection",
+    "recall", "handover", "cost", "turn", "overhead", "latency", "blocking", "storage", "pruning", "cache", "optimiser",
+    "facts", "injection",
 )  # fmt: skip
 """In the order of the page."""
 

@@ -13,9 +13,10 @@ from functools import partial
 from importlib import import_module
 from typing import Any, Protocol
 
+from casefile import CaseFile
 from chat import Chat, Tokens, said, truncate
 from measure import retrievable
-from needs import distinctive
+from needs import mentioned
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelReply, ModelRequest, Msg, Usage
 from autocontext.adapters.openai_chat import from_openai, to_openai
@@ -23,6 +24,8 @@ from autocontext.models import ExtractiveModel
 
 _TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 """What an agent can read a handle for the reload tool from."""
+_NUMBERS = re.compile(r"\bm[1-9]\d*(?:-m[1-9]\d*)?\b")
+"""Numbers of messages and ranges of them, which are handles where a note names them."""
 
 
 class Policy(Protocol):
@@ -77,7 +80,6 @@ class Lines(Hysteresis):
     Values of users and of calls count three times those of results, frequent and recent ones more. No model.
     """
 
-    _IDENTIFIER = re.compile(r"[^\s\"'`()\[\]{}<>|;&,=*$!?\\]{4,200}")
     _AROUND = 24
 
     def __init__(self, window: int, count: Tokens, *, low: float = 0.6, share: float = 0.15) -> None:
@@ -105,8 +107,7 @@ class Lines(Hysteresis):
         """Take in the values of a message that is not shown whole any more."""
         self.learned.add(position)
         text = said(message)
-        found = {token.strip(".:,-").rstrip("/") for token in self._IDENTIFIER.findall(text)}
-        for value in filter(distinctive, found):
+        for value in mentioned(text):
             self.score[value] += 1.0 if message["role"] == "tool" else 3.0
             self.last[value] = position
             at = text.find(value)
@@ -146,15 +147,19 @@ class Library:
     """This library as a user calls it, with the recommended settings for the window and the embedded summariser."""
 
     def __init__(self, window: int, count: Tokens, *, paid: bool = False, **fields: Any) -> None:
+        if count.name != "o200k_base":
+            fields = {"token_counter": count.name, **fields}
         config = AutoContextConfig.for_window(window, **fields)
         self.memory = AutoContextMemory(config, PaidExtractive(count) if paid else None)
         self.added: list[Msg] = []
         self.context: list[Chat] = []
+        self._added: set[str] = set()
         self._texts: dict[int, tuple[Msg, str]] = {}
 
     def step(self, new: list[Chat]) -> list[Chat]:
         added = from_openai(new)
         self.added += added
+        self._added |= {msg.id for msg in added}
         self.memory.add_messages(added)
         self.context = _same_where_equal(to_openai(self.memory.get_messages()), self.context)
         return self.context
@@ -163,6 +168,9 @@ class Library:
         """Every text behind a handle that stands in the context."""
         for uuid in dict.fromkeys(_TAG.findall("\n".join(map(said, self.context)))):
             yield from map(self._text, self.memory.reload(uuid))
+        notes = [self._text(msg) for msg in self.memory.get_messages() if msg.id not in self._added]
+        numbers = ",".join(_NUMBERS.findall("\n".join(notes)))
+        yield from map(self._text, self.memory.numbered(numbers).values())
 
     def _text(self, msg: Msg) -> str:
         if id(msg) not in self._texts:
@@ -195,6 +203,7 @@ POLICIES: dict[str, Factory] = {
     "hysteresis 75": partial(Hysteresis, low=0.75),
     "lines": Lines,
     "lines30": partial(Lines, low=0.75, share=0.30),
+    "casefile": CaseFile,
     "autocontext": Library,
     "autocontext, no ledger": partial(Library, ledger_ratio=0.0),
     "autocontext, paid notes": partial(Library, paid=True),

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from chat import Chat, Remembered, Tokens, invalid, said, truncate
 from needs import Decision, Need, decisions, fewest_reloads, occurs
 from policies import PEERS, Library, Policy, make
-from replays import Column, Row, finish, options, percent, progress, rows_beside_peers, source_of, turns
+from replays import Column, Row, finish, kept_share, options, percent, progress, rows_beside_peers, source_of, turns
 
 WINDOWS = (4_000, 8_000, 16_000, 32_000)
 COMPARED = (
@@ -189,7 +189,7 @@ COLUMNS = (
     Column("reachable", "reachable", percent),
     Column("used", "used", "{:.0%}".format),
     Column("over", "over", percent),
-    Column("retrievable", "retrievable", lambda kept: "" if kept is None else f"{kept:g} %"),
+    Column("retrievable", "retrievable", kept_share),
     Column("invalid", "invalid"),
 )
 

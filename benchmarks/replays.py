@@ -34,6 +34,11 @@ def percent(share: float) -> str:
     return ">99.9 %" if 0.9995 <= share < 1 else f"{100 * share:.1f} %"
 
 
+def kept_share(share: float | None) -> str:
+    """Percent of the messages that can be retrieved; nothing for a policy that promises none."""
+    return "" if share is None else f"{share:g} %"
+
+
 def conversations(paths: Iterable[Path]) -> Iterator[Row]:
     """The conversations of JSON-lines files: {"id", "source", "messages"}."""
     for path in paths:
@@ -57,10 +62,22 @@ def turns(messages: Sequence[Chat]) -> Iterator[tuple[int, list[Chat]]]:
             last = i
 
 
+def no_more(_: argparse.ArgumentParser) -> None:
+    """A benchmark without options of its own."""
+
+
 def options(
-    name: str, policies: Sequence[str], windows: Sequence[int], arguments: Sequence[str] | None = None
+    name: str,
+    policies: Sequence[str],
+    windows: Sequence[int],
+    arguments: Sequence[str] | None = None,
+    *,
+    also: Callable[[argparse.ArgumentParser], None] = no_more,
 ) -> argparse.Namespace:
-    """What the command line says; the given policies and windows where it says nothing."""
+    """What the command line says; the given policies and windows where it says nothing.
+
+    `also` adds options of the benchmark's own.
+    """
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
     parser.add_argument("files", nargs="*", type=Path, help="conversations in OpenAI chat form, one a line")
     parser.add_argument("--policy", action="append", choices=[*POLICIES, *PEERS], dest="policies")
@@ -68,15 +85,18 @@ def options(
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     form.add_argument("--markdown", action="store_true", help="the table for docs/benchmarks.md")
+    also(parser)
     found = parser.parse_args(arguments)
     found.files, found.policies = found.files or [DATA], found.policies or list(policies)
     return found
 
 
-def rows_beside_peers(name: str, measured: Measured, asked: argparse.Namespace) -> list[Row]:
+def rows_beside_peers(
+    name: str, measured: Measured, asked: argparse.Namespace, passed_on: Sequence[str] = ()
+) -> list[Row]:
     """The rows of this library and, from an environment that has them, of its peers; in the order they were asked for.
 
-    Peers are left out where there is no such environment.
+    Peers are left out where there is no such environment. `passed_on` are a benchmark's own options for them.
     """
     peers = [] if here("frameworks") else [p for p in asked.policies if p in PEERS]
     own = [p for p in asked.policies if p not in peers]
@@ -86,7 +106,7 @@ def rows_beside_peers(name: str, measured: Measured, asked: argparse.Namespace) 
         given = [word for p in peers for word in ("--policy", p)]
         files = [str(path.resolve()) for path in asked.files]
         windows = ["--windows", ",".join(map(str, asked.windows))]
-        beside = rows_from("frameworks", f"{name}.py", [*given, *windows, *files])
+        beside = rows_from("frameworks", f"{name}.py", [*given, *windows, *passed_on, *files])
         rows += [row for row in beside if row["policy"] in peers]
         asked.beside = versions("frameworks")
     places = {policy: n for n, policy in enumerate(asked.policies)}

@@ -80,16 +80,25 @@ def unit(text: str) -> str:
 
 # ------------------------------------------------------------------------------------------------------ comparisons
 def recall(table: Table) -> Iterator[Comparison]:
+    return _by_window(table, "in context", "what the next calls need, in context")
+
+
+def handover(table: Table) -> Iterator[Comparison]:
+    return _by_window(table, "fair", "what somebody who takes over would know, mean of five questions")
+
+
+def _by_window(table: Table, heading: str, what: str) -> Iterator[Comparison]:
+    """A share of which more is better, beside other libraries and beside plain ways."""
     for window in ("4,000", "16,000", "32,000"):
-        rows = {row["policy"]: number(row["in context"]) for row in table if row["window"] == window}
+        rows = {row["policy"]: number(row[heading]) for row in table if row["window"] == window}
         if "autocontext" not in rows:
             continue
-        what = f"what the next calls need, in context, window {window}"
         libraries = {name: value for name, value in rows.items() if re.match(LIBRARIES, name)}
         plain = {name: value for name, value in rows.items() if name not in libraries and "autocontext" not in name}
         for peers, beside in ((libraries, ""), (plain, ", beside plain ways")):
             if peers:
-                yield Comparison(what + beside, rows["autocontext"], peers, "%", more_is_better=True)
+                line = f"{what}, window {window}{beside}"
+                yield Comparison(line, rows["autocontext"], peers, "%", more_is_better=True)
 
 
 def cost(table: Table) -> Iterator[Comparison]:
@@ -181,8 +190,8 @@ def pruning(table: Table) -> Iterator[Comparison]:
 
 
 COMPARED: dict[str, Callable[[Table], Iterator[Comparison]]] = {
-    "recall": recall, "cost": cost, "turn": turn, "storage": storage, "pruning": pruning, "cache": cache,
-    "optimiser": optimiser, "facts": facts,
+    "recall": recall, "handover": handover, "cost": cost, "turn": turn, "storage": storage, "pruning": pruning,
+    "cache": cache, "optimiser": optimiser, "facts": facts,
 }  # fmt: skip
 
 

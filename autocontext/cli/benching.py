@@ -20,7 +20,7 @@ ELSEWHERE = """\
 The benchmarks are not installed: they stand in the folder `benchmarks` of the project's repository, with their data. In
 a clone of it, after `pip install -e .`, this command names and runs them. What works everywhere, on data of your own: \
 `autocontext bench facts FILE`."""
-_OWN_DATA = ("facts", "recall", "cost")
+_OWN_DATA = ("facts", "recall", "handover", "cost")
 
 
 def add(commands: Any, parent: argparse.ArgumentParser) -> None:
@@ -31,8 +31,8 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         help="measure: the project's benchmarks, or the ranker on data of your own",
         description="Without NAME the benchmarks are named; with one it is run, from a clone of the project. `bench "
         "facts FILE` ranks facts of your own for labelled queries and prints recall@5, @10 and @15 by category. A line "
-        'of FILE: {"id", "facts": [{"id", "content"}], "queries": [{"text", "evidence": [ids], "category"}]}. recall '
-        "and cost take files of conversations in OpenAI chat form.",
+        'of FILE: {"id", "facts": [{"id", "content"}], "queries": [{"text", "evidence": [ids], "category"}]}. recall, '
+        "handover and cost take files of conversations in OpenAI chat form.",
     )
     parser.set_defaults(command=run, name="bench")
     parser.add_argument("benchmark", nargs="?", metavar="NAME", help="which one, e.g. recall; none: their names")

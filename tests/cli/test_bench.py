@@ -65,7 +65,18 @@ def test_benchmarks_are_named_with_what_they_measure() -> None:
     assert (done.code, done.err) == (0, "")
     named = {line.split()[0] for line in done.out.splitlines()[1:-1] if line.strip()}
     assert named == set(benching.named(ROOT))
-    assert {"recall", "cost", "turn", "overhead", "latency", "blocking", "storage", "pruning", "cache"} < named
+    assert {
+        "recall",
+        "handover",
+        "cost",
+        "turn",
+        "overhead",
+        "latency",
+        "blocking",
+        "storage",
+        "pruning",
+        "cache",
+    } < named
     assert {"optimiser", "facts", "injection"} < named
 
 
@@ -81,7 +92,7 @@ def test_a_benchmark_is_run_on_files_of_ones_own(tmp_path: Path) -> None:
 
 def test_what_cannot_be_run_is_told() -> None:
     unknown = run("bench", "nope")
-    assert (unknown.code, "there are recall, cost" in unknown.err) == (2, True)
+    assert (unknown.code, "there are recall, handover, cost" in unknown.err) == (2, True)
     given = run("bench", "turn", "file")
     assert (given.code, "turn takes no data" in given.err) == (2, True)
 
