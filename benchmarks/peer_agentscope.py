@@ -46,7 +46,9 @@ class Summariser(OpenAIChatModel):
             raise RuntimeError("longer than the window")
         # The first message is the system prompt, the last one asks for the summary.
         note = self.notes.of(text_of(block) for m in messages[1:-1] for block in m.content)
-        fields = dict.fromkeys(structured_model.model_fields, "-")
+        # From 2.0.10 on it is a JSON schema; an error here would be taken for a model's, and truncation done instead.
+        known = structured_model["properties"] if isinstance(structured_model, dict) else structured_model.model_fields
+        fields = dict.fromkeys(known, "-")
         return StructuredResponse(content={**fields, "important_discoveries": note})
 
 

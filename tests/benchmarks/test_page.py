@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import handover
 import measure
 import page as pages
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from measure import Row
 from page import BENCHMARKS, PAGE, SUMMARY, places, put
+from questions import QUESTIONS
 from summary import COMPARED, Comparison, number, summary, tables, unit
 
 TEXT = "# A\n<!-- begin cost -->\n<!-- end cost -->\nb\n<!-- begin recall -->\n\n| old |\n\n<!-- end recall -->\nc\n"
@@ -91,6 +93,19 @@ def test_recall_stands_beside_libraries_and_beside_plain_ways():
     beside, plain = list(COMPARED["recall"](tables(place("recall", table))["recall"]))
     assert (beside.ours, beside.peers) == (99.9, {"langchain X": 97.9})
     assert plain.peers == {"lines30": 96.0, "truncate": 94.0}
+
+
+def test_handover_is_compared_by_the_mean_of_its_questions():
+    columns = [column.heading for column in handover.COLUMNS]
+    rows = [
+        handover.row(name, 16_000, [handover.Scores({q: handover.Share(yes, 100) for q in QUESTIONS}, probes=1)])
+        for name, yes in (("casefile", 97), ("agentscope 2", 44), ("autocontext", 98))
+    ]
+    cells = [[column.write(row[column.key]) for column in handover.COLUMNS] for row in rows]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in [columns, ["---"] * len(columns), *cells])
+    beside, plain = COMPARED["handover"](tables(place("handover", table))["handover"])
+    assert (beside.ours, beside.peers, plain.peers) == (98.0, {"agentscope 2": 44.0}, {"casefile": 97.0})
+    assert beside.line().endswith("agentscope 2: 44.0 % | this library |")
 
 
 def test_a_turn_is_compared_with_who_checks():
