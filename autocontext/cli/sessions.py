@@ -15,6 +15,7 @@ from autocontext.cli.screen import Screen
 from autocontext.content.store import DatabaseContentStore
 from autocontext.stores import SessionKey
 
+_HANDLES = "of a CONTEXT_OFFLOAD mark; a handle like c_9f3a12be7d41; with --session, numbers like m41, m12-m19 or m1,m7"
 Run = Callable[[Screen, argparse.Namespace], bool]
 
 
@@ -32,8 +33,8 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         parser.set_defaults(command=run, name=name)
         return parser
 
-    parser = command("reload", reload, "show the originals behind an offload UUID or a content handle")
-    parser.add_argument("uuid", metavar="UUID", help="of a CONTEXT_OFFLOAD mark, or a handle like c_9f3a12be7d41")
+    parser = command("reload", reload, "show the originals behind an offload UUID, a content handle or numbers")
+    parser.add_argument("uuid", metavar="UUID", help=_HANDLES)
     parser.add_argument("--session", metavar="S", help="look in this session only")
     parser.add_argument("--query", metavar="TEXT", help="only the passages that match")
     parser.add_argument("--json", action="store_true", help="the messages as JSON lines, just as they were added")
@@ -118,6 +119,8 @@ def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
     with stored.opened(arguments.db) as store:
         memory = stored.holder(store, arguments.user, arguments.session, arguments.uuid)
         uuid = memory.handle(arguments.uuid)
+        if not uuid:
+            raise AutoContextError(f"{arguments.uuid}: only a compression can be undone; give its UUID")
         before = len(memory.messages)
         if not memory.undo(uuid):
             raise AutoContextError(f"{uuid}: its note is out of view; undo the later compression that holds it first")

@@ -49,11 +49,15 @@ def memory_of(store: DatabaseSessionStore, info: SessionInfo) -> AutoContextMemo
 
 
 def holder(store: DatabaseSessionStore, user: str, session_id: str | None, uuid: str) -> AutoContextMemory:
-    """The session of a user in which an offload UUID is known. Raises AutoContextError."""
+    """The session of a user in which an offload UUID, or in a named session a number, is known.
+
+    Raises AutoContextError.
+    """
     infos = [known(store, user, session_id)] if session_id is not None else store.sessions(user)
     for info in infos:
         memory = memory_of(store, info)
-        if memory.handle(uuid):
+        # Every session has an m1, so a number says nothing about which one is meant.
+        if memory.handle(uuid) or (session_id is not None and memory.numbered(uuid)):
             return memory
     where = f"session {session_id!r}" if session_id is not None else f"the {len(infos)} sessions"
     raise AutoContextError(f"nothing is stored under {uuid!r} in {where} of user {user!r}")

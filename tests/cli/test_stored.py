@@ -129,6 +129,21 @@ def test_reload_gives_the_originals(made: str) -> None:
     assert f"passages for {word!r}" in found.out
 
 
+def test_reload_takes_numbers_within_a_session(made: str) -> None:
+    originals = memory_in(made).numbered("m2-m4")
+    lines = run("reload", made, "m2-m4", "--json", "--session", "long", *USER).out.splitlines()
+    assert [Msg.model_validate_json(line) for line in lines] == list(originals.values())
+    assert run("reload", made, "m2", "--session", "long", *USER).out.startswith("[m2")
+    for arguments, told in (
+        (("reload", made, "m2", *USER), "nothing is stored under 'm2'"),
+        (("reload", made, "m99999", "--session", "long", *USER), "nothing is stored under 'm99999'"),
+        (("undo", made, "m2", "--session", "long", *USER), "m2: only a compression can be undone"),
+    ):
+        done = run(*arguments)
+        assert (done.code, done.out) == (2, "")
+        assert told in done.err
+
+
 def test_a_users_uuid_is_nothing_to_another(made: str) -> None:
     done = run("reload", made, uuid_in(made), "--user", "bob")
     assert (done.code, done.out) == (2, "")

@@ -5,7 +5,9 @@ A conversation is known by its system prompt ("You work on case NAME."), a task 
     [task 1: read 40]       calls read_part for one part after the other, sometimes several at once, looks a part up
                             with context_reload on the way and at the end, then answers
     [task 2: recall 3]      finds part 3's secret with context_reload and says it
-    [task 3: greet]         answers at once
+    [task 3: number 2]      asks context_reload for message "m2" and says what it gets
+    [task 4: bare 2]        the same, but passes the number 2, as some models do
+    [task 5: greet]         answers at once
 """
 
 from __future__ import annotations
@@ -113,7 +115,16 @@ class ScriptedAgent:
             return self._read(turn, case, mine, int(task[3]))
         if task[2] == "recall":
             return self._recall(turn, case, mine, int(task[3]))
+        if task[2] in ("number", "bare"):
+            return self._numbered(turn, case, mine, f"m{task[3]}" if task[2] == "number" else int(task[3]))
         return Reply(text=f"Hello from {case}.")
+
+    def _numbered(self, turn: Turn, case: str, mine: Progress, handle: str | int) -> Item:
+        mine.step += 1
+        if mine.step > 1:
+            return Reply(text=_text(turn.messages[-1]).partition("\n")[2])
+        call = _call(case, "context_reload", working_context_offload_uuid=handle)
+        return Reply(text=None, finish="tool_calls", tool_calls=[call])
 
     def _read(self, turn: Turn, case: str, mine: Progress, steps: int) -> Item:
         if trouble := self.trouble.pop(mine.step + 1, None):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from autocontext.rendering import transcript
 from autocontext.testing import assert_valid_chat
 from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked, conversation
 from tests.adapters.contract.scripted_agent import PARALLEL, ScriptedAgent, part_text, secret
@@ -44,6 +45,8 @@ class AdapterContract:
     """What holds for every adapter; subclasses name their driver."""
 
     driver: ClassVar[type[Driver]]
+    lets_numbers_pass: ClassVar[bool] = True
+    """Whether the framework hands a number to a tool whose schema says string."""
 
     @pytest.fixture
     def agent(self) -> ScriptedAgent:
@@ -82,6 +85,17 @@ class AdapterContract:
         assert [n for n in range(1, 13) if json.dumps(part_text("alpha", n))[1:-1] not in held] == []
         driver.memory.compress_if_needed(force=True)
         assert json.dumps(driver.history(), ensure_ascii=False) == held
+
+    def test_a_message_is_reloaded_by_its_number(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode
+    ) -> None:
+        driver = self.driver(setup)
+        kinds = ["number", "bare"] if self.lets_numbers_pass else ["number"]
+        questions = [f"[task {n}: {kind} 1] What was said first?" for n, kind in enumerate(kinds, 2)]
+        answers = asked(driver, mode, "[task 1: greet] Hello, I am Ann.", *questions)
+        first = transcript(driver.memory.get_original_memory_msgs()[0])
+        assert answers == ["Hello from alpha.", *[first] * len(kinds)]
+        assert (server.refused, agent.faults) == ([], [])
 
     def test_an_image_is_passed_through(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
         driver = self.driver(setup)

@@ -66,6 +66,10 @@ def test_a_client_of_another_process_uses_every_tool(file: Path) -> None:
             tools = (await client.list_tools()).tools
             assert [t.name for t in tools] == ["context_reload", "content_search", "memory_search", "memory_add"]
             assert SECRET in await said(client, "context_reload", working_context_offload_uuid=UUID[:8])
+            for number in ("m1", 1):
+                page = await said(client, "context_reload", working_context_offload_uuid=number)
+                assert page.startswith("[m1: 1 message, ")
+                assert page.endswith("I am ann")
             found = await said(client, "content_search", query="code word")
             assert SECRET in found
             handle = found.split("[")[1].split(" ")[0]
