@@ -189,7 +189,7 @@ class AutoContextConfig(BaseModel):
             "token_ratio": 0.98,
             "target_ratio": 0.85 if window < _MIDDLE_WINDOW else 0.60,
             "strategies": (),
-            "ledger_ratio": round(min(0.28, 0.28 * (4_000 / window) ** 0.3), 3),
+            "ledger_ratio": round(min(0.50, 0.50 * (4_000 / window) ** 0.4), 3),
         }
         return cls(**{**recommended, **fields})
 

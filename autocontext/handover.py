@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LEAST = 64
 """Tokens; a shorter text says nothing."""
+_QUOTES = 0.8
+"""Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
 _SHARE_OF_SPAN = 0.3
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
@@ -74,25 +76,30 @@ class HandOver:
     def writing(self, view: View, span: Span, budget: int) -> Callable[[str], str]:
         """What makes the text of a note about a span, of at most `budget` tokens with its frame, after the model's text."""
 
-        def write(note: str) -> str:
-            self.learn()
-            inside = set(span.ids)
-            outside = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
-            elsewhere = "\n".join([note, *(text for m in outside for text in _texts(m))])
-            numbers = self.numbers(span.ids)
-            head = rendering.ledger_head(numbers, self._log.read(self._log.original[n - 1] for n in numbers))
-            room = budget - self._frame(head)
-            body = self._ledger.render(
-                room,
-                self._tally.counter.count_text,
-                only=set(numbers),
-                elsewhere=elsewhere,
-                plan=self._plan,
-                said_budget=self._config.user_message_budget,
-            )
-            return f"{head}\n{body}" if body else head
+        return lambda note: self._text(view, span, note, budget)
 
-        return write
+    def _text(self, view: View, span: Span, note: str, budget: int, *, quotes: float = _QUOTES) -> str:
+        self.learn()
+        inside = set(span.ids)
+        outside = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
+        elsewhere = "\n".join([note, *(text for m in outside for text in _texts(m))])
+        numbers = self.numbers(span.ids)
+        head = rendering.ledger_head(numbers, self._log.read(self._log.original[n - 1] for n in numbers))
+        room = budget - self._frame(head)
+        body = self._ledger.render(
+            room,
+            self._tally.counter.count_text,
+            only=set(numbers),
+            elsewhere=elsewhere,
+            plan=self._plan,
+            said_budget=self._config.user_message_budget,
+            quotes_budget=int(room * quotes),
+        )
+        return f"{head}\n{body}" if body else head
+
+    def needed(self, view: View, span: Span, most: int) -> int:
+        """Tokens of what a note about a span has to say, quotes left out: at least 1, at most `most`."""
+        return max(1, self._tally.counter.count_text(self._text(view, span, "", most, quotes=0.0)))
 
     def earlier_notes(self, span: Span) -> str:
         """What models have written in the notes of a span."""

@@ -169,8 +169,8 @@ def head_and_tail(text: str, characters: int) -> str:
     """About `characters` of a text, from both its ends, with the size of the gap between."""
     if len(text) <= characters:
         return text
-    head = cut(text, characters * 2 // 3)
-    tail = cut(text, len(text) - (characters - characters * 2 // 3))
+    head = _end_of_word(text, characters * 2 // 3)
+    tail = max(head, _end_of_word(text, len(text) - (characters - characters * 2 // 3)))
     return f"{text[:head]}\n[... {tail - head} characters ...]\n{text[tail:]}"
 
 
@@ -192,6 +192,13 @@ def in_part(text: str, characters: int, *, head: float, number: int | None) -> s
     last = max(first, _end_of_sentence(text, last))
     way = f'; context_reload("m{number}") shows them' if number is not None else ""
     return f"{text[:first].rstrip()}\n[... {last - first} characters are left out here{way} ...]\n{text[last:].lstrip()}"
+
+
+def _end_of_word(text: str, at: int) -> int:
+    """The last end of a line or word shortly before a place; the place itself where there is none."""
+    nearest = max(0, at - 80)
+    place = max(text.rfind("\n", nearest, at), text.rfind(" ", nearest, at))
+    return place + 1 if place > nearest else cut(text, max(0, at))
 
 
 def _end_of_sentence(text: str, at: int) -> int:

@@ -32,6 +32,8 @@ class Call:
     digest: int
     """Equal for equal arguments."""
     effect: Effect | None
+    detail: str = ""
+    """What else is short beside a file: an editor's command, lines, a pattern."""
     changes: tuple[Change, ...] = ()
     """What it changes if it succeeds."""
     result: int = 0
@@ -39,9 +41,9 @@ class Call:
     outcome: Outcome | None = None
 
     @property
-    def key(self) -> tuple[str, int]:
-        """Equal for calls of the same tool with the same arguments."""
-        return self.name, self.digest
+    def key(self) -> tuple[str, str]:
+        """Equal for calls of the same tool about the same thing: they share a line."""
+        return self.name, self.label
 
     @property
     def failed(self) -> bool:
@@ -60,6 +62,7 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
         label=label_of(arguments),
         digest=zlib.crc32(text.encode("utf-8", "surrogatepass")),
         effect=effect,
+        detail=_one_line(", ".join(_details(arguments)), 60) if path_of(arguments) else "",
         changes=tuple(changes_of(use.name, arguments, effect)),
     )
 
@@ -68,7 +71,7 @@ def label_of(arguments: Mapping[str, Any]) -> str:
     """The telling arguments on one line: the file first, or the command, then what else is short; "" without any."""
     path = path_of(arguments)
     if path:
-        return _one_line(", ".join([path, *_details(arguments)]), _LONGEST)
+        return path
     if command := command_line(arguments):
         lines = [line for line in command[:4_000].splitlines() if line.strip()]
         more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
@@ -102,6 +105,28 @@ def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
 def _one_line(text: str, longest: int) -> str:
     """A text with its blanks folded, cut between words."""
     return shortened(" ".join(text[: 4 * longest].split()), longest)
+
+
+_HEAD = 24
+"""Characters of the beginning of a label that are kept in any case."""
+_TAIL = 16
+"""Characters of its end that are worth showing."""
+
+
+def label_in(label: str, longest: int) -> str:
+    """A label in at most about `longest` characters: of a path its end, of anything else its beginning and its end."""
+    if len(label) <= longest:
+        return label
+    if " " not in label and "/" in label:
+        at = label.find("/", len(label) - longest)
+        return "…" + label[at if at >= 0 else len(label) - longest :]
+    head, tail = max(_HEAD, longest * 5 // 8), ""
+    if label.startswith("cd ") and "&& " in label[:-1]:
+        # What is run says more than where: its beginning, after that of the whole.
+        tail = label[max(head, label.index("&& ") + 3) :][: max(_TAIL, longest - head - 1)]
+    elif longest - head > _TAIL:
+        tail = label[len(label) - longest + head + 1 :]
+    return f"{label[:head].rstrip()}…{tail.strip()}"
 
 
 def shortened(text: str, longest: int, least: int = 0) -> str:

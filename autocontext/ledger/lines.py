@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
-from heapq import nlargest
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heappush, nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from autocontext.ledger.values import find
+from autocontext.ledger.calls import Call, shortened
+from autocontext.ledger.values import find, occurs, values_in
 from autocontext.ledger.work import texts_of, worth
 
 if TYPE_CHECKING:
@@ -18,8 +19,17 @@ _PIECE = 100
 """Characters of a piece beside its value."""
 _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
-_CONSIDERED = 6
+_CONSIDERED = 3
 """How many more values are looked at than there is room for."""
+_WORTH = 0.0
+_LEAST = 6
+"""Tokens; less room holds no line."""
+
+
+_MOST_ERRORS = 20
+"""Results whose error lines are quoted although they did not fail."""
+_ERROR = 110
+"""Characters of such a line."""
 
 
 class Spending(Protocol):
@@ -50,8 +60,8 @@ def cleaned(text: str) -> str:
 
 def quoted(text: str) -> str:
     """A line as it stands, its indentation too, without characters that could end it or pretend to be structure."""
-    line = text.rstrip().replace("\t", " ")
-    line = line if line.isprintable() else "".join(ch if ch.isprintable() else " " for ch in line)
+    line = text.rstrip()
+    line = line if line.isprintable() else "".join(ch if ch.isprintable() or ch == "\t" else " " for ch in line)
     return line.replace("<!-- CONTEXT_OFFLOAD", "<! CONTEXT_OFFLOAD")
 
 
@@ -59,9 +69,15 @@ class Quotes:
     """The choice of lines for one rendering."""
 
     def __init__(
-        self, ledger: WorkLedger, only: Container[int], elsewhere: str, source: Callable[[int], str]
+        self,
+        ledger: WorkLedger,
+        only: Container[int],
+        elsewhere: str,
+        source: Callable[[int], str],
+        count: Callable[[str], int],
     ) -> None:
         self._ledger, self._only, self._elsewhere, self._source = ledger, only, elsewhere, source
+        self._cost = count
         self._stale = self._superseded()
 
     def _superseded(self) -> set[int]:
@@ -71,37 +87,71 @@ class Quotes:
         for call in self._ledger.calls:
             if call.effect == "changes" or not call.result:
                 continue
-            if call.key in last:
-                stale.add(last[call.key])
-            last[call.key] = call.result
+            same = call.name, call.digest
+            if same in last:
+                stale.add(last[same])
+            last[same] = call.result
         return stale
 
     def choose(self, room: Spending) -> list[str]:
         """Lines under their sources, in the order of the history; takes the room that they need."""
         chosen: dict[int, dict[int, str]] = {}
         blob = self._elsewhere
-        most = max(64, room.left // 8 * _CONSIDERED)
+        for number, error in self._errors():
+            line = f"> {error}"
+            cost = room.cost(line) + room.cost(self._source(number))
+            if error not in blob and cost <= room.left:
+                room.left -= cost
+                chosen.setdefault(number, {})[-1] = line
+                blob += "\n" + line
         now = len(self._ledger.messages)
+        most = max(64, room.left // 8 * _CONSIDERED)
         ranked = nlargest(most, self._ledger.values.items(), key=lambda item: worth(item[1], now))
-        full = 0
-        for value, seen in ranked:
-            if room.left < 8 or full > 24:
-                break
-            if value in blob:
-                continue
-            quote = min(self._candidates(value, seen.numbers), key=lambda q: (len(q.text), -q.number), default=None)
-            if quote is None:
+        wanted = {value: worth(seen, now) for value, seen in ranked if worth(seen, now) >= _WORTH and not occurs(value, blob)}
+        lines = self._lines(wanted)
+        heap = [(-gain(values, wanted) / cost, i) for i, (_, values, cost) in enumerate(lines)]
+        heapify(heap)
+        while heap and wanted and room.left >= _LEAST:
+            density, i = heappop(heap)
+            quote, values, cost = lines[i]
+            now_density = -gain(values, wanted) / cost
+            if now_density > density:
+                # Others have told a part of what it holds: it waits for its new turn.
+                if now_density < 0:
+                    heappush(heap, (now_density, i))
                 continue
             line = f"> {quote.text}"
-            own = chosen.get(quote.number)
-            cost = room.cost(line) + (room.cost(self._source(quote.number)) if not own else 0)
+            if quote.number not in chosen:
+                cost += room.cost(self._source(quote.number))
             if cost > room.left:
-                full += 1
                 continue
             room.left -= cost
             chosen.setdefault(quote.number, {})[quote.order] = line
-            blob += "\n" + line
+            for value in values:
+                wanted.pop(value, None)
         return [line for number in sorted(chosen) for line in self._listed(number, chosen[number])]
+
+    def _lines(self, wanted: Mapping[str, float]) -> list[tuple[Quote, frozenset[str], int]]:
+        """The lines that hold wanted values, each with those and its tokens."""
+        found: dict[tuple[int, int], Quote] = {}
+        for value in wanted:
+            for quote in self._candidates(value, self._ledger.values[value].numbers):
+                found[quote.number, quote.order] = quote
+        return [
+            (quote, frozenset(v for v in values_in(quote.text) | {quote.text.strip()} if v in wanted), self._cost(quote.text) + 2)
+            for quote in found.values()
+        ]
+
+    def _errors(self) -> Iterator[tuple[int, str]]:
+        """Lines about errors in results that are no failures, newest first."""
+        newest: dict[tuple[str, str], Call] = {}
+        for call in self._ledger.calls:
+            newest.pop(call.key, None)
+            newest[call.key] = call
+        shown = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]
+        for call in shown[: -_MOST_ERRORS - 1 : -1]:
+            if call.result in self._only and call.outcome is not None:
+                yield call.result, shortened(cleaned(call.outcome.error), _ERROR, 44)
 
     def _listed(self, number: int, lines: dict[int, str]) -> Iterator[str]:
         for i, order in enumerate(sorted(lines)):
@@ -117,23 +167,29 @@ class Quotes:
             offset = 0
             for text in texts_of(self._ledger.messages[number - 1]):
                 if (at := find(value, text)) >= 0:
-                    yield Quote(number, offset + at, _line_around(text, at, len(value)))
+                    begin, line = _line_around(text, at, len(value))
+                    yield Quote(number, offset + begin, line)
                     break
                 offset += len(text)
 
 
-def _line_around(text: str, at: int, size: int) -> str:
-    """The whole line, or of a long one a piece with the value in it, cut between words, with "…" where cut."""
+def gain(values: Iterable[str], wanted: Mapping[str, float]) -> float:
+    """What a line with these values is worth."""
+    return sum(wanted.get(value, 0.0) for value in values)
+
+
+def _line_around(text: str, at: int, size: int) -> tuple[int, str]:
+    """Where it begins, and the whole line, or of a long one a piece with the value, cut between words, with "…" where cut."""
     begin = text.rfind("\n", max(0, at - 20_000), at) + 1
     stop = text.find("\n", at + size, at + size + 20_000)
     stop = len(text) if stop < 0 else stop
     if stop - begin <= LONG or len(text[begin:stop].strip()) <= LONG:
-        return quoted(text[begin:stop])
+        return begin, quoted(text[begin:stop])
     first = max(begin, at - _PIECE // 3)
     last = min(stop, max(first + _PIECE, at + size + _PIECE // 3))
     first = _word_start(text, first, begin, at)
     last = _word_end(text, last, at + size, stop)
-    return ("…" if first > begin else "") + quoted(text[first:last]).strip() + ("…" if last < stop else "")
+    return first, ("…" if first > begin else "") + quoted(text[first:last]).strip() + ("…" if last < stop else "")
 
 
 def _word_start(text: str, place: int, begin: int, value: int) -> int:

@@ -21,7 +21,7 @@ _EXIT = re.compile(
 )
 _STRICT = re.compile(
     r"^(?:Traceback|Error\b|ERROR\b|error:|fatal:|FAILED\b|E   )"
-    r"|\b[A-Z]\w{0,60}(?:Error|Exception): ?\S"
+    r"|\b[A-Z]\w{0,60}(?:Error|Exception):"
     r"|: (?:command not found|No such file or directory|Permission denied|not found)\b"
     r"|\berror(?:\[\w+\])?: \S|\bsyntax error\b|^No replacement was performed"
     r"|(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：]"
@@ -63,7 +63,7 @@ def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
         failed = _ends_in_error(tail) or lines <= 3
     if not failed and not strict:
         return Outcome(False, "", lines)
-    return Outcome(failed, _own_words(head, tail, strict) if failed else strict, lines)
+    return Outcome(failed, _own_words(head, tail, strict), lines)
 
 
 def _exit_code(head: str, tail: str) -> int | None:

@@ -93,7 +93,7 @@ def _by_program(words: list[str]) -> Iterator[tuple[str, str]]:
     if not words:
         return
     program, rest = words[0].rsplit("/", 1)[-1], words[1:]
-    plain = [w for w in rest if not w.startswith("-")]
+    plain = [w for w in rest if w and not w.startswith("-")]
     if program in _EACH_IS_TARGET:
         skip = 1 if program == "chmod" else 0
         yield from ((w, _EACH_IS_TARGET[program]) for w in plain[skip:])

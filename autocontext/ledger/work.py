@@ -6,7 +6,8 @@ are the same thing at different sizes. It keeps no copies of texts but places in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from heapq import nlargest
 from typing import Any, NamedTuple
 
@@ -23,6 +24,11 @@ _NEWEST = 3
 _MOST_VALUES = 8_000
 """Distinct values that `trim` leaves room for."""
 _LEFT = 6_000
+
+
+_SAID = 3.0
+_FLOOR = 0.1
+_HALF = 40.0
 
 
 class Seen(NamedTuple):
@@ -133,6 +139,14 @@ class WorkLedger:
         for value in told | said:
             self._see(value, Seen(value in told, value in said, (number,)))
 
+    def uses(self) -> Iterator[tuple[int, Sequence[ToolUseBlock]]]:
+        """The call blocks, with their messages' numbers, in order."""
+        last = 0
+        for call in self.calls:
+            if call.number != last:
+                last = call.number
+                yield last, self.messages[last - 1].tool_uses
+
     def _append_blocks(self, msg: Msg, number: int, told: set[str], said: set[str]) -> None:
         """The calls and results of a message; what they hold is put into `told` and `said`."""
         for block in msg.content:  # results first: a message answers calls before it, never its own
@@ -158,9 +172,7 @@ class WorkLedger:
             del self._open[id_]
         call = self.calls[at]
         outcome = outcome_of(block.text, is_error=block.is_error, effect=call.effect)
-        self.calls[at] = Call(
-            call.number, call.name, call.label, call.digest, call.effect, call.changes, number, outcome
-        )
+        self.calls[at] = replace(call, result=number, outcome=outcome)
 
     def _see(self, value: str, seen: Seen) -> None:
         old = self.values.get(value)
@@ -185,28 +197,27 @@ class WorkLedger:
         elsewhere: str = "",
         plan: PlanLike | None = None,
         said_budget: int | None = None,
+        quotes_budget: int | None = None,
     ) -> str:
         """The ledger as text of at most `budget` tokens; `count` gives the tokens of a text.
 
         `only` are the numbers of the messages to tell of (those that a reader does not see), by default all;
         `elsewhere` is what the reader does see: lines that stand there are not repeated. `said_budget` bounds the
-        tokens of the user's words. "" when nothing fits.
+        tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted. "" when nothing fits.
         """
         from autocontext.ledger.pages import Page  # noqa: PLC0415 (a page needs the ledger it is a page of)
 
-        return Page(self, budget, count, only=only, elsewhere=elsewhere, plan=plan, said_budget=said_budget).text()
+        return Page(self, budget, count, only=only, elsewhere=elsewhere, plan=plan, said_budget=said_budget,
+                    quotes_budget=quotes_budget).text()
 
 
 def worth(seen: Seen, now: int) -> float:
     """How likely a value is needed again: by who wrote it, in how many messages, and how long ago."""
-    return (seen.told + 3.0 * seen.said) * (0.5 + seen.numbers[0] / max(1, now))
+    return (seen.told + _SAID * seen.said) * (_FLOOR + 0.5 ** ((now - seen.numbers[0]) / _HALF))
 
 
 def _shifted(call: Call, shift: int) -> Call:
-    result = call.result + shift if call.result else 0
-    return Call(
-        call.number + shift, call.name, call.label, call.digest, call.effect, call.changes, result, call.outcome
-    )
+    return replace(call, number=call.number + shift, result=call.result + shift if call.result else 0)
 
 
 def texts_of(msg: Msg) -> Iterable[Any]:

@@ -24,6 +24,10 @@ _LEAST = 2
 """Messages; folding one makes nothing shorter."""
 _OF_REPLACED = 0.7
 """Largest note, as a share of what it replaces."""
+_EXPECTED = 0.8
+"""Share of its room that a first note is expected to need."""
+_GROWTH = 1.15
+"""By how much a note is expected to grow from one fold to the next."""
 _LEAST_NOTE = 96
 """Tokens of the smallest note that says anything."""
 _MODEL_SHARE = 0.06
@@ -66,13 +70,16 @@ class Fold:
         """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
         share = self._hand_over.share // (2 if self.last_resort else 1)
         asked = int(self.config.max_token * min(_MODEL_SHARE, self.config.note_ratio)) if self.asks else 0
-        pieces = self._pieces(view, share + asked)
-        total = sum(piece.tokens for piece in pieces)
-        proposals = []
-        for piece in pieces:
-            weight = (piece.tokens / total) ** 0.5 / sum((p.tokens / total) ** 0.5 for p in pieces)
-            proposals.append(self._note(view, piece, int(share * weight), int(asked * weight)))
-        return proposals
+        earlier = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
+        expected = min(share, max(int(earlier * _GROWTH), int(share * _EXPECTED)))
+        pieces = self._pieces(view, expected + asked)
+        share = min(share, max(expected, sum(p.tokens for p in pieces) - int(max(0, self.excess_tokens)) - asked - 1))
+        spans = [view.span(p.start, p.stop) for p in pieces]
+        weights = [self._hand_over.needed(view, s, share) for s in spans] if len(pieces) > 1 else [1]
+        return [
+            self._note(view, piece, int(share * weight / sum(weights)), int(asked * weight / sum(weights)))
+            for piece, weight in zip(pieces, weights, strict=True)
+        ]
 
     def _pieces(self, view: View, note: int) -> list[_Piece]:
         """Stretches that together are large enough to be replaced by notes of `note` tokens in all."""
