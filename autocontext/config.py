@@ -187,9 +187,9 @@ class AutoContextConfig(BaseModel):
             "max_token": window,
             "msg_threshold": max(100, window // 4),
             "token_ratio": 0.98,
-            "target_ratio": 0.85 if window < _MIDDLE_WINDOW else 0.60,
+            "target_ratio": 0.88 if window < _MIDDLE_WINDOW else 0.55,
             "strategies": (),
-            "ledger_ratio": round(min(0.50, 0.50 * (4_000 / window) ** 0.4), 3),
+            "ledger_ratio": round(min(0.46, 0.46 * (4_000 / window) ** 0.38), 3),
         }
         return cls(**{**recommended, **fields})
 

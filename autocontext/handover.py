@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST = 64
 """Tokens; a shorter text says nothing."""
-_QUOTES = 0.8
+_QUOTES = 0.7
 """Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
 _SHARE_OF_SPAN = 0.3
 """Largest note of a span that is not the whole past, as a share of the span."""

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 LONG = 160
 """Characters; of a longer line a piece around the value is quoted."""
-_PIECE = 100
-"""Characters of a piece beside its value."""
+_PIECE = 90
+"""Characters of a piece at least."""
+_SEEN = 20_000
+"""Characters on either side of a value in which the ends of its line are looked for."""
 _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
 _CONSIDERED = 3
@@ -179,32 +181,29 @@ def gain(values: Iterable[str], wanted: Mapping[str, float]) -> float:
 
 
 def _line_around(text: str, at: int, size: int) -> tuple[int, str]:
-    """Where it begins, and the whole line, or of a long one a piece with the value, cut between words, with "…" where cut."""
-    begin = text.rfind("\n", max(0, at - 20_000), at) + 1
-    stop = text.find("\n", at + size, at + size + 20_000)
+    """Where it begins, and the whole line, or of a long one the piece with the value, with "…" where cut."""
+    begin = text.rfind("\n", max(0, at - _SEEN), at) + 1
+    stop = text.find("\n", at + size, at + size + _SEEN)
     stop = len(text) if stop < 0 else stop
     if stop - begin <= LONG or len(text[begin:stop].strip()) <= LONG:
         return begin, quoted(text[begin:stop])
-    first = max(begin, at - _PIECE // 3)
-    last = min(stop, max(first + _PIECE, at + size + _PIECE // 3))
-    first = _word_start(text, first, begin, at)
-    last = _word_end(text, last, at + size, stop)
+    first = last = begin if at - begin < _SEEN else at - at % _SEEN
+    # Pieces are cut from the front, so that values that stand together are quoted together, and nothing twice.
+    while last < at + size:
+        first, last = last, _piece_end(text, last, stop)
+    first = min(first, at)
     return first, ("…" if first > begin else "") + quoted(text[first:last]).strip() + ("…" if last < stop else "")
 
 
-def _word_start(text: str, place: int, begin: int, value: int) -> int:
-    """The nearest place from here on towards the value at which a word begins."""
-    if place <= begin:
-        return begin
-    while place < value and text[place - 1].isalnum() and text[place].isalnum():
-        place += 1
-    return place
-
-
-def _word_end(text: str, place: int, value_end: int, stop: int) -> int:
-    """The nearest place from here back to the value at which a word ends."""
-    if place >= stop:
+def _piece_end(text: str, start: int, stop: int) -> int:
+    """Where a piece that begins here ends: between two fields or sentences, else between words."""
+    if stop - start <= LONG:
         return stop
-    while place > value_end and text[place - 1].isalnum() and text[place].isalnum():
+    for ends in (('", "', ", ", "; ", ". ", "。", "，"), (" ",)):
+        place = max(text.rfind(end, start + _PIECE, start + LONG) + len(end.rstrip('"')) for end in ends)
+        if place > start + _PIECE:
+            return place
+    place = start + LONG
+    while place > start + _PIECE and text[place - 1].isalnum() and text[place].isalnum():
         place -= 1
     return place

@@ -76,7 +76,10 @@ def _exit_code(head: str, tail: str) -> int | None:
 def _own_words(head: str, tail: str, strict: str) -> str:
     """The last error line of a call that failed; else the last line that it says."""
     loose = _last(_LOOSE, tail) or _last(_LOOSE, head)
+    code = _exit_code(head, tail)
     last = next((x.strip() for x in reversed(tail.splitlines()) if any(ch.isalnum() for ch in x)), "")
+    if not (loose or strict) and code and _EXIT.search(last):
+        return f"exit code {code}"
     return (loose or strict or last)[:_LONGEST_LINE]
 
 

@@ -9,7 +9,6 @@ look like a heading, a number or another speaker's words.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,7 +37,7 @@ _WIDE_SHARE = 0.45
 """Of the room that rules leave: calls whose long labels take more get short ones."""
 _QUOTES_SHARE = 0.25
 """What quotes get in any case, of the size up to which lines are quoted."""
-_EXAMPLES_SHARE = 0.12
+_EXAMPLES_SHARE = 0.08
 _REMARKS_SHARE = 0.06
 _LABEL = 48
 """Characters of a call's label in a line of several."""
@@ -103,6 +102,8 @@ class Changed(NamedTuple):
 
     thing: str
     done: str
+    tool: str
+    """The last one that changed it."""
 
     @property
     def line(self) -> str:
@@ -148,10 +149,12 @@ class Page:
         self._say(rules, int(self._budget * _RULES_SHARE))
         groups = self._groups()
         failing = [g for g in reversed(groups) if g.newest.failed and not self._repaired(g.newest)]
-        listed = [g for g in reversed(groups) if g not in failing]
+        changed = self._changes()
+        self._told_by_change = {(c.tool, c.thing) for c in changed}
+        listed = [g for g in reversed(groups) if g not in failing and not self._told(g)]
         width = self._width(listed[:_NEWEST_CALLS], int(room.left * _WIDE_SHARE))
         lines = self._own_lines(failing, int(room.left * _SHARES["failures"]))
-        changes = self._change_lines(int(room.left * _SHARES[CHANGED]))
+        changes = self._change_lines(changed, int(room.left * _SHARES[CHANGED]))
         plan = [shortened(cleaned(line), 120) for line in plan_lines(self._plan, self._ledger.plan_calls)]
         plain = self._sentences(PLAIN)
         claims = {
@@ -174,7 +177,7 @@ class Page:
             self._said.setdefault(number, set()).add(sentence)
         chosen = {g.newest.key for g in (*failing[: claims["failures"].taken], *listed[: claims[CALLS].taken])}
         self._parts[CALLS] = self._folded([g for g in groups if g.newest.key in chosen], lines, width)
-        self._tell_unlisted([g for g in groups if g.newest.key not in chosen])
+        self._tell_unlisted([g for g in groups if g.newest.key not in chosen and not self._told(g)])
         self._settle()
         self._choose_examples()
         self._choose_found(max(share, self._budget - self._room.left + reserved))
@@ -308,9 +311,14 @@ class Page:
             return f"{head} -> ok now, failed before"
         return f"{head} -> shows{said}" if said else f"{head} -> ok, {outcome.lines} lines"
 
-    def _change_lines(self, cap: int) -> list[str]:
+    def _told(self, group: Group) -> bool:
+        """Whether a line about a change tells of these calls already: of one thing, by a tool that does nothing else."""
+        call = group.newest
+        things = {change.thing for change in call.changes}
+        return call.effect == "changes" and len(things) == 1 and (call.name, *things) in self._told_by_change
+
+    def _change_lines(self, changes: Sequence[Changed], cap: int) -> list[str]:
         """A line for each thing that was changed; where they do not fit, those of a folder share one."""
-        changes = self._changes()
         lines = [change.line for change in changes]
         return lines if sum(map(self._room.cost, lines)) <= cap else _by_folder(changes)
 
@@ -332,7 +340,10 @@ class Page:
                     dones[done] = dones.pop(done, 0) + 1
                 things[thing] = dones
                 last[thing] = call
-        return [Changed(cleaned(thing), cleaned(_done(dones, last[thing]))) for thing, dones in things.items()]
+        return [
+            Changed(cleaned(thing), cleaned(_done(dones, last[thing])), last[thing].name)
+            for thing, dones in things.items()
+        ]
 
     def _width(self, groups: Sequence[Group], room: int) -> int:
         """Characters for the labels of these calls: fewer where they would not fit otherwise."""
@@ -340,11 +351,7 @@ class Page:
 
     def _tell_unlisted(self, groups: Sequence[Group]) -> None:
         if groups:
-            tools = Counter[str]()
-            for group in groups:
-                tools[group.newest.name] += group.times
-            names = ", ".join(f"{cleaned(name)} {n}x" for name, n in tools.most_common(6))
-            self._parts[CALLS].insert(0, f"not listed: {sum(tools.values())} calls ({names})")
+            self._parts[CALLS].insert(0, f"not listed: {sum(group.times for group in groups)} earlier calls")
 
     def _label(self, group: Group, width: int) -> str:
         call = group.newest
@@ -371,7 +378,7 @@ class Page:
             if run:
                 first, last = run[0].newest, run[-1].newest
                 span = f"m{first.number}" + (f"-m{last.number}" if last.number != first.number else "")
-                lines.append(f"{span} {first.name}: {', '.join(self._label(g, width) for g in run)}")
+                lines.append(f"{span} {first.name}: {'; '.join(self._label(g, width) for g in run)}")
                 run.clear()
 
         for group in groups:
@@ -416,7 +423,8 @@ class Page:
         newest: dict[tuple[str, str, tuple[str, ...]], tuple[int, ToolUseBlock]] = {}
         for number, uses in self._ledger.uses():
             for use in uses:
-                newest[_shape(use)] = (number, use)
+                if len(use.input) > 1:  # of a single argument the call's own line tells
+                    newest[_shape(use)] = (number, use)
         lines: list[tuple[int, str]] = []
         for number, use in sorted(newest.values(), key=lambda item: -item[0]):
             line = f"m{number} {cleaned(use.name)} {_example(use)}"
@@ -462,13 +470,14 @@ class Page:
 def _done(dones: dict[str, int], last: Call) -> str:
     """What was done to a thing, how often, and by which call last."""
     words = ", ".join(word if n == 1 else f"{word} {n}x" for word, n in dones.items())
-    return f"{words} (m{last.number}{', the last attempt failed' if last.failed else ''})"
+    by = f"{last.name} " if last.effect == "changes" and last.name not in words else ""
+    return f"{words} ({by}m{last.number}{', the last attempt failed' if last.failed else ''})"
 
 
 def _by_folder(changes: Sequence[Changed]) -> list[str]:
     """Changed files with the folder said once: a line for those that follow each other in one."""
     lines: list[tuple[str, list[str]]] = []
-    for thing, done in changes:
+    for thing, done, _ in changes:
         folder, slash, name = thing.rpartition("/")
         if slash and " " not in folder:
             if not lines or lines[-1][0] != folder:

@@ -3,57 +3,114 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 _LONGEST = 4_000
-"""Characters of a command that are looked at."""
+"""Characters of a command that are looked at, here-documents left out."""
+_LONGEST_PATCH = 400_000
 _MOST = 30
 """Files that one command is said to change."""
-_HEREDOC = re.compile(r"<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
+_DEEPEST = 3
+"""Shells within shells: bash -c "bash -c ..."."""
+_HEREDOC = re.compile(r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)\\?([A-Za-z_]\w*)\1")
 _TOKEN = re.compile(
-    r"""(?P<redirect>(?:\d|&)?>{1,2}\|?(?:&\d?-?)?)
+    r"""(?P<comment>(?<![^\s;&|(])\#[^\n]*)
+      | (?P<test>\[\[\s.*?\s\]\]|\(\(.*?\)\))
+      | (?P<redirect>(?:\d|&)?>{1,2}\|?(?:&\d?-?)?)
+      | (?P<input>\d?<{1,3}(?!\())
       | (?P<end>\|\||&&|[;&|\n()])
-      | (?P<word>(?:[^\s;&|<>()'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*"|\\)+)
-      | (?P<other>[<'"]|<<)""",
+      | (?P<word>(?:\$\{[^}\n]*\}|[^\s;&|<>()'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*"|\\)+)
+      | (?P<other>[<'"])""",
     re.VERBOSE | re.DOTALL,
 )
 _QUOTES = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)", re.DOTALL)
-_PREFIXES = frozenset({"sudo", "time", "env", "nohup", "command", "exec", "xargs", "then", "do", "else", "!"})
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_GIT_WHOLE = {
-    "commit": "git commit", "merge": "git merge", "rebase": "git rebase", "push": "git push", "stash": "git stash",
-    "apply": "git apply", "am": "git am", "reset": "git reset", "cherry-pick": "git cherry-pick", "revert": "git revert",
-}  # fmt: skip
+_PREFIXES = frozenset(
+    {"sudo", "time", "env", "nohup", "command", "exec", "xargs", "then", "do", "else", "!", "{", "timeout", "nice"}
+)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))")
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh"})
+_GIT_WHOLE = frozenset(
+    {"commit", "merge", "rebase", "push", "stash", "apply", "am", "reset", "cherry-pick", "revert", "pull", "clean"}
+)
+_GIT_ASKS = frozenset({"--abort", "--dry-run", "-n", "--check", "--stat", "list", "show", "--quit"})
+"""What makes of such a command one that changes nothing."""
 _LAST_IS_TARGET = {"cp": "copied", "ln": "linked", "rsync": "copied", "install": "copied"}
 _EACH_IS_TARGET = {
     "rm": "deleted", "rmdir": "deleted", "touch": "created", "mkdir": "created", "tee": "written", "truncate": "written",
-    "unlink": "deleted", "shred": "deleted", "patch": "edited", "chmod": "mode changed",
+    "unlink": "deleted", "shred": "deleted", "patch": "edited", "chmod": "mode changed", "chown": "owner changed",
 }  # fmt: skip
+_SKIPPED = {"chmod": 1, "chown": 1}
+"""First words that name no file."""
+_ONLY_FIRST = frozenset({"patch"})
+_WITH_VALUE = {
+    "install": ("-m", "-o", "-g"), "truncate": ("-s", "-r"), "mkdir": ("-m",), "touch": ("-d", "-t", "-r"),
+    "patch": ("-i", "-d"), "sudo": ("-u", "-g"), "nice": ("-n",), "xargs": ("-I", "-n", "-P", "-L", "-d"), "rsync": ("-e",),
+    "git": ("-C", "-c", "-m", "-b", "-B"),
+}  # fmt: skip
+"""Options whose next word is their value."""
+_OUTPUT = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output"),
+           "gcc": ("-o",), "g++": ("-o",), "cc": ("-o",), "clang": ("-o",), "pandoc": ("-o", "--output")}  # fmt: skip
+"""Options that name the file which is written."""
+_SCRIPTED = re.compile(r"-[a-zA-Z]*e|-f|--(?:expression|file)(?:=.*)?")
+_IN_PLACE = re.compile(r"-(?!I)[a-zA-Z]*?i.*|--in-place(?:=.*)?", re.DOTALL)
+_PATCHED = re.compile(
+    r"^(?:\*\*\* (?P<verb>Add|Update|Delete) File: (?P<file>[^\n]{1,300})|\+\+\+ (?:b/)?(?P<new>[^\s][^\n\t]{0,300}))", re.MULTILINE
+)
+_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
 
 def changes(command: str) -> list[tuple[str, str]]:
     """The files and what was done to each, in order, without repetition."""
-    found: dict[tuple[str, str], None] = {}
-    for words, redirects in _commands(_without_documents(command[:_LONGEST])):
-        for change in (*_by_redirects(redirects), *_by_program(words)):
-            if _is_file(change[0]):
-                found[change] = None
-    return list(found)[:_MOST]
+    return list(dict.fromkeys(_changes(command, _DEEPEST)))[:_MOST]
 
 
-def _without_documents(command: str) -> str:
-    """The command without the bodies of its here-documents, which are data."""
+def patched(text: str) -> list[tuple[str, str]]:
+    """The files that a patch changes: one of apply_patch's own form, or a unified diff."""
+    found = []
+    for m in _PATCHED.finditer(text, 0, _LONGEST_PATCH):
+        name = (m["file"] or m["new"]).strip()
+        if name != "/dev/null":
+            found.append((name, _VERBS.get(m["verb"] or "", "edited")))
+    return found[:_MOST]
+
+
+def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
+    text, documents = _without_documents(command.replace("\\\n", " "))
+    variables: dict[str, list[str]] = {}
+    for words, redirects in _commands(text[:_LONGEST]):
+        bare = _bare(words, variables)
+        inner = _inner(bare) if depth else ""
+        if inner:
+            yield from _changes(inner, depth - 1)
+        elif documents and bare[:1] == ["apply_patch"]:
+            yield from patched("\n".join(documents))
+        for name, done in (*_by_redirects("".join(bare[:1]), redirects), *_by_program(bare)):
+            for thing in _named(name, variables):
+                if _is_file(thing):
+                    yield thing, done
+
+
+def _without_documents(command: str) -> tuple[str, list[str]]:
+    """The command without the bodies of its here-documents, which are data; and those."""
     if "<<" not in command:
-        return command
-    kept, waiting = [], ""
+        return command, []
+    kept, waiting, bodies = list[str](), list[str](), list[str]()
     for line in command.split("\n"):
         if waiting:
-            waiting = "" if line.strip() == waiting else waiting
+            if line.strip() == waiting[0]:
+                del waiting[0]
+            else:
+                bodies.append(line)
             continue
         kept.append(line)
-        if document := _HEREDOC.search(line):
-            waiting = document.group(2)
-    return "\n".join(kept)
+        waiting += [m[2] for m in islice(_HEREDOC.finditer(line), 8) if not _is_quoted(line[: m.start()])]
+    return "\n".join(kept), bodies
+
+
+def _is_quoted(before: str) -> bool:
+    return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
@@ -65,6 +122,8 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
         kind, value = token.lastgroup, token.group()
         if kind == "redirect":
             pending = "" if "&" in value[1:] else value
+        elif kind == "input":
+            pending = "<"
         elif kind == "word":
             if pending:
                 redirects.append((pending, _unquoted(value)))
@@ -83,51 +142,139 @@ def _unquoted(word: str) -> str:
     return _QUOTES.sub(lambda m: next((g for g in m.groups() if g is not None), ""), word)
 
 
-def _by_redirects(redirects: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _inner(words: Sequence[str]) -> str:
+    """The script that a shell is given: bash -lc "..."."""
+    if len(words) > 2 and words[0].rsplit("/", 1)[-1] in _SHELLS:
+        at = next((i for i, w in enumerate(words) if re.fullmatch(r"-[a-z]*c", w)), len(words))
+        return words[at + 1] if at + 1 < len(words) else ""
+    return ""
+
+
+def _by_redirects(program: str, redirects: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     for sign, target in redirects:
-        yield target, "appended to" if ">>" in sign else "written"
+        if sign != "<":
+            yield target, "appended to" if ">>" in sign else "written"
+        elif program == "patch":
+            yield target, "applied by patch"
 
 
-def _by_program(words: list[str]) -> Iterator[tuple[str, str]]:
-    words = _bare(words)
+def _by_program(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     if not words:
         return
     program, rest = words[0].rsplit("/", 1)[-1], words[1:]
-    plain = [w for w in rest if w and not w.startswith("-")]
+    plain = _plain(program, rest)
     if program in _EACH_IS_TARGET:
-        skip = 1 if program == "chmod" else 0
-        yield from ((w, _EACH_IS_TARGET[program]) for w in plain[skip:])
-    elif program in _LAST_IS_TARGET and len(plain) > 1:
-        yield plain[-1], f"{_LAST_IS_TARGET[program]} from {plain[0]}"
-    elif program == "mv" and len(plain) > 1:
-        yield from ((w, f"moved to {plain[-1]}") for w in plain[:-1])
-    elif program in ("sed", "perl", "gsed") and any(re.match(r"-[a-zA-Z]*i", w) or w == "--in-place" for w in rest):
-        scripted = any(w in ("-e", "-f", "--expression") for w in rest)
-        yield from ((w, "edited by sed") for w in (plain if scripted else plain[1:]))
+        done = "appended to" if program == "tee" and ("-a" in rest or "--append" in rest) else _EACH_IS_TARGET[program]
+        files = plain[_SKIPPED.get(program, 0) :]
+        yield from ((w, done) for w in (files[:1] if program in _ONLY_FIRST else files))
+    elif program in _LAST_IS_TARGET or program == "mv":
+        yield from _by_target(program, rest, plain)
+    elif program in ("sed", "perl", "gsed", "ruby") and any(map(_IN_PLACE.fullmatch, rest)):
+        yield from ((w, f"edited by {program.removeprefix('g')}") for w in _edited(rest))
+    elif program in _OUTPUT:
+        yield from ((b, "written") for a, b in zip(rest, rest[1:], strict=False) if a in _OUTPUT[program])
+    elif program == "dd":
+        yield from ((w[3:], "written") for w in rest if w.startswith("of="))
     elif program == "git":
-        yield from _by_git(plain)
+        yield from _by_git(plain, rest)
 
 
-def _by_git(plain: list[str]) -> Iterator[tuple[str, str]]:
-    action, rest = (plain[0], plain[1:]) if plain else ("", [])
+def _by_target(program: str, rest: Sequence[str], plain: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What is moved, copied or linked: to the last word, or to the one after -t."""
+    target = next((b for a, b in zip(rest, rest[1:], strict=False) if a == "-t" and program != "rsync"), "")
+    sources = [w for w in plain if w != target] if target else plain[:-1]
+    target = target or (plain[-1] if plain else "")
+    if sources and program == "mv":
+        yield from ((w, f"moved to {target}") for w in sources)
+    elif sources:
+        yield target, f"{_LAST_IS_TARGET[program]} from {', '.join(sources)[:120]}"
+
+
+def _edited(rest: Sequence[str]) -> list[str]:
+    """The files among the words of a sed or perl that edits in place."""
+    files, scripted, skip = list[str](), False, False
+    for word in rest:
+        if skip or not word:
+            skip = False
+        elif word.startswith("-") and len(word) > 1:
+            skip = _SCRIPTED.fullmatch(word) is not None and "=" not in word
+            scripted |= skip or word.startswith("--expression=")
+        else:
+            files.append(word)
+    return files if scripted else files[1:]
+
+
+def _by_git(plain: Sequence[str], rest: Sequence[str]) -> Iterator[tuple[str, str]]:
+    action, files = (plain[0], plain[1:]) if plain else ("", [])
+    if _GIT_ASKS & {*rest} and action != "commit":
+        return
     if action == "rm":
-        yield from ((w, "deleted") for w in rest)
-    elif action == "mv" and len(rest) > 1:
-        yield rest[0], f"moved to {rest[-1]}"
-    elif action in ("checkout", "restore") and rest and ("/" in rest[-1] or "." in rest[-1]):
-        yield rest[-1], f"restored by git {action}"
-    elif action in _GIT_WHOLE:
-        yield _GIT_WHOLE[action], "done"
+        yield from ((w, "deleted") for w in files)
+    elif action == "mv" and len(files) > 1:
+        yield from ((w, f"moved to {files[-1]}") for w in files[:-1])
+    elif action in ("checkout", "restore") and files and "--staged" not in rest:
+        if action == "checkout" and "--" in rest:
+            files = rest[[*rest].index("--") + 1 :]
+        elif action == "checkout":
+            files = [w for w in files if "." in w.rsplit("/", 1)[-1]]
+        yield from ((w, f"restored by git {action}") for w in files)
+    elif action in _GIT_WHOLE or (action == "tag" and files):
+        yield f"git {action}", "done"
 
 
-def _bare(words: list[str]) -> list[str]:
-    """The words from the program's name on."""
-    at = 0
-    while at < len(words) and (words[at] in _PREFIXES or _ASSIGNMENT.match(words[at])):
+def _plain(program: str, rest: Sequence[str]) -> list[str]:
+    """The words that are no options and no values of options."""
+    found, skip, options = list[str](), False, True
+    for word in rest:
+        if skip:
+            skip = False
+        elif options and word == "--":
+            options = False
+        elif options and word.startswith("-"):
+            skip = word in _WITH_VALUE.get(program, ())
+        elif word:
+            found.append(word)
+    return found
+
+
+def _bare(words: list[str], variables: dict[str, list[str]]) -> list[str]:
+    """The words from the program's name on; what variables are set to on the way is kept in `variables`."""
+    at, prefix = 0, ""
+    while at < len(words):
+        word = words[at]
+        if assigned := _ASSIGNMENT.match(word):
+            variables[assigned[1]] = [assigned[2]]
+        elif word in _PREFIXES:
+            prefix = word
+            at += prefix == "timeout"
+        elif not (prefix and word.startswith("-")):
+            break
+        else:
+            at += word in _WITH_VALUE.get(prefix, ())
         at += 1
+    if words[at : at + 1] == ["for"] and words[at + 2 : at + 3] == ["in"]:
+        variables[words[at + 1]] = words[at + 3 :][:_MOST]
     return words[at:]
+
+
+def _named(name: str, variables: Mapping[str, list[str]]) -> list[str]:
+    """The name with its first variable put in where the command says what it is; none where the name is nothing else."""
+    found = _VARIABLE.search(name)
+    if found is None:
+        return [name]
+    known = variables.get(found[1] or found[2])
+    if known:
+        return [name[: found.start()] + value + name[found.end() :] for value in known]
+    return [] if found.group() == name else [name]
 
 
 def _is_file(name: str) -> bool:
     """Whether a word can be a file's name: no device, number, option or pattern that is no name."""
-    return bool(name) and len(name) <= 300 and not name.startswith(("/dev/", "-", "$(")) and not name.isdigit() and "\n" not in name
+    return (
+        bool(name.strip())
+        and len(name) <= 300
+        and not name.startswith(("/dev/", "$(", "`"))
+        and name not in ("-", "{}", ".", "..")
+        and not name.isdigit()
+        and "\n" not in name
+    )

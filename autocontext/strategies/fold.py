@@ -24,7 +24,7 @@ _LEAST = 2
 """Messages; folding one makes nothing shorter."""
 _OF_REPLACED = 0.7
 """Largest note, as a share of what it replaces."""
-_EXPECTED = 0.8
+_EXPECTED = 0.7
 """Share of its room that a first note is expected to need."""
 _GROWTH = 1.15
 """By how much a note is expected to grow from one fold to the next."""
