@@ -85,13 +85,26 @@ def is_plan_block(block: ContentBlock) -> bool:
     return (block.type == "tool_use" or block.type == "tool_result") and block.name in PLAN_TOOLS  # noqa: PLR1714
 
 
-_PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items")
+_PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items", "task_list", "todo_list")
 """Arguments under which plan tools of other frameworks take the whole list of steps."""
+_STATES = frozenset(
+    {
+        "todo", "pending", "open", "not_started", "not-started", "planned", "in_progress", "in-progress", "in progress",
+        "active", "running", "blocked", "done", "completed", "complete", "finished", "abandoned", "canceled",
+        "cancelled", "skipped", "failed",
+    }
+)  # fmt: skip
+"""What a step's state may be called: a list of an order's items has none of these."""
 
 
 def is_plan_call(block: ToolUseBlock) -> bool:
     """Whether a call makes or changes a plan: one of `PLAN_TOOLS`, or a tool that takes a list of steps with states."""
-    return block.name in PLAN_TOOLS or bool(_listed(block.input))
+    return block.name in PLAN_TOOLS or lists_steps(block.input)
+
+
+def lists_steps(arguments: Mapping[str, Any]) -> bool:
+    """Whether a call lists the steps of a plan, each with its state."""
+    return any(_state(_state_of(step)) in _STATES for step in _listed(arguments) if _state_of(step))
 
 
 def _listed(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -101,6 +114,10 @@ def _listed(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
         if isinstance(steps, list | tuple) and steps and all(isinstance(s, dict) and _step_name(s) for s in steps):
             return steps
     return ()
+
+
+def _state_of(step: Mapping[str, Any]) -> object:
+    return step.get("state") or step.get("status")
 
 
 def _step_name(step: Mapping[str, Any]) -> str:
@@ -113,7 +130,7 @@ def _state(value: object) -> str:
 
 
 def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
-    """The plan as it stands now, a line for its name and one per subtask: the attached one, else that of the plan tools."""
+    """The plan as it stands now, its name and a line per subtask: the attached one, else that of the plan tools."""
     if plan is not None:
         steps = [(str(getattr(t, "name", "")), _state(getattr(t, "state", ""))) for t in plan.subtasks or ()]
         name = plan.name
@@ -130,7 +147,7 @@ def _told(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
     for call in calls:
         arguments = call.input
         if listed := _listed(arguments):
-            steps = [(_step_name(s), _state(s.get("state") or s.get("status"))) for s in listed]
+            steps = [(_step_name(s), _state(_state_of(s))) for s in listed]
             name = str(arguments.get("name") or name)
         elif call.name in ("finish_plan", "recover_historical_plan"):
             name, steps = "", []

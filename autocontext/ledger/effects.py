@@ -7,12 +7,15 @@ One table of verbs, looked up in the words of a tool's name; users extend it by 
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from autocontext.ledger import shell
+from autocontext.plan import PLAN_TOOLS, lists_steps
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
 EFFECTS: tuple[Effect, ...] = ("reads", "changes", "runs")
@@ -21,27 +24,32 @@ VERBS: Mapping[str, Effect] = MappingProxyType(
     {
         **dict.fromkeys(
             (
-                "read", "view", "open", "cat", "get", "list", "ls", "find", "search", "grep", "glob", "fetch", "lookup",
-                "look", "show", "describe", "query", "select", "browse", "visit", "check", "calculate", "count", "think",
-                "scroll", "goto", "inspect", "status", "retrieve", "load", "download", "crawl", "ask", "analyze",
-                "context", "reload",
+                "read", "view", "open", "cat", "get", "list", "ls", "find", "search", "grep", "glob",
+                "fetch", "lookup", "look", "show", "describe", "query", "select", "browse", "visit",
+                "check", "calculate", "count", "think", "scroll", "goto", "inspect", "status", "retrieve",
+                "load", "download", "crawl", "ask", "analyze", "context", "reload",
             ),
             "reads",
         ),
         **dict.fromkeys(
             (
-                "write", "edit", "create", "insert", "replace", "append", "delete", "remove", "patch", "modify", "update",
-                "cancel", "book", "return", "exchange", "send", "refuel", "enable", "disable", "resume", "suspend",
-                "grant", "revoke", "pay", "refund", "charge", "move", "rename", "copy", "add", "set", "put", "post",
-                "save", "upload", "apply", "commit", "push", "merge", "deploy", "reset", "restart", "toggle", "transfer",
-                "assign", "approve", "reject", "reply", "publish", "schedule", "install", "uninstall", "register",
-                "reserve", "order", "close", "undo", "clear", "archive", "restore", "start", "stop", "turn",
+                "write", "edit", "create", "insert", "replace", "append", "delete", "remove", "patch",
+                "modify", "update", "cancel", "book", "return", "exchange", "send", "refuel", "enable",
+                "disable", "resume", "suspend", "grant", "revoke", "pay", "refund", "charge", "move",
+                "rename", "copy", "add", "set", "put", "post", "save", "upload", "apply", "commit", "push",
+                "merge", "deploy", "reset", "restart", "toggle", "transfer", "assign", "approve", "reject",
+                "reply", "publish", "schedule", "install", "uninstall", "register", "reserve", "order",
+                "close", "undo", "clear", "archive", "restore", "start", "stop", "turn", "upsert", "fork",
+                "share", "invite", "subscribe", "unsubscribe", "drop", "lock", "unlock", "block",
+                "unblock", "activate", "deactivate", "confirm",
             ),
             "changes",
         ),
         **dict.fromkeys(
-            ("bash", "shell", "sh", "exec", "execute", "run", "terminal", "command", "cmd", "powershell", "console",
-             "python", "ipython", "test", "submit"),
+            (
+                "bash", "shell", "sh", "exec", "execute", "run", "terminal", "command", "cmd",
+                "powershell", "console", "python", "ipython", "test", "submit",
+            ),
             "runs",
         ),
     }
@@ -52,16 +60,26 @@ _DONE = {
     "append": "appended to", "delete": "deleted", "remove": "removed", "patch": "edited", "modify": "modified",
     "update": "updated", "cancel": "canceled", "book": "booked", "return": "returned", "exchange": "exchanged",
     "send": "sent", "move": "moved", "rename": "renamed", "copy": "copied", "add": "added", "save": "written",
-    "undo": "edit undone",
+    "undo": "edit undone", "upsert": "written", "put": "written", "push": "pushed",
 }  # fmt: skip
 """What has been done to a file after a call with this verb."""
-PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri")
+PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri",
+             "filePath", "fileName", "absolute_path", "AbsolutePath", "relative_path", "TargetFile")  # fmt: skip
 COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
 _RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
+_SOURCE_KEYS = ("source", "source_path", "src", "old_path", "from_path", "from")
+_TARGET_KEYS = ("destination", "destination_path", "dest", "dst", "new_path", "to_path", "target", "to")
+_LIST_KEYS = ("paths", "file_paths", "files", "path", "edits", "replacements", "changes")
+"""Arguments that list several files, as names or as objects with a name."""
+_ABOUT_KEYS = ("to", "recipient", "recipients", "email", "channel", "branch", "subject", "title", "name", "table")
+"""What a change is about where it names no record: the first two are told."""
+_LONGEST_ABOUT = 60
 _EDITOR_READS = frozenset({"view", "read", "list", "show", "search", "open"})
 """What an editor tool's own `command` may say besides changing."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_THING = 200
+_MOST_FILES = 30
+_PATCH = ("*** Begin Patch", "diff --git", "--- ")
 
 
 class Change(NamedTuple):
@@ -75,12 +93,24 @@ class Change(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def verb_of(tool: str) -> str:
-    """The first word of a tool's name that `VERBS` knows, in lower case; "" when none is."""
-    return next((word for w in _WORDS.findall(tool) if (word := w.lower()) in VERBS), "")
+    """The word of a tool's name that says what it does, in lower case; "" when `VERBS` knows none.
+
+    The first one, but "order_status" asks for a status, and "search_replace" and "get_or_create" change something.
+    """
+    words: list[str] = [w.lower() for w in _WORDS.findall(tool[:_LONGEST_THING])]
+    verbs = [w for w in words if w in VERBS]
+    if not verbs:
+        return ""
+    if verbs[0] == "order" and len(verbs) > 1:
+        return verbs[1]
+    if VERBS[verbs[0]] == "reads":
+        also = (b for a, b in pairwise(words) if b == "replace" or a in ("and", "or"))
+        return next((w for w in also if VERBS.get(w) == "changes"), verbs[0])
+    return verbs[0]
 
 
 def effect_of(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] | None = None) -> Effect | None:
-    """What a call does; None when nothing is known about the tool. `table` goes first: whole names, then words of names."""
+    """What a call does; None when nothing is known. `table` goes first: whole names, then words of names."""
     if table:
         if tool in table:
             return table[tool]
@@ -93,9 +123,9 @@ def effect_of(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effec
     if isinstance(command, str) and any(key in arguments for key in PATH_KEYS):
         # An editor with commands of its own: {"command": "view", "path": ...}.
         return "reads" if command in _EDITOR_READS else VERBS.get(verb_of(command), effect)
-    if effect is None and command_line(arguments):
+    if command_line(arguments) and (effect is None or verb in ("send", "start", "put")):
         return "runs"
-    return effect
+    return "runs" if tool.endswith("stdin") else effect
 
 
 def command_line(arguments: Mapping[str, Any]) -> str:
@@ -107,7 +137,8 @@ def command_line(arguments: Mapping[str, Any]) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
-            return " ".join(value)
+            # What a shell is given as a script is read as it stands: ["bash", "-lc", "..."].
+            return value[-1] if len(value) == 3 and value[1] in ("-c", "-lc") else shlex.join(value)
     return ""
 
 
@@ -125,16 +156,35 @@ def changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -
     if effect != "changes":
         line = command_line(arguments) if effect == "runs" else ""
         return [Change(thing, done) for thing, done in shell.changes(line)] if line else ()
+    if tool in PLAN_TOOLS or lists_steps(arguments):
+        return ()  # the plan is told of itself
+    if files := _files(tool, arguments):
+        done = _done_to_file(tool, arguments)
+        return [Change(path, done) for path in files]
+    patch = next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
+    if patch and (found := shell.patched(patch)):
+        return [Change(" ".join(thing.split()), done) for thing, done in found]
+    if records := _records(arguments):
+        return [Change(records[0], _done_to_record(tool, records[1:]))]
+    about = _about(arguments)
+    return [Change(about[0], _done_to_record(tool, about[1:])) if about else Change(tool, "done")]
+
+
+def _files(tool: str, arguments: Mapping[str, Any]) -> list[str]:
+    """The files that a call changes, as far as its arguments name them."""
     if path := path_of(arguments):
-        return [Change(path, _done_to_file(tool, arguments))]
-    records = _records(arguments)
-    return [Change(records[0] if records else tool, _done_to_record(tool, records[1:]))]
+        return [path]
+    if verb_of(tool) in ("move", "rename", "copy"):
+        return [path for key in _SOURCE_KEYS if (path := path_of({"path": arguments.get(key)}))][:1]
+    listed = (v for key in _LIST_KEYS if isinstance(v := arguments.get(key), list | tuple))
+    named = (item if isinstance(item, dict) else {"path": item} for items in listed for item in items)
+    return list(dict.fromkeys(path for item in named if (path := path_of(item))))[:_MOST_FILES]
 
 
 def _done_to_file(tool: str, arguments: Mapping[str, Any]) -> str:
     command = arguments.get("command")
     verb = verb_of(command) if isinstance(command, str) else ""
-    target = next((v for k in ("destination", "new_path", "target", "to") if isinstance(v := arguments.get(k), str)), "")
+    target = next((v for k in _TARGET_KEYS if isinstance(v := arguments.get(k), str)), "")
     done = _DONE.get(verb or verb_of(tool), f"changed by {tool}")
     return f"{done} to {target[:_LONGEST_THING]}" if target and done in ("moved", "renamed", "copied") else done
 
@@ -143,13 +193,29 @@ def _done_to_record(tool: str, others: Sequence[str]) -> str:
     return tool + (f" ({', '.join(others)})" if others else "")
 
 
+def _about(arguments: Mapping[str, Any]) -> list[str]:
+    """Whom or what a call without a record is about: a recipient, a subject, a title."""
+    texts = [" ".join(v.split()) for key in _ABOUT_KEYS if isinstance(v := arguments.get(key), str)]
+    return [text for text in texts if 0 < len(text) <= _LONGEST_ABOUT][:2]
+
+
 def _records(arguments: Mapping[str, Any]) -> list[str]:
     """Identifiers among the arguments, the most special one first: {"customer_id": "C1", "line_id": "L2"} -> L2, C1."""
     found = [
         str(value).strip()[:_LONGEST_THING]
         for key, value in arguments.items()
-        if isinstance(value, str | int) and not isinstance(value, bool) and _RECORD_KEY.search(key) and str(value).strip()
+        if isinstance(value, str | int)
+        and not isinstance(value, bool)
+        and _RECORD_KEY.search(key)
+        and str(value).strip()
     ]
     broad = [v for k, v in arguments.items() if k in ("user_id", "customer_id", "account_id") and str(v) in found]
     special = [x for x in found if x not in map(str, broad)]
-    return list(dict.fromkeys([*special, *map(str, broad)]))[:3]
+    return list(dict.fromkeys([*special, *map(str, broad)]))[:3] or _listed_records(arguments)
+
+
+def _listed_records(arguments: Mapping[str, Any]) -> list[str]:
+    """The first identifiers of a list: {"row_ids": [1, 2]}."""
+    lists = (v for k, v in arguments.items() if isinstance(v, list | tuple) and _RECORD_KEY.search(k))
+    found = (str(x).strip()[:_LONGEST_THING] for items in lists for x in items[:3] if isinstance(x, str | int))
+    return [text for text in found if text][:3]

@@ -1,10 +1,10 @@
-"""Which files a command line writes, as far as its text tells: redirections, here-documents, tee, sed -i, mv, rm, git ..."""
+"""Which files a command line writes, as far as its text tells: redirections, documents, tee, sed -i, mv, git ..."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 
 _LONGEST = 4_000
 """Characters of a command that are looked at, here-documents left out."""
@@ -38,16 +38,16 @@ _GIT_ASKS = frozenset({"--abort", "--dry-run", "-n", "--check", "--stat", "list"
 """What makes of such a command one that changes nothing."""
 _LAST_IS_TARGET = {"cp": "copied", "ln": "linked", "rsync": "copied", "install": "copied"}
 _EACH_IS_TARGET = {
-    "rm": "deleted", "rmdir": "deleted", "touch": "created", "mkdir": "created", "tee": "written", "truncate": "written",
-    "unlink": "deleted", "shred": "deleted", "patch": "edited", "chmod": "mode changed", "chown": "owner changed",
+    "rm": "deleted", "rmdir": "deleted", "unlink": "deleted", "shred": "deleted", "touch": "created", "mkdir": "created",
+    "tee": "written", "truncate": "written", "patch": "edited", "chmod": "mode changed", "chown": "owner changed",
 }  # fmt: skip
 _SKIPPED = {"chmod": 1, "chown": 1}
 """First words that name no file."""
 _ONLY_FIRST = frozenset({"patch"})
 _WITH_VALUE = {
     "install": ("-m", "-o", "-g"), "truncate": ("-s", "-r"), "mkdir": ("-m",), "touch": ("-d", "-t", "-r"),
-    "patch": ("-i", "-d"), "sudo": ("-u", "-g"), "nice": ("-n",), "xargs": ("-I", "-n", "-P", "-L", "-d"), "rsync": ("-e",),
-    "git": ("-C", "-c", "-m", "-b", "-B"),
+    "patch": ("-i", "-d"), "sudo": ("-u", "-g"), "nice": ("-n",), "xargs": ("-I", "-n", "-P", "-L", "-d"),
+    "rsync": ("-e",), "git": ("-C", "-c", "-m", "-b", "-B"),
 }  # fmt: skip
 """Options whose next word is their value."""
 _OUTPUT = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output"),
@@ -56,7 +56,8 @@ _OUTPUT = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sor
 _SCRIPTED = re.compile(r"-[a-zA-Z]*e|-f|--(?:expression|file)(?:=.*)?")
 _IN_PLACE = re.compile(r"-(?!I)[a-zA-Z]*?i.*|--in-place(?:=.*)?", re.DOTALL)
 _PATCHED = re.compile(
-    r"^(?:\*\*\* (?P<verb>Add|Update|Delete) File: (?P<file>[^\n]{1,300})|\+\+\+ (?:b/)?(?P<new>[^\s][^\n\t]{0,300}))", re.MULTILINE
+    r"^(?:\*\*\* (?P<verb>Add|Update|Delete) File: (?P<file>[^\n]{1,300})|\+\+\+ (?:b/)?(?P<new>[^\s][^\n\t]{0,300}))",
+    re.MULTILINE,
 )
 _VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
@@ -84,8 +85,8 @@ def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
         inner = _inner(bare) if depth else ""
         if inner:
             yield from _changes(inner, depth - 1)
-        elif documents and bare[:1] == ["apply_patch"]:
-            yield from patched("\n".join(documents))
+        elif bare[:1] == ["apply_patch"] or (documents and bare[:1] in (["patch"], ["git"])):
+            yield from patched("\n".join(documents) or command)
         for name, done in (*_by_redirects("".join(bare[:1]), redirects), *_by_program(bare)):
             for thing in _named(name, variables):
                 if _is_file(thing):
@@ -172,7 +173,7 @@ def _by_program(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     elif program in ("sed", "perl", "gsed", "ruby") and any(map(_IN_PLACE.fullmatch, rest)):
         yield from ((w, f"edited by {program.removeprefix('g')}") for w in _edited(rest))
     elif program in _OUTPUT:
-        yield from ((b, "written") for a, b in zip(rest, rest[1:], strict=False) if a in _OUTPUT[program])
+        yield from ((b, "written") for a, b in pairwise(rest) if a in _OUTPUT[program])
     elif program == "dd":
         yield from ((w[3:], "written") for w in rest if w.startswith("of="))
     elif program == "git":
@@ -181,7 +182,7 @@ def _by_program(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _by_target(program: str, rest: Sequence[str], plain: Sequence[str]) -> Iterator[tuple[str, str]]:
     """What is moved, copied or linked: to the last word, or to the one after -t."""
-    target = next((b for a, b in zip(rest, rest[1:], strict=False) if a == "-t" and program != "rsync"), "")
+    target = next((b for a, b in pairwise(rest) if a == "-t" and program != "rsync"), "")
     sources = [w for w in plain if w != target] if target else plain[:-1]
     target = target or (plain[-1] if plain else "")
     if sources and program == "mv":
@@ -258,7 +259,7 @@ def _bare(words: list[str], variables: dict[str, list[str]]) -> list[str]:
 
 
 def _named(name: str, variables: Mapping[str, list[str]]) -> list[str]:
-    """The name with its first variable put in where the command says what it is; none where the name is nothing else."""
+    """The name with its first variable put in where the command sets it; none where the name is nothing else."""
     found = _VARIABLE.search(name)
     if found is None:
         return [name]
