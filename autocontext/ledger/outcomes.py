@@ -15,10 +15,16 @@ _PARSED = 20_000
 _LONGEST_LINE = 400
 """Characters of an error line that are kept."""
 _EXIT = re.compile(
-    r"<returncode>\s*(-?\d+)|\bexit(?:ed)?(?: with)?(?: code| status)+[: ]+(-?\d+)|\bcode[: =]+(-?\d+)\b(?=\W*\Z)"
-    r"|[\"']?(?:exit_?code|return_?code|exit_?status)[\"']?\s*[:=]\s*(-?\d+)",
-    re.IGNORECASE,
+    r"<returncode>\s*(-?\d+)"
+    r"|[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d+)"
+    r"|\bexit(?:ed)?(?: with)?(?: code| status)*[: ]+(-?\d+)[\W_]*$"
+    r"|^\W*(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc|exit)\s?[:=]\s?(-?\d+)\b"
+    r"|\b(?:fail|exit|finish|terminat|complet|return|die|end)(?:ed|d|s)\b[^\n]{0,40}?\(?code[: =]+(-?\d+)\)?[\W_]*$",
+    re.IGNORECASE | re.MULTILINE,
 )
+"""At the end of a line, as programs say it: a sentence about exit codes goes on."""
+_OUTSIDE = 8
+"""First and last lines in which an exit code may stand."""
 _STRICT = re.compile(
     r"^(?:Traceback|Error\b|ERROR\b|error:|fatal:|FAILED\b|E   )"
     r"|\b[A-Z]\w{0,60}(?:Error|Exception):"
@@ -28,13 +34,49 @@ _STRICT = re.compile(
 )
 """A line that reports an error."""
 _LOOSE = re.compile(
-    r"error|exception|failed|failure|not found|no such|denied|invalid|fatal|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패",
+    r"error|exception|failed|failure|not found|no such|denied|invalid|fatal"
+    r"|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"^\s*\d*[:\-\s]*(?:except|raise|catch|throw|import|from|class|def|#|//|\*)\b")
-"""A line of a program that only handles errors."""
+_CODE = re.compile(
+    r"^\s*(?:[^\s:]{1,200}[:\-]\d+[:\-])?\s*\d*[:\-\s]*(?:(?:except|raise|catch|throw|throws|import|from|class|def|return|if|elif"
+    r"|assert|print\w*|log\w*|self|await)\b|[#*}]|//)"
+)
+"""A line of a program that only handles errors, as it stands or as a search shows it."""
+_REPORTS = re.compile(
+    r"^\W*(?:E {2,}|Uncaught |Caused by: |Unhandled |Exception in thread \S+ |\[\w{1,20}\] |\w{1,20}: )?"
+    r"(?:[A-Za-z_][\w.$]{0,80}(?:Error|Exception)\b(?:\s?\[[\w\]\[]{1,60})?:|Traceback \(most recent)"
+    r"|^(?:Traceback|Error\b|ERROR\b|error:|fatal:|FAILED\b|E   )"
+    r"|: (?:command not found|No such file or directory|Permission denied|not found)\b"
+    r"|^(?:[^\s:]{1,200}:\d+(?::\d+)?: (?:fatal )?)?error(?:\[\w+\])?: \S|\berror TS\d+:|\bsyntax error\b"
+    r"|^[^\n:：]{0,20}(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：]"
+)
+"""A line that is the report of an error, not one that mentions it."""
+_REFUSES = re.compile(
+    r"\W*(?:tool_use_error|(?:command |request |operation )?timed? ?out\b|invalid\b|unable to\b|failed to\b"
+    r"|could(?: not|n't)\b|can(?:not|'t| not) (?:find|read|open|access|locate|parse|write|create|delete|execute|run|load)\b"
+    r"|permission denied|access denied|unauthori[sz]ed\b|forbidden\b|unknown (?:tool|function|command)|no such "
+    r"|request failed|HTTP(?:/[\d.]+)? [45]\d\d\b|file (?:does not exist|not found)"
+    r"|the (?:file|path|directory|user) \S{0,300} ?(?:does not|doesn.t) (?:exist|want)|string to replace not found"
+    r"|no replacement was performed|your proposed edit has introduced|tool \w{0,60} ?(?:execution )?failed"
+    r"|[^\n:：]{0,20}(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：])"
+    r"|\{\s*\"(?:success|ok)\"\s*:\s*false\b",
+    re.IGNORECASE,
+)
+"""How a short result begins that refuses the call or tells why it came to nothing."""
+_SHORT = 3
+"""Lines of such a result."""
+_RUN_FAILED = re.compile(
+    r"^[=\s]*(?:\d+ \w+, )*[1-9]\d* (?:failed|errors?)\b|^Tests:\s.*\b[1-9]\d* failed"
+    r"|\b\d+ examples?, [1-9]\d* failures?|^FAILED \(|^test result: FAILED|^--- FAIL|^FAIL\b|\bBUILD FAIL(?:ED|URE)\b"
+    r"|^make(?:\[\d+\])?: \*\*\*|^npm (?:ERR!|error)|^Found [1-9]\d* errors?\b|^Permission denied|\berror TS\d+:"
+    r"|^(?:\S+: )?(?:Segmentation fault|Killed|Aborted)\b|\btimed out after\b|^CONFLICT \("
+)
+"""A line near the end in which a test runner, a compiler or a shell says that it failed."""
 _TESTS_FAILED = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?|failing)\b")
-_EDITED = re.compile(r"^(?:The file|File) [^\n]{0,400}? has been (?:edited|created|updated)|^File created", re.IGNORECASE)
+_EDITED = re.compile(
+    r"^(?:The file|File) [^\n]{0,400}? has been (?:edited|created|updated)|^File created", re.IGNORECASE
+)
 
 
 class Outcome(NamedTuple):
@@ -59,15 +101,17 @@ def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
         # The exit code of a pipe is its last command's: what a test runner says of itself counts too.
         return Outcome(False, _summary(tail), lines)
     strict = _last(_STRICT, tail) or (_last(_STRICT, head) if len(text) > _ENDS else "")
-    if not failed and strict and effect != "reads" and not _CODE.match(strict):
-        failed = _ends_in_error(tail) or lines <= 3
+    if not failed:
+        failed = (lines <= _SHORT and _REFUSES.match(head) is not None) or (effect != "reads" and _ends_in_error(tail))
     if not failed and not strict:
         return Outcome(False, "", lines)
     return Outcome(failed, _own_words(head, tail, strict), lines)
 
 
 def _exit_code(head: str, tail: str) -> int | None:
-    found = _EXIT.search(tail) or _EXIT.search(head)
+    """What the last lines say of it, else the first."""
+    last = list(_EXIT.finditer("\n".join(tail.splitlines()[-_OUTSIDE:])))
+    found = last[-1] if last else _EXIT.search("\n".join(head.splitlines()[:_OUTSIDE]))
     if found is None:
         return None
     return int(next(g for g in found.groups() if g is not None)[:9])
@@ -96,6 +140,7 @@ def _last(pattern: re.Pattern[str], text: str) -> str:
 
 
 def _ends_in_error(tail: str) -> bool:
-    """Whether one of the last lines reports an error, or a traceback stands there."""
-    last = tail.splitlines()[-6:]
-    return any(_STRICT.search(x[: 2 * _LONGEST_LINE]) and not _CODE.match(x) for x in last) or "Traceback (most recent" in tail
+    """Whether one of the last lines reports an error or a failed run, or a traceback stands there."""
+    last = [x[: 2 * _LONGEST_LINE] for x in tail.splitlines()[-_OUTSIDE:]]
+    said = any(_RUN_FAILED.search(x) or (_REPORTS.search(x) and not _CODE.match(x)) for x in last)
+    return said or re.search(r"^\W*Traceback \(most recent", tail, re.MULTILINE) is not None
