@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, nlargest
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from autocontext.ledger.calls import Call, shortened
+from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import find, occurs, values_in
-from autocontext.ledger.work import texts_of, worth
+from autocontext.ledger.work import fading, texts_of, worth
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -24,6 +26,10 @@ _UNDER_ONE_SOURCE = 28
 _CONSIDERED = 3
 """How many more values are looked at than there is room for."""
 _WORTH = 0.0
+_OUTLIER = 12.0
+"""What a line is worth that stands out of a repetitive text, while it is new."""
+_ALIKE = 3
+"""So many lines of one shape are no repetition yet."""
 _LEAST = 6
 """Tokens; less room holds no line."""
 
@@ -78,9 +84,18 @@ class Quotes:
         source: Callable[[int], str],
         count: Callable[[str], int],
     ) -> None:
-        self._ledger, self._only, self._elsewhere, self._source = ledger, only, elsewhere, source
+        self._ledger, self._only, self._source = ledger, only, source
         self._cost = count
         self._stale = self._superseded()
+        self._shapes: dict[int, Counter[str]] = {}
+        self._blob = elsewhere
+        self._chosen: dict[int, dict[int, str]] = {}
+        """Per message, the chosen lines by their places in it."""
+        self._wanted: dict[str, float] = {}
+        """Values that no line tells yet, with what they are worth."""
+        self._lines: list[tuple[Quote, frozenset[str], int]] = []
+        """Lines that may be chosen, each with the values it holds and its price."""
+        self._heap: list[tuple[float, int]] = []
 
     def _superseded(self) -> set[int]:
         """Messages with a reading that was made again later."""
@@ -95,56 +110,87 @@ class Quotes:
             last[same] = call.result
         return stale
 
-    def choose(self, room: Spending) -> list[str]:
-        """Lines under their sources, in the order of the history; takes the room that they need."""
-        chosen: dict[int, dict[int, str]] = {}
-        blob = self._elsewhere
-        for number, error in self._errors():
-            line = f"> {error}"
-            cost = room.cost(line) + room.cost(self._source(number))
-            if error not in blob and cost <= room.left:
-                room.left -= cost
-                chosen.setdefault(number, {})[-1] = line
-                blob += "\n" + line
+    def choose(self, room: Spending) -> None:
+        """Choose the best lines that fit, and take their room."""
+        for number, order, text in self._errors():
+            if text not in self._blob and self._take(room, number, order, text):
+                self._blob += "\n" + text
         now = len(self._ledger.messages)
         most = max(64, room.left // 8 * _CONSIDERED)
         ranked = nlargest(most, self._ledger.values.items(), key=lambda item: worth(item[1], now))
-        wanted = {value: worth(seen, now) for value, seen in ranked if worth(seen, now) >= _WORTH and not occurs(value, blob)}
-        lines = self._lines(wanted)
-        heap = [(-gain(values, wanted) / cost, i) for i, (_, values, cost) in enumerate(lines)]
-        heapify(heap)
-        while heap and wanted and room.left >= _LEAST:
-            density, i = heappop(heap)
-            quote, values, cost = lines[i]
-            now_density = -gain(values, wanted) / cost
-            if now_density > density:
-                # Others have told a part of what it holds: it waits for its new turn.
-                if now_density < 0:
-                    heappush(heap, (now_density, i))
-                continue
-            line = f"> {quote.text}"
-            if quote.number not in chosen:
-                cost += room.cost(self._source(quote.number))
-            if cost > room.left:
-                continue
-            room.left -= cost
-            chosen.setdefault(quote.number, {})[quote.order] = line
-            for value in values:
-                wanted.pop(value, None)
-        return [line for number in sorted(chosen) for line in self._listed(number, chosen[number])]
+        self._wanted = {value: worth(seen, now) for value, seen in ranked if not occurs(value, self._blob)}
+        self._lines = self._holding(self._wanted)
+        for quote in self._outliers():
+            # A value of its own: the line itself.
+            self._wanted[quote.text] = _OUTLIER * fading(quote.number, now)
+            self._lines.append((quote, frozenset({quote.text}), self._cost(quote.text) + 2))
+        self._heap = [(-self._gain(i), i) for i in range(len(self._lines))]
+        heapify(self._heap)
+        self.go_on(room)
 
-    def _lines(self, wanted: Mapping[str, float]) -> list[tuple[Quote, frozenset[str], int]]:
-        """The lines that hold wanted values, each with those and its tokens."""
+    def go_on(self, room: Spending) -> None:
+        """Choose further lines, where there is more room than there was."""
+        while self._heap and self._wanted and room.left >= _LEAST:
+            gain, i = heappop(self._heap)
+            quote, values, _ = self._lines[i]
+            now = -self._gain(i)
+            if now > gain:
+                # Others have told a part of what it holds: it waits for its new turn.
+                if now < 0:
+                    heappush(self._heap, (now, i))
+            elif self._take(room, quote.number, quote.order, quote.text):
+                for value in values:
+                    self._wanted.pop(value, None)
+
+    def _take(self, room: Spending, number: int, order: int, text: str) -> bool:
+        line = f"> {text}"
+        cost = room.cost(line) + (room.cost(self._source(number)) if number not in self._chosen else 0)
+        if cost > room.left:
+            return False
+        room.left -= cost
+        self._chosen.setdefault(number, {})[order] = line
+        return True
+
+    def lines(self) -> list[str]:
+        """What was chosen, under its sources, in the order of the history."""
+        return [line for number in sorted(self._chosen) for line in self._listed(number, self._chosen[number])]
+
+    def _gain(self, i: int) -> float:
+        """What a line tells of wanted values, for its price."""
+        _, values, price = self._lines[i]
+        return sum(self._wanted.get(value, 0.0) for value in values) / price
+
+    def _holding(self, wanted: Mapping[str, float]) -> list[tuple[Quote, frozenset[str], int]]:
+        """The lines that hold wanted values, each with those and its price: its tokens, more where many are like it."""
         found: dict[tuple[int, int], Quote] = {}
         for value in wanted:
             for quote in self._candidates(value, self._ledger.values[value].numbers):
                 found[quote.number, quote.order] = quote
         return [
-            (quote, frozenset(v for v in values_in(quote.text) | {quote.text.strip()} if v in wanted), self._cost(quote.text) + 2)
+            (quote, self._held(quote, wanted), (self._cost(quote.text) + 2) * self._alike(quote))
             for quote in found.values()
         ]
 
-    def _errors(self) -> Iterator[tuple[int, str]]:
+    def _held(self, quote: Quote, wanted: Mapping[str, float]) -> frozenset[str]:
+        return frozenset(v for v in values_in(quote.text) | {quote.text.strip()} if v in wanted)
+
+    def _alike(self, quote: Quote) -> int:
+        """How many lines of its message are like it: each of them is worth the less."""
+        if quote.number not in self._shapes:
+            msg = self._ledger.messages[quote.number - 1]
+            self._shapes[quote.number] = shapes("\n".join(texts_of(msg)))
+        return max(1, self._shapes[quote.number][shape(quote.text)] // _ALIKE)
+
+    def _outliers(self) -> Iterator[Quote]:
+        """Lines that stand out of repetitive results, newest first."""
+        for number, i, at in reversed(self._ledger.outliers):
+            block = self._ledger.messages[number - 1].content[i]
+            if number in self._only and number not in self._stale and block.type == "tool_result":
+                text = _line_around(block.text, at, 1)[1]
+                if text not in self._blob:
+                    yield Quote(number, at, text)
+
+    def _errors(self) -> Iterator[tuple[int, int, str]]:
         """Lines about errors in results that are no failures, newest first."""
         newest: dict[tuple[str, str], Call] = {}
         for call in self._ledger.calls:
@@ -153,7 +199,7 @@ class Quotes:
         shown = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]
         for call in shown[: -_MOST_ERRORS - 1 : -1]:
             if call.result in self._only and call.outcome is not None:
-                yield call.result, shortened(cleaned(call.outcome.error), _ERROR, 44)
+                yield call.result, -1, shortened(cleaned(call.outcome.error), _ERROR, 44)
 
     def _listed(self, number: int, lines: dict[int, str]) -> Iterator[str]:
         for i, order in enumerate(sorted(lines)):
@@ -173,11 +219,6 @@ class Quotes:
                     yield Quote(number, offset + begin, line)
                     break
                 offset += len(text)
-
-
-def gain(values: Iterable[str], wanted: Mapping[str, float]) -> float:
-    """What a line with these values is worth."""
-    return sum(wanted.get(value, 0.0) for value in values)
 
 
 def _line_around(text: str, at: int, size: int) -> tuple[int, str]:

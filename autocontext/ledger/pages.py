@@ -440,7 +440,12 @@ class Page:
         quotes = Quotes(self._ledger, self._only, "\n".join((self._elsewhere, told)), self._source, self._count)
         held = max(0, self._budget - most)
         self._room.left -= held
-        self._parts[FOUND] = quotes.choose(self._room)
+        quotes.choose(self._room)
+        self._parts[FOUND] = quotes.lines()
+        # Lines together take less than one by one.
+        self._room.left = self._budget - held - self._count(self._joined())
+        quotes.go_on(self._room)
+        self._parts[FOUND] = quotes.lines()
         self._room.left += held
 
     def _source(self, number: int) -> str:

@@ -15,6 +15,7 @@ from autocontext.ledger.calls import Call, call_of
 from autocontext.ledger.effects import Effect
 from autocontext.ledger.outcomes import outcome_of
 from autocontext.ledger.sentences import Sentence, of_agent, of_user
+from autocontext.ledger.shapes import outliers
 from autocontext.ledger.values import argument_values, values_in
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
 from autocontext.plan import PlanLike, is_plan_call
@@ -58,7 +59,7 @@ class WorkLedger:
     built-in table does not know: {"deploy": "changes"}.
     """
 
-    __slots__ = ("_open", "_orphans", "calls", "effects", "messages", "plan_calls", "remarks", "said", "values")
+    __slots__ = ("_open", "_orphans", "calls", "effects", "messages", "outliers", "plan_calls", "remarks", "said", "values")
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         self.effects: Mapping[str, Effect] = effects or {}
@@ -68,6 +69,8 @@ class WorkLedger:
         """The user's sentences, each with its message's number."""
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's."""
+        self.outliers: list[tuple[int, int, int]] = []
+        """Lines that stand out of repetitive results: the message's number, the block's place in it, the line's in its text."""
         self.plan_calls: list[ToolUseBlock] = []
         self.values: dict[str, Seen] = {}
         self._open: dict[str, list[int]] = {}
@@ -100,6 +103,7 @@ class WorkLedger:
         made = WorkLedger(self.effects)
         made.messages, made.calls = self.messages.copy(), self.calls.copy()
         made.said, made.remarks = self.said.copy(), self.remarks.copy()
+        made.outliers = self.outliers.copy()
         made.plan_calls, made.values = self.plan_calls.copy(), self.values.copy()
         made._open = {id_: places.copy() for id_, places in self._open.items()}
         made._orphans = self._orphans.copy()
@@ -113,6 +117,7 @@ class WorkLedger:
         self.calls += [_shifted(call, shift) for call in later.calls]
         self.said += [(n + shift, s) for n, s in later.said]
         self.remarks += [(n + shift, s) for n, s in later.remarks]
+        self.outliers += [(n + shift, block, at) for n, block, at in later.outliers]
         self.plan_calls += later.plan_calls
         for value, seen in later.values.items():
             self._see(value, seen._replace(numbers=tuple([n + shift for n in seen.numbers])))
@@ -149,10 +154,11 @@ class WorkLedger:
 
     def _append_blocks(self, msg: Msg, number: int, told: set[str], said: set[str]) -> None:
         """The calls and results of a message; what they hold is put into `told` and `said`."""
-        for block in msg.content:  # results first: a message answers calls before it, never its own
+        for i, block in enumerate(msg.content):  # results first: a message answers calls before it, never its own
             if block.type == "tool_result":
                 self._answer(block.id, number, block)
                 told |= values_in(block.text)
+                self.outliers += [(number, i, at) for at in outliers(block.text)]
         for block in msg.content:
             if block.type == "tool_use":
                 self._open.setdefault(block.id, []).append(len(self.calls))
@@ -213,7 +219,13 @@ class WorkLedger:
 
 def worth(seen: Seen, now: int) -> float:
     """How likely a value is needed again: by who wrote it, in how many messages, and how long ago."""
-    return (seen.told + _SAID * seen.said) * (_FLOOR + 0.5 ** ((now - seen.numbers[0]) / _HALF))
+    return (seen.told + _SAID * seen.said) * fading(seen.numbers[0], now)
+
+
+def fading(number: int, now: int) -> float:
+    """The share of its worth that something keeps that was last seen in this message."""
+    share: float = _FLOOR + 0.5 ** ((now - number) / _HALF)
+    return share
 
 
 def _shifted(call: Call, shift: int) -> Call:

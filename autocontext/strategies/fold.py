@@ -75,7 +75,7 @@ class Fold:
         pieces = self._pieces(view, expected + asked)
         share = min(share, max(expected, sum(p.tokens for p in pieces) - int(max(0, self.excess_tokens)) - asked - 1))
         spans = [view.span(p.start, p.stop) for p in pieces]
-        weights = [self._hand_over.needed(view, s, share) for s in spans] if len(pieces) > 1 else [1]
+        weights = [self._hand_over.needed(view, s, share) for s in spans] if len(pieces) > 1 else [1] * len(pieces)
         return [
             self._note(view, piece, int(share * weight / sum(weights)), int(asked * weight / sum(weights)))
             for piece, weight in zip(pieces, weights, strict=True)
