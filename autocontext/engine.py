@@ -180,7 +180,7 @@ class _Run:
         if not proposals:
             return tried
         worth_asking = self._promising(strategy.name, view, proposals)
-        made = yield from self._edits(strategy.name, worth_asking, tried)
+        made = yield from self._edits(strategy.name, worth_asking, tried, own=own)
         tried.unanswered = len(worth_asking) - len(made)
         yield from self._make(strategy.name, view, made, tried)
         return tried
@@ -214,9 +214,7 @@ class _Run:
 
     def _draft(self, strategy: str, p: Proposal) -> Edit:
         # Without its ledger: a draft tells whether the frame is shorter, and a ledger is made to be.
-        return build(
-            replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy
-        )
+        return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
         # Where the view has become another one since, a refused edit is nobody's mistake.
@@ -224,8 +222,10 @@ class _Run:
         self.account.refused(strategy, done)
         return done
 
-    def _edits(self, strategy: str, proposals: Sequence[Proposal], tried: Tried) -> Generator[Step, Sent, list[_Made]]:
-        """The edits of the proposals whose questions were answered, in order."""
+    def _edits(
+        self, strategy: str, proposals: Sequence[Proposal], tried: Tried, *, own: bool
+    ) -> Generator[Step, Sent, list[_Made]]:
+        """The edits of the proposals whose questions were answered, in order; a user's `own` ledger may fail."""
         questions = [q for p in proposals for q in p.questions]
         meanwhile = self.hand_over.learn if questions else None
         written = yield from self._written(questions, meanwhile)
@@ -233,13 +233,15 @@ class _Run:
         made: list[_Made] = []
         at = 0
         for p in proposals:
-            own = written[at : at + len(p.questions)]
+            answers = written[at : at + len(p.questions)]
             at += len(p.questions)
-            texts = [w.text for w in own if w.text is not None]
-            if len(texts) == len(own):
-                fallback = any(w.fallback for w in own)
+            texts = [w.text for w in answers if w.text is not None]
+            if len(texts) == len(answers):
+                fallback = any(w.fallback for w in answers)
+                if own:
+                    p = replace(p, ledger=_guarded(p.ledger))
                 edit = build(p, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
-                made.append(_Made(edit, sum((w.usage for w in own), Usage())))
+                made.append(_Made(edit, sum((w.usage for w in answers), Usage())))
         return made
 
     def _written(
@@ -267,6 +269,21 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
         return [], f"propose() failed: {type(e).__name__}: {e}"
     good = [p for p in found if isinstance(p, Proposal) and (_usable(p, view) if own else p.well_formed)]
     return good, "" if len(good) == len(found) else "not every proposal is a Proposal for a span of the view"
+
+
+def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:
+    """A user's own ledger, which must not end the turn when it fails on the text that the model gave."""
+    if ledger is None:
+        return None
+
+    def made(note: str) -> str:
+        try:
+            text = ledger(note)
+        except Exception as e:  # noqa: BLE001 (as for what it proposes)
+            return f"(no ledger: {type(e).__name__})"
+        return text if isinstance(text, str) else ""
+
+    return made
 
 
 def _usable(proposal: Proposal, view: View) -> bool:

@@ -335,8 +335,13 @@ def is_note(msg: Msg) -> bool:
     return isinstance(meta, dict) and bool(meta.get("compressed_current_round"))
 
 
+def is_fold(msg: Msg) -> bool:
+    """Whether the message is the note that stands for the oldest part of the conversation."""
+    return msg.origin is not None and msg.origin.kind == "fold"
+
+
 def is_ledger(msg: Msg) -> bool:
-    """Whether the message is the evidence ledger, which each pass makes anew."""
+    """Whether the message is an evidence ledger, which sessions of earlier releases hold."""
     return msg.origin is not None and msg.origin.kind == "ledger"
 
 

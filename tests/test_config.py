@@ -139,13 +139,24 @@ def test_any_window_gives_a_sound_configuration(window: int) -> None:
     config = AutoContextConfig.for_window(window)
     assert config.max_token == window
     assert config.token_trigger <= window
-    assert config.offload_single_preview < config.large_payload_threshold < 4 * window
     assert config.min_tokens < window
+    assert 0 < config.target_ratio < 1
+    assert 0 < config.ledger_ratio <= 0.5
+    assert config.token_trigger * (1 - config.target_ratio) > 0
 
 
-@pytest.mark.parametrize(("window", "target"), [(4_000, 0.80), (11_999, 0.80), (12_000, 0.57), (128_000, 0.57)])
-def test_a_small_window_is_emptied_less_far(window: int, target: float) -> None:
-    assert AutoContextConfig.for_window(window).target_ratio == target
+@given(st.integers(500, 200_000), st.integers(500, 200_000))
+def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(one: int, other: int) -> None:
+    small, large = (AutoContextConfig.for_window(window) for window in sorted((one, other)))
+    assert small.target_ratio >= large.target_ratio
+    assert small.ledger_ratio >= large.ledger_ratio
+
+
+def test_for_a_window_the_fold_alone_is_used_and_the_presets_differ_in_the_ledger() -> None:
+    assert AutoContextConfig.for_window(16_000).strategies == ()
+    assert AutoContextConfig.for_window(16_000).ledger_ratio > 0
+    assert AutoContextConfig().ledger_ratio > 0
+    assert AutoContextConfig.agentscope_java().ledger_ratio == 0
 
 
 def test_what_is_passed_beside_a_preset_wins() -> None:

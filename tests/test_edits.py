@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import ImageBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from autocontext.edits import Edit, apply, ledger, ledger_place
+from autocontext.edits import Edit, apply
 from autocontext.errors import InvalidEdit
-from autocontext.messages import COMPRESS_META, PINNED, Origin, OriginKind, Role, is_pinned
+from autocontext.messages import PINNED, Origin, is_pinned
 from autocontext.proposals import MESSAGE_TEXT, Proposal, Question, build
 from autocontext.rendering import tag
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
@@ -274,71 +274,6 @@ def test_what_a_model_writes_cannot_pass_for_a_handle() -> None:
 def test_some_proposals_mean_nothing(proposal: Proposal) -> None:
     assert not proposal.well_formed
     assert Proposal(span(MESSAGES[1]), "note").well_formed
-
-
-# ------------------------------------------------------------------------------------------ the evidence ledger's place
-def derived(kind: OriginKind, role: Role = "user", **fields: Any) -> Msg:
-    return Msg(role=role, content="Short.", origin=Origin(uuid="u" * 8, kind=kind), **fields)
-
-
-def place(*messages: Msg) -> int | None:
-    return ledger_place(View.of(messages))
-
-
-NOTE, STUB = derived("fold"), derived("stub", "assistant")
-ASK = [user("a"), assistant("b"), user("c")]
-
-
-def test_the_ledger_stands_right_after_the_newest_note() -> None:
-    older = derived("tool_run")
-    assert place(older, *ASK, NOTE, assistant("d"), user("e")) == 5
-    assert place(NOTE, *ASK, STUB, user("e")) == 1
-    assert place(derived("round_summary", "assistant"), *ASK) == 1
-
-
-def test_the_ledger_is_not_put_where_nothing_was_compressed_nor_last() -> None:
-    assert place(*ASK) is None
-    assert place() is None
-    assert place(*ASK, NOTE) is None
-
-
-def test_the_ledger_stands_behind_the_newest_shortened_message_where_there_is_no_note() -> None:
-    first = derived("stub", "assistant")
-    assert place(first, user("a"), STUB, user("c"), assistant("d")) == 3
-    # Where a message is last that was shortened, before it; never last.
-    assert place(user("a"), assistant("b"), STUB) == 2
-    assert place(STUB) == 0
-
-
-def test_the_ledger_never_stands_between_a_call_and_its_result() -> None:
-    call, result = tool_exchange("t", {}, LONG)
-    stub = result.model_copy(update={"origin": Origin(uuid="u" * 8, kind="stub")})
-    other, answer = tool_exchange("t", {}, "x")
-    assert place(user("a"), call, stub, assistant("b")) == 3
-    # What is unread comes after it; there the search goes back, to the front if need be.
-    assert place(user("a"), call, stub) == 1
-    assert place(call, stub) == 0
-    assert place(NOTE, other, answer) == 1
-    two = [tool_call("t", {}, id="x"), tool_call("t", {}, id="y"), NOTE, tool_result("x", "1"), tool_result("y", "2")]
-    assert place(*two, user("and?")) == 5
-    # A call that is not answered yet is no pair that could be parted.
-    assert place(tool_call("t", {}, id="open"), NOTE, user("and?")) == 2
-
-
-def test_the_ledger_keeps_its_handle_and_says_what_it_is() -> None:
-    made = ledger(["value = 1"], "user", "key-of-before")
-    assert made.origin == Origin(uuid="key-of-before", kind="ledger")
-    assert made.metadata[COMPRESS_META] == {"offloaduuid": "key-of-before"}
-    assert made.text.endswith(tag("key-of-before"))
-    assert "value = 1" in made.text
-    assert (made.role, made.name) == ("user", "user")
-    assert "Not a request" in made.text
-    other = ledger([], "assistant")
-    assert other.origin is not None
-    assert len(other.origin.uuid) == 36
-    assert (other.role, other.name) == ("assistant", "assistant")
-    assert "Not a request" not in other.text
-    assert ledger([], "user").origin != ledger([], "user").origin
 
 
 def test_other_blocks_of_a_message_answered_outside_stay_as_they_are() -> None:

@@ -24,6 +24,8 @@ from autocontext.messages import (
     freeze,
     is_compressed,
     is_final_reply,
+    is_fold,
+    is_ledger,
     is_note,
     is_pinned,
     is_tool_message,
@@ -217,8 +219,8 @@ def by(kind: Any, role: Any = "user") -> Msg:
         (Msg(role="user", content=[ToolResultBlock(id="c", output="x")]), {is_tool_message}),
         (by("stub"), {is_user_turn, is_compressed}),
         (by("tool_run"), {is_note, is_compressed}),
-        (by("fold"), {is_note, is_compressed}),
-        (by("ledger"), {is_note, is_compressed}),
+        (by("fold"), {is_note, is_fold, is_compressed}),
+        (by("ledger"), {is_note, is_ledger, is_compressed}),
         (by("round_summary", "assistant"), {is_final_reply, is_compressed}),
         (by("current_round", "assistant"), {is_note, is_compressed}),
         (assistant("x", metadata={"_compress_meta": {"compressed_current_round": True}}), {is_note, is_compressed}),
@@ -229,7 +231,7 @@ def by(kind: Any, role: Any = "user") -> Msg:
     ],
 )
 def test_predicates(msg: Msg, true: set[Any]) -> None:
-    every = {is_user_turn, is_final_reply, is_tool_message, is_note, is_compressed, is_pinned}
+    every = {is_user_turn, is_final_reply, is_tool_message, is_note, is_fold, is_ledger, is_compressed, is_pinned}
     assert {p.__name__ for p in every if p(msg)} == {p.__name__ for p in true}
 
 

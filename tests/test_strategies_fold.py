@@ -1,18 +1,20 @@
 """What comes when the strategies are spent: the oldest rounds in one note, and texts cut where they stand."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, Msg
 from autocontext.edits import apply
-from autocontext.messages import PINNED
+from autocontext.messages import PINNED, is_user_turn
 from autocontext.proposals import build
 from autocontext.strategies import View
-from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import Previews
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
 from tests.conversations import histories
+from tests.desk import Desk
 from tests.invariants import owed
 
 CONFIG = AutoContextConfig(max_token=4_000, protected_tools=frozenset({"context_reload", "load_skill"}))
@@ -25,9 +27,9 @@ def size(msg: Msg) -> int:
 
 def folded(messages: list[Msg], *, count: float = 0, tokens: float = 0, hard: bool = False) -> list[Msg]:
     """The view after one fold."""
-    view = View.of(messages, size)
-    fold = Fold(CONFIG, excess_messages=count, excess_tokens=tokens, last_resort=hard)
-    return list(apply(view, [build(p, []) for p in fold.propose(view)], size, strict=True).view)
+    desk = Desk(messages, CONFIG, size)
+    desk.make(desk.fold(messages=count, tokens=tokens, last_resort=hard))
+    return desk.messages
 
 
 def shortened(messages: list[Msg], excess: int, *, unread: bool = False) -> list[Msg]:
@@ -47,48 +49,100 @@ def test_a_fold_takes_the_oldest_and_keeps_every_rule(history: list[Msg], count:
     assert view.latest_user < 0 or history[view.latest_user] in after
     unread = max(view.unread, view.latest_user) if hard else view.unread
     assert all(m in after for m in history[unread:])
-    if not (count or tokens):
-        assert after == history
+    assert [m for m in history if is_user_turn(m)][:1] == [m for m in after if is_user_turn(m)][:1]
 
 
-def test_as_much_is_folded_as_is_needed_and_up_to_a_round() -> None:
-    messages = conversation(rounds=6, tools_per_round=2, chars=80)
-    after = folded(messages, count=7)
-    assert after[0] == messages[0]
-    assert after[1].origin is not None
-    assert after[1].origin.kind == "fold"
-    assert after[2:] == messages[13:]  # two rounds of six messages; the third begins after them
-    assert len(folded(messages, tokens=1)) > len(after)
+@given(histories(), st.integers(0, 40), st.integers(0, 3_000), st.booleans(), st.booleans())
+def test_whatever_is_folded_every_original_is_shown_or_stands_behind_a_note(
+    history: list[Msg], count: int, tokens: int, hard: bool, again: bool
+) -> None:
+    desk = Desk(history, CONFIG, size)
+    for _ in range(2 if again else 1):
+        desk.make(desk.fold(messages=count, tokens=tokens, last_resort=hard))
+    behind = desk.log.covered(desk.log.view_ids)
+    assert set(desk.log.original) == {*behind, *desk.log.view_ids} - {m.id for m in desk.messages if m.origin}
+    for m in desk.messages:
+        if m.origin is not None:
+            assert desk.log.originals_of(m.origin.uuid) == desk.log.read(desk.log.covered([m.id]))
+
+
+WORK = conversation(rounds=6, tools_per_round=2, chars=400)
+"""A system message, then rounds of six messages: a question, two exchanges, a reply."""
+
+
+@pytest.mark.parametrize(("count", "last"), [(1, 5), (2, 5), (3, 6), (4, 7), (5, 9), (6, 9), (7, 11)])
+def test_as_many_messages_are_folded_as_is_needed_and_up_to_the_end_of_an_exchange(count: int, last: int) -> None:
+    """The system message and the first of the user stay; a note takes the place of what follows them."""
+    after = folded(WORK, count=count, tokens=-(10**6))
+    assert after[:2] == WORK[:2]
+    assert [m.origin.kind for m in after if m.origin] == ["fold"]
+    assert after[2].origin is not None
+    gone = [m for m in WORK if m not in after]
+    assert gone == WORK[2 : last + 1]
+    assert len(WORK) - len(after) > count
+
+
+@given(st.integers(1, 900))
+def test_as_many_tokens_are_folded_as_is_needed_and_not_an_exchange_more_than_the_note_may_take(tokens: int) -> None:
+    before = sum(map(size, WORK))
+    after = folded(WORK, tokens=tokens)
+    assert sum(map(size, after)) <= before - tokens
+    gone = [m for m in WORK if m not in after]
+    share = int(CONFIG.max_token * CONFIG.ledger_ratio)
+    assert sum(map(size, gone[:-2])) < tokens + share
+
+
+def test_nothing_is_folded_where_nothing_is_over() -> None:
+    assert folded(WORK, count=0, tokens=-(10**6)) == WORK
 
 
 def test_a_later_fold_takes_the_earlier_note_in() -> None:
-    messages = conversation(rounds=6, tools_per_round=2, chars=80)
-    twice = folded(folded(messages, count=7), count=7)
-    assert [m.origin.kind for m in twice if m.origin] == ["fold"]
-    assert all(f"Round {r}, step 0" in twice[1].text for r in range(3))
+    desk = Desk(WORK, CONFIG, size)
+    seen = []
+    for _ in range(3):
+        desk.make(desk.fold(messages=5, tokens=-(10**6)))
+        assert [m.origin.kind for m in desk.messages if m.origin] == ["fold"]
+        assert desk.messages[:2] == WORK[:2]
+        seen.append(desk.hand_over.numbers(desk.log.view_ids[2:3]))
+    assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(seen))
+    assert len({len(numbers) for numbers in seen}) == 3
+    assert all(f"m{numbers[0]}-m{numbers[-1]}" in note for numbers, note in [(seen[-1], desk.messages[2].text)])
 
 
-def test_the_note_quotes_the_user_and_the_first_words_of_what_came_of_it() -> None:
-    messages = [user("please rename it"), *tool_exchange("mv", {"to": "b"}), assistant("Renamed. " + LONG)] * 2
-    unique = [m.model_copy(update={"id": f"m{i}"}) for i, m in enumerate([*messages, user("next")])]
-    note = folded(unique, count=3)[0]
-    assert "User: please rename it" in note.text
-    assert "Then: Renamed." in note.text
-    assert "mv x1" in note.text
+def test_the_note_tells_what_the_user_said_what_was_called_and_what_came_of_it() -> None:
+    work = [
+        user("please look into it"),
+        user("please rename it to b.txt, but do not touch c.txt"),
+        *tool_exchange("rename", {"path": "a.txt", "to": "b.txt"}, LONG),
+        *tool_exchange(
+            "bash", {"command": "pytest tests/test_b.py"}, LONG + "\nValueError: 3 is not 4\n[exit code: 1]"
+        ),
+        assistant("Renamed. " + LONG),
+        user("next"),
+    ]
+    note = folded(work, count=4)[1]
+    assert note.origin is not None
+    assert "please rename it to b.txt, but do not touch c.txt" in note.text
+    assert "a.txt: renamed to b.txt" in note.text
+    assert "ValueError: 3 is not 4" in note.text
+    assert "m5 bash" in note.text
     assert LONG not in note.text
 
 
 def test_protected_tools_are_folded_only_as_a_last_resort() -> None:
     protected = tool_exchange("load_skill", {}, LONG)
-    messages = [user("a"), *protected, assistant("b"), user("c"), assistant("d"), user("e")]
+    messages = [user("0"), user(LONG), *protected, assistant("b"), user("c"), assistant("d"), user("e")]
     assert all(m in folded(messages, count=9) for m in protected)
     assert not any(m in folded(messages, count=9, hard=True) for m in protected)
 
 
 def test_a_reloaded_page_is_folded_when_its_round_is_over() -> None:
     page = tool_exchange("context_reload", {}, LONG)
-    going_on = [user("a"), assistant("b"), user("c"), *page, *tool_exchange("read", {}, LONG)]
-    assert all(m in folded(going_on, count=9) for m in page)
+    work = tool_exchange("read", {}, LONG)
+    going_on = [user("0"), user(LONG), assistant("b"), user("c"), *page, *work, assistant("d"), *tool_exchange("ls")]
+    after = folded(going_on, count=9)
+    assert all(m in after for m in page)
+    assert not any(m in after for m in work)
     after = folded([user("a"), *page, assistant("b"), user("c"), assistant("d"), user("e")], count=9)
     assert not any(m in after for m in page)
 
@@ -104,11 +158,11 @@ def test_what_the_model_has_not_read_is_folded_only_as_a_last_resort(hard: bool)
 
 def test_what_is_pinned_stays_where_it_is() -> None:
     pin = user("keep this", metadata={PINNED: True})
-    messages = [user(LONG), assistant(LONG), pin, user(LONG), assistant(LONG), user("now")]
+    work = [user(LONG), assistant(LONG), pin, user(LONG), assistant(LONG), user("now")]
     for hard in (False, True):
-        after = folded(messages, count=9, hard=hard)
-        assert [bool(m.origin) for m in after] == [True, False, True, False]
-        assert after[1] == pin
+        after = folded([user("first"), *work], count=9, hard=hard)
+        assert [bool(m.origin) for m in after] == [False, True, False, True, False]
+        assert after[2] == pin
 
 
 # ---------------------------------------------------------------------------------------------------------- previews

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
-from autocontext.messages import is_note
+from autocontext.messages import is_fold, is_note
 from autocontext.plan import plan_line
 from autocontext.proposals import Proposal
 from autocontext.strategies.selection import question, recent, stays
@@ -23,7 +23,10 @@ class Rounds:
         self.config = config
 
     def propose(self, view: View) -> list[Proposal]:
-        """One summary per round that is large enough; what must stay splits a round in two."""
+        """One summary per round that is large enough; what must stay splits a round in two.
+
+        A fold stands after the first user message, but is no part of its round.
+        """
         found = []
         keep = stays(self.config, view)
         for r in view.rounds():
@@ -32,7 +35,7 @@ class Rounds:
                 or view.tokens(r.user, r.stop) < self.config.min_tokens
             ):
                 continue
-            for a, b in view.pieces(r.start, r.stop, keep):
+            for a, b in view.pieces(r.start, r.stop, lambda m: keep(m) or is_fold(m)):
                 if b - a > 1 and not all(map(is_note, view.messages[a:b])):
                     found.append(self._summary(view, r, a, b))
         return found

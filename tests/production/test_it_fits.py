@@ -1,5 +1,9 @@
 """Under the limit after every pass, an honest report where that cannot be, and an end to trying."""
 
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,31 +52,42 @@ def test_last_resort_reads_are_cut_then_unread_results_keep_head_and_tail() -> N
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
-def test_last_resort_folds_the_oldest_rounds_into_one_note_that_quotes_the_user_verbatim() -> None:
-    memory = AutoContextMemory(small(msg_threshold=40, strategies=()))
-    memory.add_messages(day(30, size=1))
-    memory.compress_if_needed()
+def after_a_fold(said: Callable[[int], str], **fields: Any) -> tuple[Msg, list[str]]:
+    """The note of the oldest of 30 rounds, and what the user said in them."""
+    memory = AutoContextMemory(small(**{"msg_threshold": 40, "strategies": (), "ledger_ratio": 0.25, **fields}))
+    for n in range(30):
+        memory.add_messages([user(said(n)), assistant(f"Answer {n}. " * 10)])
+    report = memory.compress_if_needed()
+    assert report.outcome == "applied"
     (note,) = notes(memory)
     assert note.origin is not None
     assert note.origin.kind == "fold"
-    folded = [m.text for m in memory.reload(note.origin.uuid) if is_user_turn(m)]
-    assert len(folded) > 15
-    assert all(f"User: {text}" in note.text for text in folded)
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
+    assert memory.messages[0].text == said(0)
+    return note, [m.text for m in memory.reload(note.origin.uuid) if is_user_turn(m)]
 
 
-def test_the_folds_budget_quotes_the_newest_user_messages_and_never_skips_one_between() -> None:
-    memory = AutoContextMemory(small(msg_threshold=40, strategies=(), user_message_budget=70))
-    for n in range(30):
-        # Of different lengths, so that an older one would often fit where a newer one does not.
-        memory.add_messages([user(f"Question {n}{' please' * (n % 5 * 4)}?"), assistant(f"Answer {n}. " * 10)])
-    memory.compress_if_needed()
-    (note,) = notes(memory)
-    assert note.origin is not None
-    folded = [m.text for m in memory.reload(note.origin.uuid) if is_user_turn(m)]
-    quoted = [f"User: {text}" in note.text for text in folded]
+def test_last_resort_folds_the_oldest_rounds_into_one_note_that_quotes_the_user_verbatim() -> None:
+    note, folded = after_a_fold(lambda n: f"What does module_{n}.py compute?")
+    assert len(folded) > 12
+    assert all(text in note.text for text in folded)
+
+
+def test_what_the_user_said_is_left_out_oldest_first_when_room_is_short() -> None:
+    # Of different lengths, so that an older one would often fit where a newer one does not.
+    fields = {"user_message_budget": 70}
+    note, folded = after_a_fold(lambda n: f"What is in {n:02}{' and again' * (n % 5 * 4)}, the file?", **fields)
+    quoted = [text in note.text for text in folded]
     assert any(quoted)
     assert quoted == sorted(quoted)
     assert not all(quoted)
+
+
+def test_what_the_user_has_ruled_out_stays_longest_of_all() -> None:
+    rule = "Never touch billing.py, only /srv/shop may change."
+    note, folded = after_a_fold(lambda n: rule if n == 1 else f"What is in {n:02}{' and again' * 20}, the file?")
+    assert rule in note.text
+    assert not all(text in note.text for text in folded)
 
 
 def test_a_fold_that_needs_everything_still_leaves_the_last_message() -> None:
@@ -137,7 +152,10 @@ def test_ten_thousand_adds_take_a_bounded_number_of_passes_and_model_calls() -> 
         memory.add_messages(task(n, size=1))
         memory.get_messages()
     assert memory.usage.passes <= 10_000 / (200 * 0.2) + 1
-    assert len(model.requests) <= 2_500
+    purposes = Counter(r.purpose for r in model.requests)
+    assert set(purposes) == {"round_summary", "fold"}
+    assert purposes["round_summary"] <= 2_500
+    assert purposes["fold"] <= memory.usage.passes
     assert len(memory.messages) < 200
     assert len(memory.get_original_memory_msgs()) == 10_000
 

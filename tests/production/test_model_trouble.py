@@ -189,12 +189,18 @@ def long_round(lines: int = 600) -> list[object]:
     ]
 
 
+def part(request: ModelRequest) -> str:
+    """A note of one chunk; all of them together are longer than the note that is asked for."""
+    size = len(unfence(request.prompt))
+    return f"part of {size} characters" + ", and so it went on" * (size // 140)
+
+
 def test_chunks_a_transcript_over_the_limit_is_cut_asked_in_parallel_and_merged() -> None:
     def reply(request: ModelRequest) -> str:
-        return "MERGED" if request.purpose == "merge" else f"part of {len(unfence(request.prompt))} characters"
+        return "MERGED" if request.purpose == "merge" else part(request)
 
     model = ScriptedModel(reply, latency=0.05)
-    memory = AutoContextMemory(rounds_only(summary_max_input_tokens=1_000), model)
+    memory = AutoContextMemory(rounds_only(summary_max_input_tokens=1_000, note_ratio=0.004), model)
     memory.add_messages(long_round())
     report = memory.compress_if_needed(force=True)
     asked = [r for r in model.requests if r.purpose == "round_summary"]
@@ -209,6 +215,18 @@ def test_chunks_a_transcript_over_the_limit_is_cut_asked_in_parallel_and_merged(
     assert all(f"line {n}: request took" in text for n in range(600))
     assert "MERGED" in notes(memory)[0].text
     assert all(f"part of {len(unfence(r.prompt))} characters" in merges[0].prompt for r in asked)
+
+
+def test_chunks_whose_notes_are_short_enough_together_are_not_merged() -> None:
+    model = ScriptedModel(lambda request: f"[{request.prompt.count('took')} requests]")
+    memory = AutoContextMemory(rounds_only(summary_max_input_tokens=1_000), model)
+    memory.add_messages(long_round())
+    report = memory.compress_if_needed(force=True)
+    asked = [r for r in model.requests if "took" in r.prompt]
+    assert len(asked) > 5
+    assert {r.purpose for r in model.requests} == {"round_summary"}
+    assert all(f"[{r.prompt.count('took')} requests]" in notes(memory)[0].text for r in asked)
+    assert report.fallbacks == 0
 
 
 def test_chunks_are_cut_between_messages_where_these_are_small_enough() -> None:
@@ -247,14 +265,15 @@ def test_chunks_that_are_finished_are_not_asked_again_when_one_fails() -> None:
 
 def test_chunks_the_model_fails_on_are_written_without_it_and_the_rest_is_kept() -> None:
     def reply(request: ModelRequest) -> str | Exception:
-        return ConnectionError("down") if "line 300:" in request.prompt else "GOOD PART"
+        failing = "line 300:" in request.prompt and request.purpose != "merge"
+        return ConnectionError("down") if failing else "GOOD " + part(request)
 
     model = ScriptedModel(reply)
-    memory = AutoContextMemory(rounds_only(summary_max_input_tokens=1_000), model)
+    memory = AutoContextMemory(rounds_only(summary_max_input_tokens=1_000, note_ratio=0.004), model)
     memory.add_messages(long_round())
     report = memory.compress_if_needed(force=True)
     (merge,) = [r for r in model.requests if r.purpose == "merge"]
-    assert "GOOD PART" in merge.prompt
+    assert "GOOD part" in merge.prompt
     assert "line 300" in merge.prompt or "ms" in merge.prompt
     assert report.fallbacks == 1
 

@@ -95,9 +95,11 @@ MISBEHAVING: dict[str, tuple[Callable[[View], Any], str]] = {
     "no text": (lambda view: at(view, 2, 4, text=None), "not every proposal"),
     "a number as text": (lambda view: at(view, 2, 4, text=12), "not every proposal"),
     "blocks that are none": (lambda view: at(view, 3, 4, text=None, blocks=["short"]), "not every proposal"),
-    "items that are none": (lambda view: at(view, 2, 4, items=("a",)), "not every proposal"),
+    "a ledger that is none": (lambda view: at(view, 2, 4, ledger="a"), "not every proposal"),
+    "a ledger that raises": (lambda view: at(view, 2, 4, ledger=raises), "not every proposal"),
+    "a ledger that is no text": (lambda view: at(view, 2, 4, ledger=len), "not every proposal"),
     "a kind that is none": (lambda view: at(view, 2, 4, kind="magic"), "not every proposal"),
-    "a ledger of its own": (lambda view: at(view, 2, 4, kind="ledger"), "not every proposal"),
+    "a kind of earlier releases": (lambda view: at(view, 2, 4, kind="ledger"), "not every proposal"),
     "a system message": (lambda view: at(view, 2, 4, role="system"), "not every proposal"),
     "a tool message": (lambda view: at(view, 2, 4, role="tool"), "not every proposal"),
     "an event that is none": (lambda view: at(view, 2, 4, event_type=None), "not every proposal"),
@@ -209,6 +211,29 @@ def test_a_proposal_with_a_question_is_answered_by_the_model_in_the_note() -> No
     assert "They said hello." in memory.messages[2].text
 
 
+def test_a_ledger_that_fails_on_what_the_model_wrote_costs_nothing_but_itself() -> None:
+    def picky(written: str) -> str:
+        return {".": "fine"}[written]  # what it is tried with when it is proposed
+
+    ask = Question("tool_run", ("some text " * 40,), 50, (100,))
+    own = Own("mine", lambda view: at(view, 2, 4, text=ask, ledger=picky))
+    memory = AutoContextMemory(rounds_only(strategies=(own,)), ScriptedModel("They said hello."))
+    memory.add_messages(conversation())
+    assert memory.compress_if_needed(force=True)
+    assert "They said hello." in memory.messages[2].text
+    assert "fine" not in memory.messages[2].text
+    invariants.check(memory)
+
+
+def test_a_ledger_of_one_s_own_follows_what_the_model_wrote() -> None:
+    ask = Question("tool_run", ("some text " * 40,), 50, (100,))
+    own = Own("mine", lambda view: at(view, 2, 4, text=ask, ledger=lambda written: f"{len(written)} characters"))
+    memory = AutoContextMemory(rounds_only(strategies=(own,)), ScriptedModel("They said hello."))
+    memory.add_messages(conversation())
+    assert memory.compress_if_needed(force=True)
+    assert "They said hello.\n16 characters\n" in memory.messages[2].text
+
+
 spans = st.tuples(st.integers(-3, 40), st.integers(-3, 40))
 fields = st.fixed_dictionaries(
     {},
@@ -218,6 +243,7 @@ fields = st.fixed_dictionaries(
         "role": st.sampled_from(("user", "assistant", "system", "tool", "nobody")),
         "kind": st.sampled_from(("tool_run", "stub", "fold", "round_summary", "ledger", "magic")),
         "arguments_to": st.sampled_from((None, 10, -1, "x")),
+        "ledger": st.sampled_from((None, str, len, "x")),
         "footer": st.sampled_from(("", "note", None)),
     },
 )

@@ -1,0 +1,73 @@
+"""A log with its work ledger, as the strategies of the engine's own see them: for trying out folds without a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from autocontext import AutoContextConfig, Msg
+from autocontext.edits import Applied, apply
+from autocontext.handover import HandOver
+from autocontext.ledger import WorkLedger
+from autocontext.log import Log
+from autocontext.log_entries import Added, Edited
+from autocontext.proposals import Proposal, build
+from autocontext.strategies import View
+from autocontext.strategies.fold import Fold
+from autocontext.tally import Tally
+
+
+class Sized:
+    """A token counter that takes a test's word for how large a message is; of texts 4 characters are a token."""
+
+    name = "sized"
+    exact = False
+
+    def __init__(self, size: Callable[[Msg], int]) -> None:
+        self.count = self.bound = size
+
+    def count_text(self, text: str) -> int:
+        return -(-len(text) // 4)
+
+
+class Desk:
+    """Messages in a log, the view of them, and folds that are proposed and made."""
+
+    def __init__(self, messages: Iterable[Msg], config: AutoContextConfig, size: Callable[[Msg], int]) -> None:
+        self.log, self.config = Log(), config
+        for m in messages:
+            self.log.record(Added(message=m))
+        self.tally = Tally(Sized(size), self.log)
+        self.hand_over = HandOver(self.log, self.tally, WorkLedger(), config, None)
+
+    @property
+    def messages(self) -> list[Msg]:
+        return self.log.view_messages
+
+    @property
+    def view(self) -> View:
+        return View(self.log.view_ids, self.log.view_messages, self.tally.count)
+
+    def add(self, *messages: Msg) -> None:
+        for m in messages:
+            self.tally.update(self.log.record(Added(message=m)))
+
+    def fold(
+        self, *, messages: float = 0, tokens: float = 0, asks: bool = False, last_resort: bool = False
+    ) -> list[Proposal]:
+        """What a fold proposes that is to get these messages and tokens out of the view."""
+        fold = Fold(
+            self.config,
+            self.hand_over,
+            excess_messages=messages,
+            excess_tokens=tokens,
+            asks=asks,
+            last_resort=last_resort,
+        )
+        return fold.propose(self.view)
+
+    def make(self, proposals: Sequence[Proposal], answers: Sequence[str] = ()) -> Applied:
+        """Make what the gate lets through; `answers` are those to each proposal's questions."""
+        edits = [build(p, answers[: len(p.questions)], handles=self.log.offloads) for p in proposals]
+        applied = apply(self.view, edits, self.tally.counter.count, strict=True)
+        self.tally.update(self.log.record(Edited(edits=applied.edits, events=())))
+        return applied
