@@ -54,7 +54,7 @@ _REPORTS = re.compile(
 """A line that is the report of an error, not one that mentions it."""
 _REFUSES = re.compile(
     r"\W*(?:tool_use_error|(?:command |request |operation )?timed? ?out\b|invalid\b|unable to\b|failed to\b"
-    r"|could(?: not|n't)\b|can(?:not|'t| not) (?:find|read|open|access|locate|parse|write|create|delete|execute|run|load)\b"
+    r"|could(?: not|n't)\b|can(?:not|'t| not) (?:find|read|open|access|locate|parse|write|create|delete|run|load)\b"
     r"|permission denied|access denied|unauthori[sz]ed\b|forbidden\b|unknown (?:tool|function|command)|no such "
     r"|request failed|HTTP(?:/[\d.]+)? [45]\d\d\b|file (?:does not exist|not found)"
     r"|the (?:file|path|directory|user) \S{0,300} ?(?:does not|doesn.t) (?:exist|want)|string to replace not found"
@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
 
 def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
     """The outcome that a result's text tells."""
-    head, tail = text[:_ENDS], text[-_ENDS:]
+    head, tail = _ends(text)
     lines = text.count("\n") + bool(text and not text.endswith("\n"))
     code = _exit_code(head, tail)
     failed = is_error or bool(code) or is_failure_text(text if len(text) <= _PARSED else head)
@@ -124,19 +124,34 @@ def _own_words(head: str, tail: str, strict: str) -> str:
     last = next((x.strip() for x in reversed(tail.splitlines()) if any(ch.isalnum() for ch in x)), "")
     if not (loose or strict) and code and _EXIT.search(last):
         return f"exit code {code}"
-    return (loose or strict or last)[:_LONGEST_LINE]
+    return loose or strict or _shortened(last)
 
 
 def _summary(tail: str) -> str:
     return _last(_TESTS_FAILED, "\n".join(tail.splitlines()[-8:]))
 
 
+def _ends(text: str) -> tuple[str, str]:
+    """The whole lines at either end of a text."""
+    if len(text) <= _ENDS:
+        return text, text
+    last, first = text.rfind("\n", 0, _ENDS), text.find("\n", len(text) - _ENDS)
+    return text[: last if last > 0 else _ENDS], text[first + 1 if first >= 0 else len(text) - _ENDS :]
+
+
 def _last(pattern: re.Pattern[str], text: str) -> str:
-    """The last line in which the pattern is found, at most `_LONGEST_LINE` characters of it."""
+    """The last line in which the pattern is found; of a long one its beginning, up to the end of a word, with "…"."""
     for line in reversed(text.splitlines()):
         if pattern.search(line[: 2 * _LONGEST_LINE]):
-            return line.strip()[:_LONGEST_LINE]
+            return _shortened(line.strip())
     return ""
+
+
+def _shortened(line: str) -> str:
+    if len(line) <= _LONGEST_LINE:
+        return line
+    at = line.rfind(" ", _LONGEST_LINE // 2, _LONGEST_LINE)
+    return line[: at if at > 0 else _LONGEST_LINE - 1] + "…"
 
 
 def _ends_in_error(tail: str) -> bool:

@@ -88,11 +88,20 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     ends = (m.end() for m in _END.finditer(text, 0, _SEARCHED))
     for stop in (*ends, min(len(text), _SEARCHED)):
-        for a in range(start, stop, _LONGEST):
-            piece = _trimmed(text, a, min(stop, a + _LONGEST))
+        while start < stop:
+            end = _piece_end(text, start, stop)
+            piece = _trimmed(text, start, end)
             if piece[0] < piece[1]:
                 yield piece
-        start = stop
+            start = end
+
+
+def _piece_end(text: str, start: int, stop: int) -> int:
+    """Where a sentence ends that is not too long: of what has no end, after the last blank."""
+    if stop - start <= _LONGEST:
+        return stop
+    blank = max(text.rfind(" ", start + _LONGEST // 2, start + _LONGEST), text.rfind("\t", start, start + _LONGEST))
+    return blank + 1 if blank >= 0 else start + _LONGEST
 
 
 def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:

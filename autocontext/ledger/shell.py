@@ -39,7 +39,8 @@ _GIT_ASKS = frozenset({"--abort", "--dry-run", "-n", "--check", "--stat", "list"
 _LAST_IS_TARGET = {"cp": "copied", "ln": "linked", "rsync": "copied", "install": "copied"}
 _EACH_IS_TARGET = {
     "rm": "deleted", "rmdir": "deleted", "unlink": "deleted", "shred": "deleted", "touch": "created",
-    "mkdir": "created", "tee": "written", "truncate": "written", "patch": "edited", "chmod": "mode changed", "chown": "owner changed",
+    "mkdir": "created", "tee": "written", "truncate": "written", "patch": "edited",
+    "chmod": "mode changed", "chown": "owner changed",
 }  # fmt: skip
 _SKIPPED = {"chmod": 1, "chown": 1}
 """First words that name no file."""
