@@ -86,7 +86,7 @@ class _Run:
         self._seen: tuple[int, View] | None = None
 
     def view(self) -> View:
-        """What strategies see: the same value until something is recorded, so that what one has worked out serves the next.
+        """What strategies see: the same value until something is recorded; what one has worked out serves the next.
 
         All but the evidence ledger of an earlier release, which the first pass that changes something takes away.
         """
@@ -238,9 +238,8 @@ class _Run:
             texts = [w.text for w in answers if w.text is not None]
             if len(texts) == len(answers):
                 fallback = any(w.fallback for w in answers)
-                if own:
-                    p = replace(p, ledger=_guarded(p.ledger))
-                edit = build(p, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
+                proposal = replace(p, ledger=_guarded(p.ledger)) if own else p
+                edit = build(proposal, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
                 made.append(_Made(edit, sum((w.usage for w in answers), Usage())))
         return made
 

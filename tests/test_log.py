@@ -16,13 +16,14 @@ from autocontext.log_entries import (
     Edited,
     Entry,
     Forgotten,
+    Noted,
     Offloaded,
     Removed,
     Restored,
     dump_entry,
     load_entry,
 )
-from autocontext.messages import OriginKind
+from autocontext.messages import Origin, OriginKind, is_ledger
 from autocontext.proposals import Proposal, build
 from autocontext.testing import assistant, conversation, tool_exchange, user
 from autocontext.view import View
@@ -78,12 +79,27 @@ def test_every_kind_of_entry_survives_json_and_replays(history: list[Msg]) -> No
 
 
 @given(histories(), st.sampled_from(sorted(CONFIGS)))
-def test_a_ledger_s_entry_survives_json_too(history: list[Msg], config: str) -> None:
+def test_what_passes_have_made_survives_json_too(history: list[Msg], config: str) -> None:
     memory = made(config)
     memory.add_messages([*conversation(rounds=4, chars=800), *history, *conversation(rounds=4, chars=800)])
     memory.compress_if_needed(force=True)
     assert [again(e) for e in memory._log.entries] == memory._log.entries
     invariants.check_replay(memory._log)
+
+
+@given(histories(duplicates=True), st.booleans())
+def test_the_ledger_of_an_earlier_release_survives_json_too(history: list[Msg], gone: bool) -> None:
+    log = used_memory(history)._log
+    ledger = user("a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
+    for after in (None, log.view_ids[len(log.view_ids) // 2]):
+        log.record(Noted(message=ledger.model_copy(update={"id": f"ledger {after}"}), after=after))
+        assert log.ledger == f"ledger {after}"
+        assert sum(map(is_ledger, log.view_messages)) == 1
+    if gone:
+        log.record(Noted(message=None))
+        assert not any(map(is_ledger, log.view_messages))
+    assert [again(e) for e in log.entries] == log.entries
+    invariants.check_replay(log)
 
 
 @given(histories(duplicates=True))

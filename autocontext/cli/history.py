@@ -41,7 +41,7 @@ class Pass:
     """Tokens at the beginning of the context that are the same before and after: what a prompt cache keeps."""
     made: list[Made] = field(default_factory=list)
     ledger: str | None = None
-    """Id of the evidence ledger that it wrote."""
+    """Id of the evidence ledger that it wrote, in sessions of earlier releases."""
 
 
 @dataclass

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
-from autocontext.messages import ContentBlock, OriginKind, ToolUseBlock, is_compressed
+from autocontext.messages import ContentBlock, OriginKind, ToolUseBlock
 
 _KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold")
 _MORE = re.compile(r"\A\[[^\n]*; continue with offset=(\d+)\]\n")
@@ -70,18 +71,33 @@ def reload_some(
 
 
 def _items(memory: AutoContextMemory) -> dict[str, Msg]:
-    """By UUID what stands for every offload entry that holds originals only, the largest entry first."""
+    """By UUID what stands for every offload entry, the one with most behind it first."""
     offloads = memory.get_offload_context()
     made = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
     notes = {m.origin.uuid: m for m in made if m.origin is not None}
-    sizes = {u: sum(map(_size, msgs)) for u, msgs in offloads.items() if msgs and not any(map(is_compressed, msgs))}
-    return {uuid: notes[uuid] for uuid in sorted(sizes, key=lambda u: -sizes[u]) if uuid in notes}
+    sizes = {u: sum(map(_size, _behind(msgs, offloads))) for u, msgs in offloads.items() if msgs and u in notes}
+    return {uuid: notes[uuid] for uuid in sorted(sizes, key=lambda u: -sizes[u])}
+
+
+def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Iterator[Msg]:
+    """The messages of an entry, with those that a note among them stands for in its place, all the way down."""
+    opened: set[str] = set()
+    todo = list(msgs)[::-1]
+    while todo:
+        msg = todo.pop()
+        uuid = msg.origin.uuid if msg.origin is not None else ""
+        if uuid not in offloads:
+            yield msg
+        elif uuid not in opened:
+            opened.add(uuid)
+            todo.extend(reversed(offloads[uuid]))
 
 
 def _reloaded(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> Reloaded:
     back = memory.reload(uuid)
     known = dict(zip(before, added, strict=True))
-    was = [_as_added(m, known) for m in memory.get_offload_context()[uuid]]
+    offloads = memory.get_offload_context()
+    was = list(_at_most(Counter(before), [_as_added(m, known) for m in _behind(offloads[uuid], offloads)]))
     there = [known[line] for line in was if line in known]
     now = [json.dumps(m.to_dict()) for m in back]
     text, pages = _read_all(ContextOffloadTool(memory), uuid)
@@ -98,6 +114,17 @@ def _reloaded(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[M
         pages=pages,
         verbatim=all(part in text for msg in there for part in _texts(msg)),
     )
+
+
+def _at_most(times: Counter[str], lines: Iterable[str]) -> Iterator[str]:
+    """Each line as often as it was added.
+
+    What stays in view beside a note stands in its entry too, and so twice behind a fold of both.
+    """
+    for line in lines:
+        if not line or times[line] > 0:
+            times[line] -= 1
+            yield line
 
 
 def _as_added(msg: Msg, known: Mapping[str, Msg]) -> str:

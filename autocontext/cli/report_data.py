@@ -14,7 +14,7 @@ from autocontext.cli.report_page import embedded
 from autocontext.stores import SessionKey
 from autocontext.tokens import TokenCounter
 
-_NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes", "evidence ledger")
+_NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes", "evidence (of an earlier release)")
 """Of KINDS, for people."""
 _CAPS = (20_000, 10_000, 6_000, 4_000, 2_500, 1_500, 1_000, 600, 400, 250, 150, 80)
 """Characters at which texts are cut: the largest of these with which the page stays within its size."""

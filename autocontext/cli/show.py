@@ -19,6 +19,7 @@ _STRATEGIES = {
     "PREVIOUS_ROUND_CONVERSATION_SUMMARY": "4  earlier rounds",
     "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY": "5  current round, large messages",
     "CURRENT_ROUND_MESSAGE_COMPRESS": "5  current round",
+    "FIRST_MESSAGE_SHORTENED": "+  first message in part",
     "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
     "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
 }
@@ -30,7 +31,7 @@ _KINDS = {
     "stub": "large message",
     "current_round": "current round",
     "fold": "oldest rounds",
-    "ledger": "evidence",
+    "ledger": "evidence (of an earlier release)",
 }
 
 

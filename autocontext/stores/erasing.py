@@ -11,6 +11,7 @@ from autocontext.log_entries import Added, Edited, Entry, Noted, Offloaded, Snap
 from autocontext.messages import (
     COMPRESS_META,
     PINNED,
+    WRITTEN,
     ContentBlock,
     Msg,
     TextBlock,
@@ -103,6 +104,8 @@ def tombstone(msg: Msg) -> Msg:
             for b in content
         )
     kept = {key: msg.metadata[key] for key in _KEPT_METADATA if key in msg.metadata}
+    if isinstance(mark := kept.get(COMPRESS_META), dict):
+        kept[COMPRESS_META] = {key: value for key, value in mark.items() if key != WRITTEN}
     return Msg(
         id=msg.id,
         role=msg.role,

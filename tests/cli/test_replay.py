@@ -130,12 +130,13 @@ def test_help_and_version() -> None:
 
 
 def test_context_over_the_window_is_said_and_fails(tmp_path: Path) -> None:
-    chat_ = [{"role": "user", "content": "word " * 3_000}, {"role": "assistant", "content": "ok"}]
+    long = {"role": "system", "content": "word " * 3_000}
+    chat_ = [long, {"role": "user", "content": "hello"}, {"role": "assistant", "content": "ok"}]
     file = write(tmp_path / "chats.jsonl", [{"id": "too long", "messages": chat_}, GOOD])
     done = run("replay", file, "--window", "2k")
     assert done.code == 1
     assert done.err.startswith(f"{file}:1: 1 of 1 contexts over the window: ")
-    assert "the largest part is the user message" in done.err
+    assert "the largest part is the system message" in done.err
     assert row(done.out, "too long")[-1] == "✗"
     assert re.search(r"^✗ +largest context sent .* 1 of \d+ over the window$", done.out, re.MULTILINE)
 

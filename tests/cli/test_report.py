@@ -17,6 +17,8 @@ from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport,
 from autocontext.cli.history import KINDS, History
 from autocontext.cli.report_data import data
 from autocontext.cli.report_page import embedded, written
+from autocontext.log_entries import Noted
+from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.testing import ScriptedModel, conversation, tool_exchange, user
 from tests.cli.browser import Browser, browser, required
@@ -120,6 +122,29 @@ def test_what_was_removed_undone_and_cleared_is_followed() -> None:
     told = kept.data()
     assert (told["originals"], told["size"]) == (1, kept.memory.token_count)
     assert [edit["reload"] for p in told["passes"] for edit in p["edits"]] == [[]] * len(told["passes"][0]["edits"])  # type: ignore[attr-defined,index]
+
+
+def test_a_ledger_of_an_earlier_release_is_told_as_such_until_a_pass_takes_it_away() -> None:
+    kept = Kept(small())
+    kept.memory.add_messages(day(12))
+    assert kept.memory.compress_if_needed(force=True)
+    key, entries = SessionKey("u", "s"), len(kept.store.read(SessionKey("u", "s")))
+    ledger = user("Values: a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
+    kept.store.append(key, [Noted(message=ledger)], after=entries)
+    kept.memory.refresh()
+    told = kept.data()
+    (done,) = told["passes"]  # type: ignore[misc]
+    assert told["messages"][done["ledger"]]["blocks"] == [["text", "", "Values: a = 1"]]  # type: ignore[index]
+    assert dict(zip(told["kinds"], told["parts"], strict=True))["ledger"] == kept.memory.counter.count(ledger)  # type: ignore[call-overload]
+    assert "earlier release" in dict(zip(KINDS, told["kind_names"], strict=True))["ledger"]  # type: ignore[call-overload]
+    check_ways_back(kept)
+    kept.memory.add_messages(day(12))
+    assert kept.memory.compress_if_needed(force=True)
+    told = kept.data()
+    assert [p["ledger"] is None for p in told["passes"]] == [False, True]  # type: ignore[attr-defined]
+    assert dict(zip(told["kinds"], told["parts"], strict=True))["ledger"] == 0  # type: ignore[call-overload]
+    assert told["size"] == kept.memory.token_count
+    check_ways_back(kept)
 
 
 def test_a_loaded_state_is_followed() -> None:

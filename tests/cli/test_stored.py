@@ -124,7 +124,7 @@ def test_reload_gives_the_originals(made: str) -> None:
         assert msg.text in whole.out
     lines = run("reload", made, uuid[:8], "--json", *USER).out.splitlines()
     assert [Msg.model_validate_json(line) for line in lines] == originals
-    word = originals[0].text.split()[0]
+    word = next(m.text for m in originals if m.text).split()[0]
     found = run("reload", made, uuid, "--query", word, "--session", "long", *USER)
     assert f"passages for {word!r}" in found.out
 

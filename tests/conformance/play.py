@@ -159,8 +159,7 @@ class Play:
         return [ids(self._entry(uuid_of(m))) for m in self.new]
 
     def _entry(self, uuid: str) -> list[Msg]:
-        # The evidence ledger stands for what other entries hold and has none of its own.
-        return self.memory.get_offload_context().get(uuid) or self.memory.reload(uuid)
+        return self.memory.get_offload_context()[uuid]
 
     @property
     def events(self) -> list[tuple[str, int]]:

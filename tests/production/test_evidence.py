@@ -1,14 +1,18 @@
-"""Evidence destroyed by summaries: the ledger keeps the values that now stand only in replaced text."""
+"""Evidence destroyed by summaries: the work ledger tells what was said, called and found, whatever a model writes."""
 
 import json
+import re
+from typing import Any
 
 import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
-from autocontext.messages import is_ledger
+from autocontext.config import STRATEGIES
+from autocontext.log_entries import Noted
+from autocontext.messages import Origin, is_ledger, is_note
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from autocontext.tokens import get_counter
-from tests.invariants import check, handles, unreachable
+from tests.invariants import check, handles, texts_of, unreachable
 from tests.production.agents import day
 
 COUNT = get_counter("o200k_base").count
@@ -41,8 +45,10 @@ def passed(**fields: object) -> AutoContextMemory:
     return memory
 
 
-def ledgers(memory: AutoContextMemory) -> list[Msg]:
-    return [m for m in memory.messages if is_ledger(m)]
+def note_of(memory: AutoContextMemory) -> Msg:
+    """The note of what is out of view."""
+    (note,) = [m for m in memory.messages if is_note(m)]
+    return note
 
 
 def test_evidence_paths_urls_commands_identifiers_numbers_and_errors_stay_visible() -> None:
@@ -52,50 +58,79 @@ def test_evidence_paths_urls_commands_identifiers_numbers_and_errors_stay_visibl
     assert not any(value in shown for value in ["starting the migration"])
 
 
-def test_evidence_stands_in_one_marked_message_that_is_not_last_and_within_its_budget() -> None:
+@pytest.mark.parametrize("reply", ["In short.", "", RuntimeError, "long " * 20_000])
+@pytest.mark.parametrize("strategies", [(), STRATEGIES])
+def test_evidence_stays_visible_whatever_the_model_writes_and_whichever_strategy_asks(
+    reply: Any, strategies: tuple[str, ...]
+) -> None:
+    fields = {"model_retries": 0, "strategies": strategies, "ledger_ratio": 0.4, "keep_recent": 0.1, "last_keep": 5}
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **fields), ScriptedModel(reply))
+    memory.add_messages([*day(2), *facts(), *day(9), user("Now fix the orders.")])
+    report = memory.compress_if_needed()
+    assert report.outcome == "applied"
+    assert (report.fallbacks > 0) == (reply != "In short.")
+    shown = "\n".join(text for m in memory.messages for text in texts_of(m))
+    assert [value for value in VALUES if value not in shown] == []
+
+
+def test_evidence_stands_in_one_marked_message_after_the_user_s_first_and_within_its_budget() -> None:
     memory = passed()
-    (ledger,) = ledgers(memory)
-    assert ledger.text.startswith("[Reference note: earlier work, condensed. Not a request.]\n")
-    assert "[End of reference note]" in ledger.text
-    assert memory.messages[-1] != ledger
-    assert COUNT(ledger) <= 4_000 * memory.config.ledger_ratio
+    note = note_of(memory)
+    assert note.text.startswith("[Reference note: earlier work, condensed. Not a request.]\n")
+    assert "[End of reference note]" in note.text
+    assert memory.messages[:2] == [memory.get_original_memory_msgs()[0], note]
+    assert COUNT(note) <= 4_000 * (memory.config.ledger_ratio + memory.config.note_ratio)
     assert memory.token_count <= 4_000
     assert_valid_chat(memory.messages)
     check(memory)
 
 
-def test_evidence_repeats_nothing_that_is_still_shown() -> None:
+def test_evidence_names_each_source_by_its_number_and_one_reload_of_it_brings_the_original() -> None:
     memory = passed()
-    (ledger,) = ledgers(memory)
-    elsewhere = "\n".join(m.text for m in memory.messages if m != ledger)
-    for value in VALUES:
-        assert (value in ledger.text) != (value in elsewhere)
+    originals = memory.get_original_memory_msgs()
+    numbers = [int(n) for n in re.findall(r"\bm(\d+)\b", note_of(memory).text)]
+    assert len(set(numbers)) > 3
+    for n in numbers:
+        back = memory.reload(f"m{n}")
+        assert originals[n - 1] in back
+        assert all(m in originals for m in back)
+
+
+def test_evidence_lines_that_are_still_shown_are_not_quoted() -> None:
+    memory = passed()
+    note = note_of(memory)
+    found = note.text.partition("\nFound:\n")[2].partition("\nThe agent said:\n")[0]
+    quoted = [line[2:].strip() for line in found.splitlines() if line.startswith("> ")]
+    elsewhere = "\n".join(text for m in memory.messages if m != note for text in texts_of(m))
+    assert quoted
+    assert [line for line in quoted if line in elsewhere] == []
 
 
 def test_evidence_is_rebuilt_at_a_pass_and_never_between_passes() -> None:
     memory = passed()
-    before = ledgers(memory)
+    before = note_of(memory)
     for n in range(4):
         memory.add_messages([user(f"See /tmp/step_{n}.log"), assistant("Seen.")])
         memory.get_messages()
         assert memory.usage.passes == 1
-        assert ledgers(memory) == before
+        assert note_of(memory) == before
     memory.add_messages(day(12))
     memory.get_messages()
     assert memory.usage.passes == 2
-    (after,) = ledgers(memory)
-    assert [after] != before
+    assert note_of(memory) != before
 
 
 def test_evidence_is_switched_off_by_its_ratio_and_in_the_preset() -> None:
-    assert ledgers(passed(ledger_ratio=0.0)) == []
+    memory = passed(ledger_ratio=0.0)
+    assert not any(m.origin is not None and VALUES[4] in m.text for m in memory.messages)
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
     assert AutoContextConfig.agentscope_java().ledger_ratio == 0.0
     assert AutoContextConfig().ledger_ratio > 0
 
 
 def test_evidence_has_a_tag_from_which_everything_out_of_view_can_be_reloaded() -> None:
     memory = passed()
-    (handle,) = handles(ledgers(memory)[0])
+    (handle,) = handles(note_of(memory))
     back = memory.reload(handle)
     shown = {m.id for m in memory.messages}
     assert [m for m in memory.get_original_memory_msgs() if m.id not in shown and m not in back] == []
@@ -109,35 +144,38 @@ def test_evidence_survives_a_state_round_trip_and_later_passes_still_know_it() -
     assert other.messages == memory.messages
     other.add_messages(day(12))
     assert other.compress_if_needed().outcome == "applied"
-    (ledger,) = ledgers(other)
-    assert VALUES[0] in ledger.text
+    assert VALUES[0] in note_of(other).text
     assert unreachable(other, other.get_original_memory_msgs()) == []
 
 
-def test_evidence_undo_brings_back_the_messages_and_the_last_one_drops_the_ledger() -> None:
+def test_evidence_undo_brings_back_the_messages() -> None:
     memory = passed()
-    for uuid in reversed(list(memory.get_offload_context())):
-        notes_left = any(m.origin for m in memory.messages if not is_ledger(m))
-        assert bool(ledgers(memory)) == notes_left
-        memory.undo(uuid)
+    memory.add_messages(day(12))
+    memory.get_messages()
+    assert len(memory.get_compression_events()) == 2
+    for _ in range(2):
+        (uuid,) = [m.origin.uuid for m in memory.messages if m.origin]
+        assert memory.undo(uuid)
     assert memory.messages == memory.get_original_memory_msgs()
     check(memory)
 
 
+@pytest.mark.parametrize("plan", [False, True])
 @pytest.mark.parametrize("when", ["before its note", "with its note", "after a load"])
-def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str) -> None:
+def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str, plan: bool) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000, ledger_ratio=0.3), ScriptedModel("In short."))
+    tool, given = ("create_plan", {"name": "hunter2 rollout"}) if plan else ("login", {})
     secret = [
         user("The root password is hunter2-7731-xyz."),
-        *tool_exchange("login", {}, "ok " * 100),
+        *tool_exchange(tool, given, "ok " * 100),
         assistant("In."),
     ]
     memory.add_messages([*day(1), *secret, *day(3)])
     if when == "with its note":
         memory.add_messages(day(6))
         memory.get_messages()
-    uuids = [m.origin.uuid for m in memory.messages if m.origin and not is_ledger(m)]
-    hidden = [u for u in uuids if any("login" in str(m.to_dict()) for m in memory.reload(u))]
+    uuids = [m.origin.uuid for m in memory.messages if m.origin]
+    hidden = [u for u in uuids if any(tool in str(m.to_dict()) for m in memory.reload(u))]
     while any(m in secret or (m.origin and m.origin.uuid in hidden) for m in memory.messages):
         shown = memory.messages
         index = next(i for i, m in enumerate(shown) if m in secret or (m.origin and m.origin.uuid in hidden))
@@ -146,12 +184,50 @@ def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str) -> Non
         memory.load_state_dict(memory.state_dict())
     memory.add_messages(day(12))
     assert memory.compress_if_needed(force=True)
-    (ledger,) = ledgers(memory)
-    assert "hunter2" not in ledger.text
+    assert any(is_note(m) for m in memory.messages)
+    assert not any("hunter2" in text for m in memory.messages for text in texts_of(m))
 
 
-def test_evidence_of_another_memory_that_was_added_is_a_message_like_any_other() -> None:
-    copied = ledgers(passed())
+# --------------------------------------------------------------------- sessions of earlier releases and their ledgers
+def of_an_earlier_release() -> AutoContextMemory:
+    """A session as earlier releases saved it: a note of the oldest, and an evidence ledger after it."""
+    memory = passed()
+    ledger = Msg(role="user", content="Values: a = 1", origin=Origin(uuid="u-of-the-ledger", kind="ledger"))
+    memory._log.record(Noted(message=ledger, after=memory._log.view_ids[1]))
+    state = memory.state_dict()
+    other = AutoContextMemory(memory.config, ScriptedModel("In short."))
+    other.load_state_dict(json.loads(json.dumps(state)))
+    assert [is_ledger(m) for m in other.messages[:4]] == [False, False, True, False]
+    return other
+
+
+def test_an_earlier_release_s_ledger_is_read_and_leads_to_all_that_is_out_of_view() -> None:
+    memory = of_an_earlier_release()
+    assert_valid_chat(memory.get_messages())
+    shown = {m.id for m in memory.messages}
+    back = memory.reload("u-of-the-ledger")
+    assert [m for m in memory.get_original_memory_msgs() if m.id not in shown and m not in back] == []
+    check(memory)
+
+
+def test_an_earlier_release_s_ledger_goes_with_the_first_pass_that_changes_something() -> None:
+    memory = of_an_earlier_release()
+    memory.add_messages(day(1))
+    memory.get_messages()
+    assert any(map(is_ledger, memory.messages))
+    memory.add_messages(day(12))
+    report = memory.compress_if_needed(force=True)
+    assert report.outcome == "applied"
+    assert not any(map(is_ledger, memory.messages))
+    assert VALUES[0] in note_of(memory).text
+    assert report.tokens_after == memory.token_count
+    assert report.messages_after == len(memory.messages)
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
+    check(memory)
+
+
+def test_a_ledger_of_another_memory_that_was_added_is_a_message_like_any_other() -> None:
+    copied = [m for m in of_an_earlier_release().messages if is_ledger(m)]
     fields = {"strategies": ("large_messages",), "last_resort": False, "large_payload_threshold": 500}
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **fields))
     memory.add_messages(copied)
@@ -162,4 +238,3 @@ def test_evidence_of_another_memory_that_was_added_is_a_message_like_any_other()
         assert memory.messages[0] == copied[0]
         assert unreachable(memory, memory.get_original_memory_msgs()) == []
         check(memory)
-    assert len(ledgers(memory)) == 2

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autocontext import AutoContextMemory, Msg
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.log_entries import Added, Noted, Offloaded, dump_entry
+from autocontext.messages import Origin
+from autocontext.rendering import written_note
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.erasing import ERASED
@@ -25,7 +27,8 @@ def memory_on(store, **options):
 
 def filled(store, *, passes=2):
     """A session in which a secret was said, called with, answered with, summarised, shortened and offloaded."""
-    memory = memory_on(store, model=ScriptedModel(f"The password {SECRET} was tried in /src/login.py, line 7."))
+    tried = f"The password {SECRET} was tried in /src/login.py, line 7."
+    memory = memory_on(store, model=ScriptedModel(lambda asked: tried if SECRET in asked.prompt else "In short."))
     call = tool_exchange("login", {"password": SECRET}, f"accepted {SECRET}\n" * 900)
     told = user(f"my password is {SECRET}", metadata={"hint": SECRET})
     memory.add_messages([*conversation(3), told, *call, *conversation(8, chars=1000)])
@@ -128,14 +131,30 @@ def test_what_was_added_while_erasing_is_erased_too():
     assert "my password is" not in said(store)
 
 
-def test_a_ledger_that_may_quote_it_is_emptied():
+def test_a_ledger_of_an_earlier_release_that_may_quote_it_is_emptied():
     store = InMemorySessionStore()
-    memory, ids = filled(store)
-    assert any(isinstance(e, Noted) and e.message is not None for e in store.read(U)) == any(
-        m.origin is not None and m.origin.kind == "ledger" for m in memory.messages
-    )
+    _, ids = filled(store)
+    quoting = Msg(role="user", content=f"password {SECRET}", origin=Origin(uuid="u" * 8, kind="ledger"))
+    store.append(U, [Noted(message=quoting)], after=len(store.read(U)))
     store.redact(U, ids)
-    assert all(SECRET not in dump_entry(e) for e in store.read(U) if isinstance(e, Noted))
+    (noted,) = [e for e in store.read(U) if isinstance(e, Noted)]
+    assert SECRET not in dump_entry(noted)
+    assert noted.message.origin == quoting.origin
+
+
+def test_of_an_emptied_note_a_later_one_takes_over_nothing():
+    store = InMemorySessionStore()
+    config = AutoContextConfig.for_window(2_000)
+    memory = memory_on(store, config=config, model=ScriptedModel(f"The password is {SECRET}."))
+    memory.add_messages(conversation(8, chars=1000))
+    assert memory.compress_if_needed()
+    notes = [m for m in memory.messages if m.origin is not None and SECRET in m.text]
+    assert any(SECRET in written_note(m) for m in notes)
+    store.redact(U, [m.id for m in memory.get_original_memory_msgs()])
+    again = memory_on(store)
+    emptied = [m for m in again.messages if m.id in {n.id for n in notes}]
+    assert [m.id for m in emptied] == [m.id for m in notes]
+    assert [written_note(m) for m in emptied] == [""] * len(notes)
 
 
 @settings(max_examples=15)
