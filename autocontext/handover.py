@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LEAST = 64
 """Tokens; a shorter text says nothing."""
-_QUOTES = 0.7
+_QUOTES = 0.6
 """Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
 _SHARE_OF_SPAN = 0.3
 """Largest note of a span that is not the whole past, as a share of the span."""
@@ -81,8 +81,9 @@ class HandOver:
     def _text(self, view: View, span: Span, note: str, budget: int, *, quotes: float = _QUOTES) -> str:
         self.learn()
         inside = set(span.ids)
-        outside = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
-        elsewhere = "\n".join([note, *(text for m in outside for text in _texts(m))])
+        shown = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
+        if note:
+            shown.append(Msg(role="assistant", content=note))
         numbers = self.numbers(span.ids)
         head = rendering.ledger_head(numbers, self._log.read(self._log.original[n - 1] for n in numbers))
         room = budget - self._frame(head)
@@ -90,7 +91,7 @@ class HandOver:
             room,
             self._tally.counter.count_text,
             only=set(numbers),
-            elsewhere=elsewhere,
+            shown=shown,
             plan=self._plan,
             said_budget=self._config.user_message_budget,
             quotes_budget=int(room * quotes),
@@ -115,9 +116,3 @@ class HandOver:
         for id_ in self._log.original[len(self._ledger) :]:
             self._ledger.append(self._log.messages[id_])
         self._ledger.trim()
-
-
-def _texts(msg: Msg) -> Iterable[str]:
-    from autocontext.ledger.work import texts_of  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
-
-    return texts_of(msg)

@@ -7,7 +7,7 @@ keys too, so that sessions saved there can be read here.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeAlias
 
@@ -85,6 +85,20 @@ def thaw(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [thaw(v) for v in value]
     return value
+
+
+def leaves(value: Any) -> Iterator[str]:
+    """The texts and numbers of a JSON value, in order; booleans and null are left out."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from leaves(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from leaves(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield repr(value)
 
 
 def _freeze_object(value: Any) -> Any:
@@ -304,6 +318,14 @@ class Msg(Value):
     def text(self) -> str:
         """All text blocks, joined by newlines."""
         return "\n".join([b.text for b in self.content if b.type == "text"])
+
+    def texts(self) -> Iterator[str]:
+        """The texts of all blocks, those in arguments of calls too; reasoning is left out."""
+        for block in self.content:
+            if block.type == "text" or block.type == "tool_result":  # noqa: PLR1714 (only so does mypy know what it is)
+                yield block.text
+            elif block.type == "tool_use":
+                yield from leaves(block.input)
 
     @property
     def tool_uses(self) -> tuple[ToolUseBlock, ...]:

@@ -37,6 +37,8 @@ _LEAST_RUN = 512
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LEAST_RUN},}}+={{0,2}}")
 """Base64 of that length says nothing to a reader."""
 _STRETCH = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN // 2}}}")
+_LONGEST_NAME = 60
+"""Characters of a tool's name in a list of them."""
 _NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
 _NOTE_END = "[End of reference note]"
 
@@ -61,6 +63,18 @@ def escape_tags(text: str) -> str:
     return text.replace("<!-- CONTEXT_OFFLOAD", "<! CONTEXT_OFFLOAD")
 
 
+def printable(text: str) -> str:
+    """The text without characters that could end its line or turn it round, and with offload tags made harmless."""
+    if not text.isprintable():
+        text = "".join([ch if ch.isprintable() or ch == "\t" else " " for ch in text])
+    return escape_tags(text)
+
+
+def one_line(text: str) -> str:
+    """The text on one line: blanks folded, characters that could end it left out, offload tags made harmless."""
+    return printable(text.strip() if text.isprintable() else " ".join(text.split()))
+
+
 def note_marks(role: str) -> tuple[str, str]:
     """First and last line of a note. In the user's role they fence it as reference, lest it reads as a new task."""
     return (_NOTE_BEGIN, _NOTE_END) if role == "user" else ("", "")
@@ -75,7 +89,7 @@ def note_text(body: str, uuid: str, role: str) -> str:
 def ledger_head(numbers: Sequence[int], messages: Sequence[Msg]) -> str:
     """First line of a work ledger: which messages it stands for, and which tools were called in them."""
     calls = Counter(use.name for m in messages for use in m.tool_uses)
-    tools = ", ".join(f"{' '.join(name.split())} {n}x" for name, n in calls.most_common(8))
+    tools = ", ".join(f"{one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
     count = f"{len(numbers)} earlier message{'s' if len(numbers) != 1 else ''}"
     span = f" ({number_range(numbers)})" if numbers else ""
     return f"{count}{span}" + (f"; calls: {tools}" if tools else "")
@@ -191,7 +205,9 @@ def in_part(text: str, characters: int, *, head: float, number: int | None) -> s
     last = len(text) - (characters - first)
     last = max(first, _end_of_sentence(text, last))
     way = f'; context_reload("m{number}") shows them' if number is not None else ""
-    return f"{text[:first].rstrip()}\n[... {last - first} characters are left out here{way} ...]\n{text[last:].lstrip()}"
+    return (
+        f"{text[:first].rstrip()}\n[... {last - first} characters are left out here{way} ...]\n{text[last:].lstrip()}"
+    )
 
 
 def _end_of_word(text: str, at: int) -> int:

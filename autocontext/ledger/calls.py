@@ -5,19 +5,36 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from autocontext.ledger.effects import COMMAND_KEYS, PATH_KEYS, Change, Effect, changes_of, command_line, effect_of, path_of
+from autocontext.ledger.effects import (
+    COMMAND_KEYS,
+    PATH_KEYS,
+    Change,
+    Effect,
+    changes_of,
+    command_line,
+    effect_of,
+    path_of,
+)
 from autocontext.ledger.outcomes import Outcome
 from autocontext.messages import ToolUseBlock
+from autocontext.rendering import one_line
 
 _TELLING = ("url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
             "flight_number", "code", "expression", "name", "pattern", "question")  # fmt: skip
 """Arguments that say best what a call is about, where it names no file and no command."""
 _LONGEST = 160
 """Characters of a label."""
+_HEAD = 24
+"""Characters of the beginning of a label that are kept in any case."""
+_TAIL = 16
+"""Characters of its end that are worth showing."""
 _MOST_TEXT = 40_000
 """Characters of arguments that tell equal calls from different ones."""
+
+
+Key: TypeAlias = tuple[str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +57,13 @@ class Call:
     """Number of the message with its result; 0 while there is none."""
     outcome: Outcome | None = None
 
+    partial: bool = False
+    """Whether the label leaves out some of what the call is about, so that equal labels may stand for different calls."""
+
     @property
-    def key(self) -> tuple[str, str]:
-        """Equal for calls of the same tool about the same thing: they share a line."""
-        return self.name, self.label
+    def key(self) -> Key:
+        """Equal for calls of the same tool that do the same to the same thing: they share a line."""
+        return self.name, self.label, self.effect or "", self.digest if self.partial else 0
 
     @property
     def failed(self) -> bool:
@@ -56,32 +76,32 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     arguments = use.input
     effect = effect_of(use.name, arguments, table)
     text = repr(dict(arguments))[:_MOST_TEXT]
+    path = path_of(arguments)
+    label = path or label_of(arguments)
     return Call(
         number=number,
-        name=_one_line(use.name, 60) or "call",
-        label=label_of(arguments),
+        name=_short(use.name, 60) or "call",
+        label=label,
         digest=zlib.crc32(text.encode("utf-8", "surrogatepass")),
         effect=effect,
-        detail=_one_line(", ".join(_details(arguments)), 60) if path_of(arguments) else "",
+        detail=_short(", ".join(_details(arguments)), 60) if path else "",
         changes=tuple(changes_of(use.name, arguments, effect)),
+        partial=not path and not all(" ".join(str(v).split()) in label for v in arguments.values()),
     )
 
 
 def label_of(arguments: Mapping[str, Any]) -> str:
-    """The telling arguments on one line: the file first, or the command, then what else is short; "" without any."""
-    path = path_of(arguments)
-    if path:
-        return path
+    """A command's first line, or the telling arguments and what else is short, on one line; "" without any."""
     if command := command_line(arguments):
         lines = [line for line in command[:4_000].splitlines() if line.strip()]
         more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
-        return _one_line(lines[0], _LONGEST) + more if lines else ""
+        return _short(lines[0], _LONGEST) + more if lines else ""
     texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
     telling = [v for key in _TELLING for k, v in texts if k == key][:1]
     rest = [v for k, v in texts if [v] != telling]
     first = telling or rest[:1] or [json_like(v) for v in list(arguments.values())[:1]]
     others = [v for v in rest if v not in first and len(v) <= 60 and "\n" not in v]
-    return _one_line(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
+    return _short(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
 
 
 def json_like(value: Any) -> str:
@@ -102,15 +122,9 @@ def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield value[:60]
 
 
-def _one_line(text: str, longest: int) -> str:
-    """A text with its blanks folded, cut between words."""
-    return shortened(" ".join(text[: 4 * longest].split()), longest)
-
-
-_HEAD = 24
-"""Characters of the beginning of a label that are kept in any case."""
-_TAIL = 16
-"""Characters of its end that are worth showing."""
+def _short(text: str, longest: int) -> str:
+    """A text on one line, cut between words."""
+    return shortened(one_line(text[: 4 * longest]), longest)
 
 
 def label_in(label: str, longest: int) -> str:

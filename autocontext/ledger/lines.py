@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from heapq import heapify, heappop, heappush, nlargest
+from math import fsum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from autocontext.ledger.calls import Call, shortened
+from autocontext.ledger.calls import Call, Key, shortened
 from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import find, occurs, values_in
-from autocontext.ledger.work import fading, texts_of, worth
+from autocontext.ledger.work import fading, worth
+from autocontext.rendering import one_line, printable
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -59,18 +61,9 @@ class Quote(NamedTuple):
     text: str
 
 
-def cleaned(text: str) -> str:
-    """A text on one line, without characters that could end it or pretend to be structure."""
-    line = " ".join(text.split()) if not text.isprintable() else text.strip()
-    line = line if line.isprintable() else "".join(ch if ch.isprintable() else " " for ch in line)
-    return line.replace("<!-- CONTEXT_OFFLOAD", "<! CONTEXT_OFFLOAD")
-
-
 def quoted(text: str) -> str:
     """A line as it stands, its indentation too, without characters that could end it or pretend to be structure."""
-    line = text.rstrip()
-    line = line if line.isprintable() else "".join(ch if ch.isprintable() or ch == "\t" else " " for ch in line)
-    return line.replace("<!-- CONTEXT_OFFLOAD", "<! CONTEXT_OFFLOAD")
+    return printable(text.rstrip())
 
 
 class Quotes:
@@ -117,7 +110,7 @@ class Quotes:
                 self._blob += "\n" + text
         now = len(self._ledger.messages)
         most = max(64, room.left // 8 * _CONSIDERED)
-        ranked = nlargest(most, self._ledger.values.items(), key=lambda item: worth(item[1], now))
+        ranked = nlargest(most, self._ledger.values.items(), key=lambda item: (worth(item[1], now), item[0]))
         self._wanted = {value: worth(seen, now) for value, seen in ranked if not occurs(value, self._blob)}
         self._lines = self._holding(self._wanted)
         for quote in self._outliers():
@@ -158,7 +151,8 @@ class Quotes:
     def _gain(self, i: int) -> float:
         """What a line tells of wanted values, for its price."""
         _, values, price = self._lines[i]
-        return sum(self._wanted.get(value, 0.0) for value in values) / price
+        # Exact, as a set has another order in every process.
+        return fsum(self._wanted.get(value, 0.0) for value in values) / price
 
     def _holding(self, wanted: Mapping[str, float]) -> list[tuple[Quote, frozenset[str], int]]:
         """The lines that hold wanted values, each with those and its price: its tokens, more where many are like it."""
@@ -178,7 +172,7 @@ class Quotes:
         """How many lines of its message are like it: each of them is worth the less."""
         if quote.number not in self._shapes:
             msg = self._ledger.messages[quote.number - 1]
-            self._shapes[quote.number] = shapes("\n".join(texts_of(msg)))
+            self._shapes[quote.number] = shapes("\n".join(msg.texts()))
         return max(1, self._shapes[quote.number][shape(quote.text)] // _ALIKE)
 
     def _outliers(self) -> Iterator[Quote]:
@@ -192,14 +186,14 @@ class Quotes:
 
     def _errors(self) -> Iterator[tuple[int, int, str]]:
         """Lines about errors in results that are no failures, newest first."""
-        newest: dict[tuple[str, str], Call] = {}
+        newest: dict[Key, Call] = {}
         for call in self._ledger.calls:
             newest.pop(call.key, None)
             newest[call.key] = call
         shown = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]
         for call in shown[: -_MOST_ERRORS - 1 : -1]:
             if call.result in self._only and call.outcome is not None:
-                yield call.result, -1, shortened(cleaned(call.outcome.error), _ERROR, 44)
+                yield call.result, -1, shortened(one_line(call.outcome.error), _ERROR, 44)
 
     def _listed(self, number: int, lines: dict[int, str]) -> Iterator[str]:
         for i, order in enumerate(sorted(lines)):
@@ -213,7 +207,7 @@ class Quotes:
             if number not in self._only or number in self._stale:
                 continue
             offset = 0
-            for text in texts_of(self._ledger.messages[number - 1]):
+            for text in self._ledger.messages[number - 1].texts():
                 if (at := find(value, text)) >= 0:
                     begin, line = _line_around(text, at, len(value))
                     yield Quote(number, offset + begin, line)

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from autocontext.messages import leaves
+
 _LONGEST = 200
 """Characters; a longer run without a break is data."""
 _SEARCHED = 64_000
@@ -32,20 +34,6 @@ _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/
 _WORD = re.compile(rf"[^\W{_CJK}]")
 _ARGUMENT = 200
 """Characters; a longer argument is a document, not a value."""
-
-
-def leaves(value: Any) -> Iterator[str]:
-    """The texts and numbers of a JSON value, in order; booleans and null are left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from leaves(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from leaves(inner)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield repr(value)
 
 
 def occurs(value: str, text: str) -> bool:

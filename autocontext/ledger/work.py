@@ -6,10 +6,10 @@ are the same thing at different sizes. It keeps no copies of texts but places in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from heapq import nlargest
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from autocontext.ledger.calls import Call, call_of
 from autocontext.ledger.effects import Effect
@@ -59,7 +59,18 @@ class WorkLedger:
     built-in table does not know: {"deploy": "changes"}.
     """
 
-    __slots__ = ("_open", "_orphans", "calls", "effects", "messages", "outliers", "plan_calls", "remarks", "said", "values")
+    __slots__ = (
+        "_open",
+        "_orphans",
+        "calls",
+        "effects",
+        "messages",
+        "outliers",
+        "plan_calls",
+        "remarks",
+        "said",
+        "values",
+    )
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         self.effects: Mapping[str, Effect] = effects or {}
@@ -71,7 +82,8 @@ class WorkLedger:
         """The agent's."""
         self.outliers: list[tuple[int, int, int]] = []
         """Lines that stand out of repetitive results: the message's number, the block's place in it, the line's in its text."""
-        self.plan_calls: list[ToolUseBlock] = []
+        self.plan_calls: list[tuple[int, ToolUseBlock]] = []
+        """Calls that make or change a plan, each with its place in `calls`."""
         self.values: dict[str, Seen] = {}
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (places in `calls`) that have no result yet, oldest first."""
@@ -118,7 +130,7 @@ class WorkLedger:
         self.said += [(n + shift, s) for n, s in later.said]
         self.remarks += [(n + shift, s) for n, s in later.remarks]
         self.outliers += [(n + shift, block, at) for n, block, at in later.outliers]
-        self.plan_calls += later.plan_calls
+        self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
         for value, seen in later.values.items():
             self._see(value, seen._replace(numbers=tuple([n + shift for n in seen.numbers])))
         for id_, calls in later._open.items():
@@ -141,16 +153,16 @@ class WorkLedger:
             elif msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (told if msg.role == "tool" else said).update(values_in(text))
-        for value in told | said:
+        for value in sorted(told | said):  # the same order in every process
             self._see(value, Seen(value in told, value in said, (number,)))
 
-    def uses(self) -> Iterator[tuple[int, Sequence[ToolUseBlock]]]:
+    def uses(self) -> Iterator[tuple[int, ToolUseBlock]]:
         """The call blocks, with their messages' numbers, in order."""
         last = 0
         for call in self.calls:
             if call.number != last:
                 last = call.number
-                yield last, self.messages[last - 1].tool_uses
+                yield from ((last, use) for use in self.messages[last - 1].tool_uses)
 
     def _append_blocks(self, msg: Msg, number: int, told: set[str], said: set[str]) -> None:
         """The calls and results of a message; what they hold is put into `told` and `said`."""
@@ -162,10 +174,10 @@ class WorkLedger:
         for block in msg.content:
             if block.type == "tool_use":
                 self._open.setdefault(block.id, []).append(len(self.calls))
+                if is_plan_call(block):
+                    self.plan_calls.append((len(self.calls), block))
                 self.calls.append(call_of(block, number, self.effects))
                 said |= argument_values(block.input)
-                if is_plan_call(block):
-                    self.plan_calls.append(block)
 
     def _answer(self, id_: str, number: int, block: ToolResultBlock) -> None:
         """Give a result to the latest open call with its id."""
@@ -191,7 +203,7 @@ class WorkLedger:
         """Forget, in place, the values that are worth least, when there are very many: what is kept stays small."""
         if len(self.values) > _MOST_VALUES:
             now = len(self.messages)
-            best = nlargest(_LEFT, self.values.items(), key=lambda item: worth(item[1], now))
+            best = nlargest(_LEFT, self.values.items(), key=lambda item: (worth(item[1], now), item[0]))
             self.values = dict(best)
 
     def render(
@@ -200,7 +212,7 @@ class WorkLedger:
         count: Callable[[str], int],
         *,
         only: Container[int] | None = None,
-        elsewhere: str = "",
+        shown: Iterable[Msg] = (),
         plan: PlanLike | None = None,
         said_budget: int | None = None,
         quotes_budget: int | None = None,
@@ -208,13 +220,14 @@ class WorkLedger:
         """The ledger as text of at most `budget` tokens; `count` gives the tokens of a text.
 
         `only` are the numbers of the messages to tell of (those that a reader does not see), by default all;
-        `elsewhere` is what the reader does see: lines that stand there are not repeated. `said_budget` bounds the
+        `shown` are messages that the reader does see: what stands there is not repeated. `said_budget` bounds the
         tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted. "" when nothing fits.
         """
         from autocontext.ledger.pages import Page  # noqa: PLC0415 (a page needs the ledger it is a page of)
 
-        return Page(self, budget, count, only=only, elsewhere=elsewhere, plan=plan, said_budget=said_budget,
-                    quotes_budget=quotes_budget).text()
+        return Page(
+            self, budget, count, only=only, shown=shown, plan=plan, said_budget=said_budget, quotes_budget=quotes_budget
+        ).text()
 
 
 def worth(seen: Seen, now: int) -> float:
@@ -230,14 +243,3 @@ def fading(number: int, now: int) -> float:
 
 def _shifted(call: Call, shift: int) -> Call:
     return replace(call, number=call.number + shift, result=call.result + shift if call.result else 0)
-
-
-def texts_of(msg: Msg) -> Iterable[Any]:
-    """The texts of a message in which values and lines are looked for: reasoning is left out."""
-    from autocontext.ledger.values import leaves  # noqa: PLC0415 (below)
-
-    for block in msg.content:
-        if block.type == "text" or block.type == "tool_result":  # noqa: PLR1714 (only so does mypy know what it is)
-            yield block.text
-        elif block.type == "tool_use":
-            yield from leaves(block.input)

@@ -128,9 +128,7 @@ class Fold:
         budget = max(_LEAST_NOTE, min(share, int(piece.tokens * _OF_REPLACED) - asked))
         text: str | Question = earlier
         if asked and (question := self._question(span.messages, view, piece, max(asked, _LEAST_NOTE))):
-            text = Question(
-                question.purpose, question.parts, question.target_tokens, question.sizes, otherwise=earlier
-            )
+            text = Question(question.purpose, question.parts, question.target_tokens, question.sizes, otherwise=earlier)
         return Proposal(
             span,
             text,
