@@ -67,18 +67,22 @@ class HandOver:
             return p
         start = view.position[p.span.ids[0]]
         tokens = view.tokens(start, start + len(p.span))
-        size = max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
+        size = self._frame() + max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
         text: str | Question = p.text
         if isinstance(text, Question):
             text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
-        return replace(p, text=text, ledger=self.writing(view, p.span, size))
+        return replace(p, text=text, ledger=self.writing(view, p.span, min(size, tokens - 1)))
 
-    def writing(self, view: View, span: Span, budget: int) -> Callable[[str], str]:
-        """What makes the text of a note about a span, of at most `budget` tokens with its frame, after the model's text."""
+    def writing(self, view: View, span: Span, budget: int, *, plan: bool = False) -> Callable[[str], str]:
+        """What makes the text of a note of at most `budget` tokens about a span, once the model's text is known.
 
-        return lambda note: self._text(view, span, note, budget)
+        `plan`: with the attached plan.
+        """
+        return lambda note: self._text(view, span, note, budget, plan=self._plan if plan else None)
 
-    def _text(self, view: View, span: Span, note: str, budget: int, *, quotes: float = _QUOTES) -> str:
+    def _text(
+        self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float = _QUOTES
+    ) -> str:
         self.learn()
         inside = set(span.ids)
         shown = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
@@ -86,13 +90,15 @@ class HandOver:
             shown.append(Msg(role="assistant", content=note))
         numbers = self.numbers(span.ids)
         head = rendering.ledger_head(numbers, self._log.read(self._log.original[n - 1] for n in numbers))
-        room = budget - self._frame(head)
+        count = self._tally.counter.count_text
+        room = budget - self._frame() - count(head)
         body = self._ledger.render(
             room,
-            self._tally.counter.count_text,
+            count,
             only=set(numbers),
+            known=set(self.numbers(view.ids)),
             shown=shown,
-            plan=self._plan,
+            plan=plan,
             said_budget=self._config.user_message_budget,
             quotes_budget=int(room * quotes),
         )
@@ -106,10 +112,11 @@ class HandOver:
         """What models have written in the notes of a span."""
         return "\n".join(filter(None, map(rendering.written_note, span.messages)))
 
-    def _frame(self, head: str) -> int:
-        """Tokens of a note with nothing but its head."""
-        text = rendering.note_text(head, "00000000-0000-4000-8000-000000000000", self._config.note_role)
-        return self._tally.counter.count(Msg(role=self._config.note_role, content=text))
+    def _frame(self) -> int:
+        """Tokens of a note that says nothing."""
+        role = self._config.note_role
+        text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
+        return self._tally.counter.count(Msg(role=role, content=text)) + 1
 
     def learn(self) -> None:
         """Take in what was added since."""

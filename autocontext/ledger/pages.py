@@ -60,6 +60,7 @@ class Page:
         count: Callable[[str], int],
         *,
         only: Container[int] | None,
+        known: Container[int] | None,
         shown: Iterable[Msg],
         plan: PlanLike | None,
         said_budget: int | None,
@@ -67,7 +68,9 @@ class Page:
     ) -> None:
         shown = tuple(shown)
         self._ledger, self._budget, self._plan = ledger, budget, plan
-        self._only: Container[int] = range(1, len(ledger.messages) + 1) if only is None else only
+        everything = range(1, len(ledger.messages) + 1)
+        self._only: Container[int] = everything if only is None else only
+        self._known: Container[int] = everything if known is None else known
         self._said_budget = budget if said_budget is None else said_budget
         self._quotes_budget = budget if quotes_budget is None else min(budget, quotes_budget)
         self._room = Room(budget, count)
@@ -203,11 +206,14 @@ class Page:
         return lines if fits else by_folder(changes)
 
     def _plan_calls(self) -> list[ToolUseBlock]:
-        """The calls that made the plan what it is, of those that are told of or in view; a failed one changed nothing."""
-        calls = ((self._ledger.calls[at], use) for at, use in self._ledger.plan_calls)
-        return [
-            use for call, use in calls if not call.failed and (call.number in self._only or use.id in self._shown_calls)
-        ]
+        """The calls that made the plan what it is now; [] where another note tells of the newest of them.
+
+        A call that failed changed nothing.
+        """
+        made = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
+        made = [(call, use) for call, use in made if not call.failed and call.number in self._known]
+        hidden = [call.number for call, use in made if use.id not in self._shown_calls]
+        return [use for _, use in made] if hidden and hidden[-1] in self._only else []
 
     # ------------------------------------------------------------------------------------------------------ quotes
     def _add_examples(self) -> None:

@@ -212,6 +212,7 @@ class WorkLedger:
         count: Callable[[str], int],
         *,
         only: Container[int] | None = None,
+        known: Container[int] | None = None,
         shown: Iterable[Msg] = (),
         plan: PlanLike | None = None,
         said_budget: int | None = None,
@@ -220,13 +221,22 @@ class WorkLedger:
         """The ledger as text of at most `budget` tokens; `count` gives the tokens of a text.
 
         `only` are the numbers of the messages to tell of (those that a reader does not see), by default all;
+        `known` those that may be told of anywhere, which deleted ones are not, by default all;
         `shown` are messages that the reader does see: what stands there is not repeated. `said_budget` bounds the
         tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted. "" when nothing fits.
         """
         from autocontext.ledger.pages import Page  # noqa: PLC0415 (a page needs the ledger it is a page of)
 
         return Page(
-            self, budget, count, only=only, shown=shown, plan=plan, said_budget=said_budget, quotes_budget=quotes_budget
+            self,
+            budget,
+            count,
+            only=only,
+            known=known,
+            shown=shown,
+            plan=plan,
+            said_budget=said_budget,
+            quotes_budget=quotes_budget,
         ).text()
 
 

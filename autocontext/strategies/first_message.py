@@ -35,6 +35,8 @@ class FirstMessage:
         at = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
         if at < 0 or is_compressed(view.messages[at]) or is_pinned(view.messages[at]):
             return []
+        if not any(m.role == "assistant" for m in view.messages[at + 1 :]):
+            return []  # the model has not read it yet
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
         room = int((self.config.max_token - self._fixed - system) * _SHARE)
         tokens, text = view.tokens(at, at + 1), view.messages[at].text

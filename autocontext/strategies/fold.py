@@ -73,13 +73,21 @@ class Fold:
         earlier = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
         expected = min(share, max(int(earlier * _GROWTH), int(share * _EXPECTED)))
         pieces = self._pieces(view, expected + asked)
-        share = min(share, max(expected, sum(p.tokens for p in pieces) - int(max(0, self.excess_tokens)) - asked - 1))
-        spans = [view.span(p.start, p.stop) for p in pieces]
-        weights = [self._hand_over.needed(view, s, share) for s in spans] if len(pieces) > 1 else [1] * len(pieces)
+        # The notes may take what is replaced beyond what is needed, up to their share.
+        spare = sum(piece.tokens for piece in pieces) - int(max(0, self.excess_tokens)) - asked - 1
+        share = min(share, max(expected, spare))
+        sizes = self._sizes(view, pieces, share)
         return [
-            self._note(view, piece, int(share * weight / sum(weights)), int(asked * weight / sum(weights)))
-            for piece, weight in zip(pieces, weights, strict=True)
+            self._note(view, piece, int(share * size), int(asked * size), last=piece is pieces[-1])
+            for piece, size in zip(pieces, sizes, strict=True)
         ]
+
+    def _sizes(self, view: View, pieces: Sequence[_Piece], most: int) -> list[float]:
+        """Each piece's part of the room, by what its note has to say."""
+        if len(pieces) < 2:
+            return [1.0] * len(pieces)
+        needed = [self._hand_over.needed(view, view.span(p.start, p.stop), most) for p in pieces]
+        return [size / sum(needed) for size in needed]
 
     def _pieces(self, view: View, note: int) -> list[_Piece]:
         """Stretches that together are large enough to be replaced by notes of `note` tokens in all."""
@@ -122,7 +130,7 @@ class Fold:
         ends = view.ends(start, stop)
         return next((i for i in ends if i >= enough), stop)
 
-    def _note(self, view: View, piece: _Piece, share: int, asked: int) -> Proposal:
+    def _note(self, view: View, piece: _Piece, share: int, asked: int, *, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = self._hand_over.earlier_notes(span)
         budget = max(_LEAST_NOTE, min(share, int(piece.tokens * _OF_REPLACED) - asked))
@@ -132,7 +140,7 @@ class Fold:
         return Proposal(
             span,
             text,
-            ledger=self._hand_over.writing(view, span, budget),
+            ledger=self._hand_over.writing(view, span, budget, plan=last),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
             role=self.config.note_role,
