@@ -71,6 +71,7 @@ def test_the_defaults_are_those_of_the_documentation(field: str) -> None:
         ("strategies", (object(),)), ("strategies", "rounds"), ("model_timeout", 0), ("model_retries", -1),
         ("max_parallel_summaries", 0), ("summary_max_input_tokens", 0), ("background_ratio", 0),
         ("user_message_budget", -1), ("redact", "secrets"), ("prices", {"outputs": 1.0}), ("prices", 3),
+        ("tool_effects", {"deploy": "explodes"}),
         ("custom_prompt", "short"), ("max_tokens", 5), ("ledger_ratio", 0.9), ("keep_recent", 1),
     ],
 )  # fmt: skip

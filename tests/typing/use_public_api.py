@@ -57,6 +57,8 @@ def configurations() -> Iterable[AutoContextConfig]:
     yield AutoContextConfig(msg_threshold=30, last_keep=10, custom_prompt=PromptConfig(tool_run="Short, please."))
     yield AutoContextConfig.builder().msg_threshold(30).last_keep(10).build()
     yield AutoContextConfig.for_window(16_000, strategies=("tool_runs", NoOpinion()))
+    yield AutoContextConfig.for_window(16_000, ledger_ratio=0.2, tool_effects={"deploy": "changes", "peek": "reads"})
+    yield AutoContextConfig(custom_prompt=PromptConfig(fold="What is the goal, and what is next?"))
     yield AutoContextConfig.agentscope_java()
 
 
