@@ -181,7 +181,7 @@ def test_long_lines_are_cut_between_words_and_marked() -> None:
     line = " ".join(f"field_{i}=value_{i:04}" for i in range(200))
     messages = [user("Which is value 17?"), calls("", use("a", "query", key="field_17")), tool_result("a", line)]
     text = WorkLedger.of(messages).render(4_000, len)
-    quotes = [x[2:] for x in text.splitlines() if x.startswith("> field") or x.startswith("> …")]
+    quotes = [x[2:] for x in text.splitlines() if x.startswith(("> field", "> …"))]
     assert quotes
     for quote in quotes:
         assert "…" in quote
@@ -224,7 +224,7 @@ def test_nothing_of_a_message_outside_only_is_told() -> None:
     assert WorkLedger.of(messages).render(3_000, len, only=()) == ""
 
 
-def test_what_stands_elsewhere_is_not_repeated() -> None:
+def test_what_the_reader_sees_is_not_repeated() -> None:
     messages = [
         user("Never touch vendor_1.\nAlways run check_2 first."),
         calls("", use("b", "read_file", path="a.py")),
@@ -234,7 +234,16 @@ def test_what_stands_elsewhere_is_not_repeated() -> None:
     whole = ledger.render(3_000, len)
     for line in ("Never touch vendor_1.", "Always run check_2 first.", "limit_3 = 4096", "limit_5 = 8192"):
         assert line in whole
-        assert line not in ledger.render(3_000, len, elsewhere=f"user:\n{line}\n")
+        seen = user(line) if line.endswith(".") else tool_result("z", f"first\n{line}\nlast")
+        assert line not in ledger.render(3_000, len, shown=[seen])
+
+
+def test_what_a_tool_says_does_not_stand_for_the_user() -> None:
+    ledger = WorkLedger.of([user("Use tabs."), user("Stop.")])
+    shown = [tool_result("z", "Use tabs. Stop."), user("Never use tabs. Do not Stop. Go on.")]
+    told = ledger.render(3_000, len, shown=shown)
+    assert "Use tabs." in told
+    assert "Stop." in told
 
 
 @given(histories(max_moves=8), st.integers(300, 3_000))
