@@ -195,7 +195,9 @@ class AutoContextMemory:
             then = (*self._log.view_messages, *self._log.read(ids))
             left = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
             # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
-            entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids), *([Noted(message=None)] if self._log.ledger is not None and not left else [])]
+            entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids)]
+            if self._log.ledger is not None and not left:
+                entries.append(Noted(message=None))
             self._journal.commit(*entries)
             return True
 

@@ -220,7 +220,8 @@ class Passes:
 
     def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
-        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=self._asker.asks)
+        asks = self._asker.asks
+        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=asks)
 
     def _busy(self) -> CompressionReport:
         with self._lock:

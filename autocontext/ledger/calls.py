@@ -58,7 +58,7 @@ class Call:
     outcome: Outcome | None = None
 
     partial: bool = False
-    """Whether the label leaves out some of what the call is about, so that equal labels may stand for different calls."""
+    """Whether the label leaves out some of the arguments: equal labels may then stand for different calls."""
 
     @property
     def key(self) -> Key:

@@ -154,7 +154,7 @@ class Doings:
         return f"{span} {first.name}: {'; '.join(self.label(g, width) for g in run)}"
 
     def examples(self) -> Iterator[tuple[int, str]]:
-        """The newest call of each kind as it was made, newest first, where it is not in view: the next will be like it."""
+        """The newest call of each kind as it was made, where none is in view: the next will be like it."""
         newest: dict[tuple[str, str, tuple[str, ...]], tuple[int, ToolUseBlock]] = {}
         for number, use in self._ledger.uses():
             if len(use.input) > 1:  # of a single argument the call's own line tells

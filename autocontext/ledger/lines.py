@@ -1,4 +1,4 @@
-"""Which lines of the originals are quoted: whole lines that hold the values likely to be needed again, under their source."""
+"""Which lines of the originals are quoted: whole ones with values that are likely to be needed again, by source."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from autocontext.ledger.calls import Call, label_in, shortened
+from autocontext.ledger.calls import Call, Key, label_in, shortened
 from autocontext.ledger.doings import LABEL, NARROW, Changed, Doings, Group, by_folder
 from autocontext.ledger.lines import Quotes
 from autocontext.ledger.room import Claim, Room
@@ -163,7 +163,8 @@ class Page:
             shown = lines[len(lines) - claims["changed"].taken :]
             hidden = sum(n for _, n in lines) - sum(n for _, n in shown)
             self._parts[CHANGED] = [*([f"and {hidden} more before"] if hidden else []), *(line for line, _ in shown)]
-            self._list_calls(groups, changes[hidden:], (failing, listed), claims, own, width)
+            chosen = {g.newest.key for g in failing[: claims["failures"].taken] + listed[: claims["calls"].taken]}
+            self._list_calls(groups, changes[hidden:], chosen, own, width)
             excess = self._size() - self._budget
             if excess <= 0 or not any(claims[part].give_back(excess) for part in reversed(_CLAIMS) if part != "said"):
                 return
@@ -172,14 +173,11 @@ class Page:
         self,
         groups: Sequence[Group],
         changes: Sequence[Changed],
-        ranked: tuple[Sequence[Group], Sequence[Group]],
-        claims: dict[str, Claim],
-        own: dict[tuple[str, str, str, int], str],
+        chosen: Container[Key],
+        own: dict[Key, str],
         width: int,
     ) -> None:
         """Part 4: the calls that found room, and how many did not."""
-        failing, listed = ranked
-        chosen = {g.newest.key for g in (*failing[: claims["failures"].taken], *listed[: claims["calls"].taken])}
         told = {(c.last.name, c.thing) for c in changes}
         seen = "\n".join((self._elsewhere, *self._parts[CHANGED]))
         self._doings.seen_paths = {g.newest.label for g in groups if "/" in g.newest.label and g.newest.label in seen}
@@ -193,14 +191,14 @@ class Page:
         size = sum(self._room.cost(self._doings.label(g, LABEL)) for g in groups)
         return LABEL if size <= self._room.left * _WIDE_SHARE else NARROW
 
-    def _own_lines(self, failing: Sequence[Group]) -> dict[tuple[str, str, str, int], str]:
+    def _own_lines(self, failing: Sequence[Group]) -> dict[Key, str]:
         """A line for each failure, shorter ones where they would not fit otherwise."""
         lines = self._doings.own_lines(failing, short=False)
         fits = sum(map(self._room.cost, lines.values())) <= self._room.left * _SHARES["failures"]
         return lines if fits else self._doings.own_lines(failing, short=True)
 
     def _change_lines(self, changes: Sequence[Changed]) -> list[tuple[str, int]]:
-        """Lines about changes, each with how many things it tells; where they do not fit, those of a folder share one."""
+        """Lines about changes, each with how many things it tells; if they do not fit, those of a folder share one."""
         lines = [(change.line, 1) for change in changes]
         fits = sum(self._room.cost(line) for line, _ in lines) <= self._room.left * _SHARES["changed"]
         return lines if fits else by_folder(changes)
@@ -234,7 +232,7 @@ class Page:
 
     def _add_quotes(self, most: int) -> None:
         """Lines of the originals, until the text has `most` tokens."""
-        told = "\n".join((self._elsewhere, self._joined()))
+        told = f"{self._elsewhere}\n{self._joined()}"
         quotes = Quotes(self._ledger, self._only, told, self._source, self._room.count)
         kept = max(0, self._budget - most)
         self._room.left -= kept

@@ -31,45 +31,60 @@ _BLANK = re.compile(r"\S")
 
 _RULE = re.compile(
     r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
-      | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless|instead|rather\ than
-      | except|at\ (?:most|least)|no\ (?:more|less|longer|need)|not\ (?:allowed|to|more|yet|the)|maximum|minimum|limit(?:ed)?
+      | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless
+      |instead|rather\ than
+      | except|at\ (?:most|least)|no\ (?:more|less|longer|need)|not\ (?:allowed|to|more|yet|the)|maximum|minimum
+      |limit(?:ed)?
       | budget|deadline|require[sd]?|requirement|ensure|make\ sure|important|remember|from\ now\ on|forbidden|allowed
-      | permission|approve[ds]?|go\ ahead|confirm(?:ed)?|under\ no|no\ matter|as\ long\ as|before\ you|prefer(?:red)?|either
-      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to|nothing\ but|exactly
-      | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto|máximo|mínimo
-      | evita|tienes?\ que|hay\ que|jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans|au\ lieu|sauf
-      | évite[rz]?|pas|niemals|nie|immer|nur|keine?[nmrs]?|nicht|muss|müssen|musst|soll(?:st|en|te)?|bis|ohne|statt|stattdessen
+      | permission|approve[ds]?|go\ ahead|confirm(?:ed)?|under\ no|no\ matter|as\ long\ as|before\ you
+      |prefer(?:red)?|either
+      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to
+      |nothing\ but|exactly
+      | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto
+      |máximo|mínimo
+      | evita|tienes?\ que|hay\ que|jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans
+      |au\ lieu|sauf
+      | évite[rz]?|pas|niemals|nie|immer|nur|keine?[nmrs]?|nicht|muss|müssen|musst|soll(?:st|en|te)?|bis|ohne|statt
+      |stattdessen
       | außer|höchstens|mindestens|darf(?:st)?|não|sempre|só|apenas|somente|deve[ms]?|até|sem|em\ vez|exceto|evite
       | non|mai|soltanto|devi|deve|devono|finché|senza|invece|tranne|massimo
       | не|никогда|всегда|только|должн\w{0,4}|нельзя|пока|без|вместо|кроме|максимум|нужно|обязательно )\b
-      | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|ask\ me|tell\ me|report|write\ all|call\ it)\b
+      | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|ask\ me|tell\ me|report
+      |write\ all|call\ it)\b
       | \b(?:no|not)\b\ \w+\ (?:please|at\ all)
-      | \d\ ?(?:%|€|\$|£|usd|eur|dollars?|euros?|gb|mb|kb|ms|seconds?|minutes?|hours?|days?|weeks?|months?|tokens?|lines?
-        |characters?|words?|times|people|passengers?|bags?|percent)(?![a-z])
+      | \d\ ?(?:%|€|\$|£|usd|eur|dollars?|euros?|gb|mb|kb|ms|seconds?|minutes?|hours?|days?|weeks?|months?
+        |tokens?|lines?|characters?|words?|times|people|passengers?|bags?|percent)(?![a-z])
       | [$€£¥]\ ?\d
-      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到|除非|而不是|改为|改成|改用
+      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到|除非
+      | 而不是|改为|改成|改用
       | 至少|最多|不超过|以内|之前|请用|应该|应当|需要|以后|记住|注意|保持|优先|允许|可以|确认|其实|不对
       | ないで|しない|禁止|必ず|だけ|のみ|常に|まで|以外|代わり|なければ|べき|ください|許可
       | 하지\ ?마|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
     re.IGNORECASE | re.VERBOSE,
 )
 _GREETING = re.compile(
-    r"""\W*(?:hi|hello|hey|thanks?|thank\ you|thx|ok|okay|great|good\ (?:morning|afternoon|evening|day)|bye|cheers|welcome
-      |you.?re\ welcome|have\ a\ (?:nice|great|good)|perfect|cool|nice|hola|gracias|bonjour|merci|hallo|danke|obrigad[oa]
+    r"""\W*(?:hi|hello|hey|thanks?|thank\ you|thx|ok|okay|great|good\ (?:morning|afternoon|evening|day)|bye|cheers
+    |welcome
+      |you.?re\ welcome|have\ a\ (?:nice|great|good)|perfect|cool|nice|hola|gracias|bonjour|merci|hallo|danke
+      |obrigad[oa]
       |ciao|grazie|привет|спасибо|你好|您好|谢谢|多谢|こんにちは|ありがとう|안녕|감사)\b[^.?\n]{0,40}\W*\Z""",
     re.IGNORECASE | re.VERBOSE,
 )
 _CONCLUSION = re.compile(
-    r"""\b(?: because|root\ cause|the\ (?:fix|problem|issue|bug|cause|reason|error|solution)|so\ (?:the|we|it|i|this|that)|therefore
-      | decided|decision|turns\ out|found|confirmed|fixed|resolved|works?|working|pass(?:es|ed)?|fail(?:s|ed)?|need(?:s)?\ to|next
-      | remaining|conclusion|means\ that|indicates|shows?\ that|instead|should|must|cannot|can.?t|not|only|already|missing|expects?
+    r"""\b(?: because|root\ cause|the\ (?:fix|problem|issue|bug|cause|reason|error|solution)|so\ (?:the|we|it|i
+    |this|that)|therefore
+      | decided|decision|turns\ out|found|confirmed|fixed|resolved|works?|working|pass(?:es|ed)?|fail(?:s|ed)?
+      |need(?:s)?\ to|next
+      | remaining|conclusion|means\ that|indicates|shows?\ that|instead|should|must|cannot|can.?t|not|only|already
+      |missing|expects?
       | weil|deshalb|ursache|porque|causa|parce\ que|donc|потому|причин\w* )\b
       | 因为|原因|所以|修复|决定|下一步|发现|需要|因此|问题|已经|原因は|ため|なので|修正|때문|그래서""",
     re.IGNORECASE | re.VERBOSE,
 )
 _ANNOUNCEMENT = re.compile(
     r"""\W*(?:(?:now|first|next|then|okay|ok|alright|great|good|perfect|sure|so)\W+){0,2}
-      (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|can|want\ to)\ (?:now|first|check|look|see|view|start)
+      (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|can|want\ to)\ (?:now
+      |first|check|look|see|view|start)
       |we.?ll|we\ will|time\ to|让我|我来|我先|接下来我|现在我)""",
     re.IGNORECASE | re.VERBOSE,
 )

@@ -82,7 +82,7 @@ class Speech:
 
 
 def remarks(ledger: WorkLedger, only: Container[int], changing: Container[int]) -> Iterator[tuple[int, str]]:
-    """What the agent concluded, the best first, with the messages' numbers; sentences before a change are worth more."""
+    """What the agent concluded, the best first, with the messages' numbers; what precedes a change is worth more."""
     ranked = sorted(
         (item for item in ledger.remarks if item[0] in only),
         key=lambda item: (item[1].worth + (item[0] in changing), item[0], item[1].start),

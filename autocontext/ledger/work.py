@@ -81,7 +81,7 @@ class WorkLedger:
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's."""
         self.outliers: list[tuple[int, int, int]] = []
-        """Lines that stand out of repetitive results: the message's number, the block's place in it, the line's in its text."""
+        """Lines that stand out of repetitive results: a message's number, the block's place there, the line's in it."""
         self.plan_calls: list[tuple[int, ToolUseBlock]] = []
         """Calls that make or change a plan, each with its place in `calls`."""
         self.values: dict[str, Seen] = {}
@@ -137,7 +137,7 @@ class WorkLedger:
             self._open.setdefault(id_, []).extend(i + places for i in calls)
 
     def append(self, msg: Msg) -> None:
-        """Take in the next message, in place: for whoever builds a ledger message by message and shares it with nobody."""
+        """Take in the next message, in place: for whoever builds a ledger step by step and shares it with nobody."""
         self.messages.append(msg)
         number = len(self.messages)
         if is_compressed(msg) or msg.role == "system":
@@ -223,7 +223,8 @@ class WorkLedger:
         `only` are the numbers of the messages to tell of (those that a reader does not see), by default all;
         `known` those that may be told of anywhere, which deleted ones are not, by default all;
         `shown` are messages that the reader does see: what stands there is not repeated. `said_budget` bounds the
-        tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted. "" when nothing fits.
+        tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted. "" when nothing
+        fits.
         """
         from autocontext.ledger.pages import Page  # noqa: PLC0415 (a page needs the ledger it is a page of)
 

@@ -1,7 +1,7 @@
 """The oldest part of the view becomes one note: what the model writes of it, and its work ledger.
 
-A later fold takes the earlier note in, so there is one such note however long the conversation gets; it stands after the
-first message of the user, which stays.
+A later fold takes the earlier note in, so there is one such note however long the conversation gets. It stands after
+the first message of the user, which stays.
 """
 
 from __future__ import annotations
