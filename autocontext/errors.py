@@ -110,5 +110,8 @@ def one_line(owner: str, problems: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        text = f"a {type(value).__name__} nested too deep to show"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -34,7 +34,7 @@ REMARKS = (
 )
 
 
-def use(id_: str, name: str, **arguments: Any) -> ToolUseBlock:
+def use(id_: str, name: str, /, **arguments: Any) -> ToolUseBlock:
     return ToolUseBlock(id=id_, name=name, input=arguments)
 
 

@@ -1,4 +1,4 @@
-"""A second, naive reading of histories and of the notes about them: plain loops, nothing of `autocontext.ledger` but its headings."""
+"""A second, naive reading of histories and notes: plain loops, nothing of `autocontext.ledger` but its headings."""
 
 from __future__ import annotations
 
