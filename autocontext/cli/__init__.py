@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from autocontext import AutoContextError, __version__
-from autocontext.cli import benching, demo, inspecting, mcp, pruning, replay, reporting, sessions
+from autocontext.cli import benching, demo, inspecting, mcp, pruning, replay, reporting, sessions, showing
 from autocontext.cli.screen import Screen, open_screen
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
@@ -31,6 +31,7 @@ examples:
   autocontext replay chats.jsonl --model openai:gpt-4.1-mini    notes by a model (OPENAI_API_KEY)
   autocontext bench facts labelled.jsonl   how much of what questions are about the ranker finds
   autocontext inspect agent.db 42 --user u1      what the model of a stored session sees
+  autocontext show agent.db 42 --user u1 --context   the same as text, just as it is sent
   autocontext report agent.db 42 --user u1       the same as one HTML page, with its whole history
   autocontext search agent.db "connection refused" --user u1
 
@@ -107,6 +108,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autocontext {__version__}")
     parser.set_defaults(command=None, debug=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for part in (demo, replay, benching, inspecting, reporting, sessions, pruning, mcp):
+    for part in (demo, replay, benching, inspecting, showing, reporting, sessions, pruning, mcp):
         part.add(commands, everywhere)
     return parser
