@@ -328,5 +328,6 @@ def request(
 def conversation_language(messages: Iterable[Msg]) -> str:
     """The language the user writes in; where the user said nothing, that of the other texts."""
     messages = list(messages)
-    own = (m.text for m in reversed(messages) if is_user_turn(m) and m.text)
-    return language_of(list(islice(own, 20)) or [m.text for m in messages[-20:] if m.text])
+    # Without tags: what letters a UUID has must not tell.
+    own = (untagged(m.text) for m in reversed(messages) if is_user_turn(m) and m.text)
+    return language_of(list(islice(own, 20)) or [untagged(m.text) for m in messages[-20:] if m.text])

@@ -185,3 +185,10 @@ def test_pages_are_known_by_their_head() -> None:
     for count, size in itertools.product((1, 2), (0, 12_345)):
         assert r.page_of(r.page_head(UUID, count, size) + "; showing 0-9]\ntext") == UUID
     assert r.page_of("x" + r.page_head(UUID, 1, 1)) == ""
+
+
+@pytest.mark.parametrize("uuid", ["12de3456-0000-4000-8000-000000000000", "0be0da00-0000-4000-8000-00000000de12"])
+def test_the_letters_of_a_tag_are_no_words(uuid: str) -> None:
+    unknown = r.conversation_language([user("500")])
+    assert r.conversation_language([user(r.with_tag("500", uuid))]) == unknown
+    assert r.conversation_language([assistant(r.with_tag("500", uuid))]) == unknown
