@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -51,13 +51,6 @@ class HandOver:
         place = self._log.place.get(id_)
         return None if place is None else place + 1
 
-    def numbers(self, ids: Iterable[str]) -> list[int]:
-        """The numbers of the originals among some messages and behind them, in order."""
-        ids = list(ids)
-        own = [self._log.place[id_] for id_ in ids if id_ in self._log.place]
-        behind = [self._log.place[id_] for id_ in self._log.covered(ids)]
-        return [place + 1 for place in sorted({*own, *behind})]
-
     def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
         """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
 
@@ -88,15 +81,15 @@ class HandOver:
         shown = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
         if note:
             shown.append(Msg(role="assistant", content=note))
-        numbers = self.numbers(span.ids)
-        head = rendering.ledger_head(numbers, self._log.read(self._log.original[n - 1] for n in numbers))
+        numbers = self._log.numbers(span.ids)
+        head = rendering.ledger_head(numbers, self._ledger.tools(numbers))
         count = self._tally.counter.count_text
         room = budget - self._frame() - count(head)
         body = self._ledger.render(
             room,
             count,
-            only=set(numbers),
-            known=set(self.numbers(view.ids)),
+            only=numbers,
+            known=self._log.numbers(view.ids),
             shown=shown,
             plan=plan,
             said_budget=self._config.user_message_budget,

@@ -27,6 +27,7 @@ from autocontext.log_entries import (
     Snapshot,
 )
 from autocontext.messages import Msg, is_ledger
+from autocontext.runs import Runs
 
 
 class Change(NamedTuple):
@@ -61,6 +62,8 @@ class Log:
         """Per note or shortened message made here, the ids it took the place of.
 
         A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
+        self._numbers: dict[str, Runs] = {}
+        """Per note, the numbers of the originals behind it."""
         self.events: list[CompressionEvent] = []
         self._made: set[str] = set()
         """UUIDs of the entries that compressions have made."""
@@ -109,6 +112,7 @@ class Log:
                 self.messages[m.id] = m
                 come.append(m.id)
                 self.replaced[m.id] = edit.ids
+                self._numbers_of(m.id)
             # A handle may have an entry already: a reloaded page, shortened again, goes back to where it came from.
             self._made.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
@@ -237,13 +241,30 @@ class Log:
 
     def covered(self, ids: Iterable[str]) -> list[str]:
         """Ids of the originals that notes and shortened messages stand for, all the way down, in order."""
-        todo = list(ids)
-        found: set[str] = set()
+        behind = Runs.union(self.numbers([id_]) for id_ in ids if id_ in self.replaced)
+        return [self.original[number - 1] for number in behind]
+
+    def numbers(self, ids: Iterable[str]) -> Runs:
+        """The numbers of the originals among some messages and behind them, all the way down."""
+        return Runs.union(self._numbers_of(id_) for id_ in ids)
+
+    def _numbers_of(self, id_: str) -> Runs:
+        """Those of one message; what a note replaced never changes, so it is worked out once."""
+        todo = [id_]
         while todo:
-            inner = self.behind(todo.pop())
-            found.update(id_ for id_ in inner if id_ in self.place)
-            todo.extend(id_ for id_ in inner if id_ not in self.place)
-        return sorted(found, key=self.place.__getitem__)
+            inner = self.replaced.get(todo[-1])
+            if inner is None or todo[-1] in self._numbers:
+                todo.pop()
+            elif missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
+                todo += missing
+            else:
+                parts = [self._numbers[i] if i in self.replaced else self._own_number(i) for i in inner]
+                self._numbers[todo.pop()] = Runs.union(parts)
+        return self._numbers[id_] if id_ in self.replaced else self._own_number(id_)
+
+    def _own_number(self, id_: str) -> Runs:
+        place = self.place.get(id_)
+        return Runs() if place is None else Runs([(place + 1, place + 1)])
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""

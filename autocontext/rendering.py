@@ -30,6 +30,7 @@ from autocontext.messages import (
 from autocontext.plan import PlanLike, is_plan_block, plan_hint
 from autocontext.prompts import PromptConfig
 from autocontext.requests import ModelRequest
+from autocontext.runs import Runs
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 _FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n(.*)\n</transcript id="\1">$', re.DOTALL | re.MULTILINE)
@@ -86,19 +87,15 @@ def note_text(body: str, uuid: str, role: str) -> str:
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
-def ledger_head(numbers: Sequence[int], messages: Sequence[Msg]) -> str:
-    """First line of a work ledger: which messages it stands for, and which tools were called in them."""
-    calls = Counter(use.name for m in messages for use in m.tool_uses)
+def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
+    """First line of a work ledger: which messages it stands for, and how often which tools were called in them."""
+    size = len(numbers)
+    span = ""
+    if size:
+        first, last = numbers.pairs[0][0], numbers.pairs[-1][1]
+        span = f" (m{first})" if first == last else f" (m{first}-m{last})"
     tools = ", ".join(f"{one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
-    count = f"{len(numbers)} earlier message{'s' if len(numbers) != 1 else ''}"
-    span = f" ({number_range(numbers)})" if numbers else ""
-    return f"{count}{span}" + (f"; calls: {tools}" if tools else "")
-
-
-def number_range(numbers: Sequence[int]) -> str:
-    """The first and the last of some message numbers: m2-m41."""
-    first, last = f"m{numbers[0]}", f"m{numbers[-1]}"
-    return first if first == last else f"{first}-{last}"
+    return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")
 
 
 def written_note(msg: Msg) -> str:

@@ -35,6 +35,7 @@ _MOST_TEXT = 40_000
 
 
 Key: TypeAlias = tuple[str, str, str, int]
+Shape: TypeAlias = tuple[str, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +58,8 @@ class Call:
     """Number of the message with its result; 0 while there is none."""
     outcome: Outcome | None = None
 
-    partial: bool = False
-    """Whether the label leaves out some of the arguments: equal labels may then stand for different calls."""
-
-    @property
-    def key(self) -> Key:
-        """Equal for calls of the same tool that do the same to the same thing: they share a line."""
-        return self.name, self.label, self.effect or "", self.digest if self.partial else 0
+    key: Key = ("", "", "", 0)
+    """Equal for calls of the same tool that do the same to the same thing: they share a line."""
 
     @property
     def failed(self) -> bool:
@@ -78,16 +74,26 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     text = repr(dict(arguments))[:_MOST_TEXT]
     path = path_of(arguments)
     label = path or label_of(arguments)
+    name = _short(use.name, 60) or "call"
+    digest = zlib.crc32(text.encode("utf-8", "surrogatepass"))
+    # A label that leaves out some of the arguments may stand for different calls.
+    partial = not path and not all(" ".join(str(v).split()) in label for v in arguments.values())
     return Call(
         number=number,
-        name=_short(use.name, 60) or "call",
+        name=name,
         label=label,
-        digest=zlib.crc32(text.encode("utf-8", "surrogatepass")),
+        digest=digest,
         effect=effect,
         detail=_short(", ".join(_details(arguments)), 60) if path else "",
         changes=tuple(changes_of(use.name, arguments, effect)),
-        partial=not path and not all(" ".join(str(v).split()) in label for v in arguments.values()),
+        key=(name, label, effect or "", digest if partial else 0),
     )
+
+
+def shape_of(use: ToolUseBlock) -> Shape:
+    """Which kind of call it is: the tool, an editor's own command, the names of the arguments."""
+    command = use.input.get("command") if path_of(use.input) else None
+    return use.name, command if isinstance(command, str) else "", tuple(use.input)
 
 
 def label_of(arguments: Mapping[str, Any]) -> str:

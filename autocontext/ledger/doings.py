@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.ledger.calls import Call, Key, label_in, shortened
-from autocontext.ledger.effects import path_of
 from autocontext.messages import ToolUseBlock
 from autocontext.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
 
+MOST = 1_000
+"""Calls, and calls that change something, that one text is made of: the newest. So it costs no more as work goes on."""
 LABEL = 48
 """Characters of a call's label in a line of several."""
 NARROW = 26
@@ -60,10 +61,10 @@ class Doings:
     """The calls in some messages of a history."""
 
     def __init__(self, ledger: WorkLedger, only: Container[int]) -> None:
-        self._ledger = ledger
-        self.calls = [c for c in ledger.calls if c.number in only]
-        self._only = only
-        self._successes = {c.key: c.number for c in ledger.calls if c.outcome is not None and not c.outcome.failed}
+        self._ledger, self._only = ledger, only
+        newest = ledger.calls[-MOST:]
+        self.calls = [c for c in newest if c.number in only]
+        self._successes = {c.key: c.number for c in newest if c.outcome is not None and not c.outcome.failed}
         """The last success of each call, be it in view or not."""
         self.seen_paths: set[str] = set()
         """Files whose whole path the reader sees already."""
@@ -86,7 +87,10 @@ class Doings:
         """The things that were changed, the one changed last at the end."""
         things: dict[str, dict[str, int]] = {}
         last: dict[str, Call] = {}
-        for call in self.calls:
+        changing = (self._ledger.calls[at] for at in self._ledger.changing[-MOST:])
+        for call in changing:
+            if call.number not in self._only:
+                continue
             for thing, done in call.changes:
                 if call.outcome is None or (call.failed and thing not in last):
                     continue  # a failed change is no change; one without a result may be none
@@ -155,12 +159,9 @@ class Doings:
 
     def examples(self) -> Iterator[tuple[int, str]]:
         """The newest call of each kind as it was made, where none is in view: the next will be like it."""
-        newest: dict[tuple[str, str, tuple[str, ...]], tuple[int, ToolUseBlock]] = {}
-        for number, use in self._ledger.uses():
-            if len(use.input) > 1:  # of a single argument the call's own line tells
-                newest[_shape(use)] = (number, use)
-        for number, use in sorted(newest.values(), key=lambda item: -item[0]):
-            if number in self._only:
+        for number, use in sorted(self._ledger.examples.values(), key=lambda item: -item[0]):
+            # Of a single argument the call's own line tells.
+            if number in self._only and len(use.input) > 1:
                 yield number, f"m{number} {one_line(use.name)[:60]} {_example(use)}"
 
 
@@ -189,12 +190,6 @@ def _of_folder(folder: str, changes: Sequence[Changed]) -> str:
     numbers = sorted(c.last.number for c in changes)
     names = "; ".join(f"{c.thing[len(folder) + 1 :]} {c.done}" for c in changes)
     return f"m{numbers[0]}-m{numbers[-1]} {folder}/: {names}"
-
-
-def _shape(use: ToolUseBlock) -> tuple[str, str, tuple[str, ...]]:
-    """Which kind of call it is: the tool, an editor's own command, the names of the arguments."""
-    command = use.input.get("command") if path_of(use.input) else None
-    return use.name, command if isinstance(command, str) else "", tuple(sorted(use.input))
 
 
 def _example(use: ToolUseBlock) -> str:

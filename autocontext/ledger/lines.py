@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
-from heapq import heapify, heappop, heappush, nlargest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from autocontext.ledger.calls import Call, Key, shortened
+from autocontext.ledger.doings import MOST
 from autocontext.ledger.shapes import shape, shapes
-from autocontext.ledger.values import find, occurs, values_in
-from autocontext.ledger.work import fading, worth
+from autocontext.ledger.values import find, known_values, values_in
+from autocontext.ledger.work import fading
+from autocontext.messages import Msg
 from autocontext.rendering import one_line, printable
+from autocontext.runs import Runs
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -40,6 +43,8 @@ _MOST_ERRORS = 20
 """Results whose error lines are quoted although they did not fail."""
 _ERROR = 110
 """Characters of such a line."""
+_MOST_OUTLIERS = 300
+"""Lines that stand out which are considered."""
 
 
 class Spending(Protocol):
@@ -72,8 +77,9 @@ class Quotes:
     def __init__(
         self,
         ledger: WorkLedger,
-        only: Container[int],
-        elsewhere: str,
+        only: Runs,
+        shown: Sequence[Msg],
+        told: str,
         source: Callable[[int], str],
         count: Callable[[str], int],
     ) -> None:
@@ -81,7 +87,10 @@ class Quotes:
         self._cost = count
         self._stale = self._superseded()
         self._shapes: dict[int, Counter[str]] = {}
-        self._blob = elsewhere
+        self._seen = values_in(told).union(*(known_values(text) for m in shown for text in m.texts()))
+        """Values that the reader sees anyway."""
+        self._blob = told
+        """The text so far, in which a line need not stand again."""
         self._chosen: dict[int, dict[int, str]] = {}
         """Per message, the chosen lines by their places in it."""
         self._wanted: dict[str, float] = {}
@@ -94,7 +103,7 @@ class Quotes:
         """Messages with a reading that was made again later."""
         last: dict[tuple[str, int], int] = {}
         stale: set[int] = set()
-        for call in self._ledger.calls:
+        for call in self._ledger.calls[-MOST:]:
             if call.effect == "changes" or not call.result:
                 continue
             same = call.name, call.digest
@@ -110,8 +119,7 @@ class Quotes:
                 self._blob += "\n" + text
         now = len(self._ledger.messages)
         most = max(64, room.left // 8 * _CONSIDERED)
-        ranked = nlargest(most, self._ledger.values.items(), key=lambda item: (worth(item[1], now), item[0]))
-        self._wanted = {value: worth(seen, now) for value, seen in ranked if not occurs(value, self._blob)}
+        self._wanted = {value: worth for worth, value in self._ledger.best_values(most) if value not in self._seen}
         self._lines = self._holding(self._wanted)
         for quote in self._outliers():
             # A value of its own: the line itself.
@@ -177,7 +185,7 @@ class Quotes:
 
     def _outliers(self) -> Iterator[Quote]:
         """Lines that stand out of repetitive results, newest first."""
-        for number, i, at in reversed(self._ledger.outliers):
+        for number, i, at in self._ledger.outliers[: -_MOST_OUTLIERS - 1 : -1]:
             block = self._ledger.messages[number - 1].content[i]
             if number in self._only and number not in self._stale and block.type == "tool_result":
                 text = _line_around(block.text, at, 1)[1]
@@ -187,7 +195,7 @@ class Quotes:
     def _errors(self) -> Iterator[tuple[int, int, str]]:
         """Lines about errors in results that are no failures, newest first."""
         newest: dict[Key, Call] = {}
-        for call in self._ledger.calls:
+        for call in self._ledger.calls[-MOST:]:
             newest.pop(call.key, None)
             newest[call.key] = call
         shown = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]

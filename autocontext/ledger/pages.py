@@ -21,6 +21,7 @@ from autocontext.ledger.speech import Speech, remarks
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.rendering import one_line
+from autocontext.runs import Runs
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -66,19 +67,16 @@ class Page:
         said_budget: int | None,
         quotes_budget: int | None,
     ) -> None:
-        shown = tuple(shown)
-        self._ledger, self._budget, self._plan = ledger, budget, plan
-        everything = range(1, len(ledger.messages) + 1)
-        self._only: Container[int] = everything if only is None else only
-        self._known: Container[int] = everything if known is None else known
+        last = len(ledger.messages)
+        self._ledger, self._budget, self._plan, self._shown = ledger, budget, plan, tuple(shown)
+        self._only, self._known = Runs.within(only, last), Runs.within(known, last)
         self._said_budget = budget if said_budget is None else said_budget
         self._quotes_budget = budget if quotes_budget is None else min(budget, quotes_budget)
         self._room = Room(budget, count)
         self._parts: dict[str, list[str]] = {}
-        self._speech = Speech(ledger, self._only, shown)
+        self._speech = Speech(ledger, self._only, self._shown)
         self._doings = Doings(ledger, self._only)
-        self._elsewhere = "\n".join(text for m in shown for text in m.texts())
-        self._shown_calls = {use.id for m in shown for use in m.tool_uses}
+        self._elsewhere = "\n".join(text for m in self._shown for text in m.texts())
 
     def text(self) -> str:
         """The rendering; "" when nothing fits."""
@@ -179,10 +177,12 @@ class Page:
     ) -> None:
         """Part 4: the calls that found room, and how many did not."""
         told = {(c.last.name, c.thing) for c in changes}
+        listed = [g for g in groups if g.newest.key in chosen]
         seen = "\n".join((self._elsewhere, *self._parts[CHANGED]))
-        self._doings.seen_paths = {g.newest.label for g in groups if "/" in g.newest.label and g.newest.label in seen}
-        self._parts[CALLS] = self._doings.folded([g for g in groups if g.newest.key in chosen], own, width)
-        hidden = sum(g.times for g in groups if g.newest.key not in chosen and not _told(g, told))
+        self._doings.seen_paths = {g.newest.label for g in listed if "/" in g.newest.label and g.newest.label in seen}
+        self._parts[CALLS] = self._doings.folded(listed, own, width)
+        told_of = sum(g.times for g in groups if g.newest.key in chosen or _told(g, told))
+        hidden = sum(self._ledger.tools(self._only).values()) - told_of
         if hidden:
             self._parts[CALLS].insert(0, f"not listed: {hidden} earlier call{'s' if hidden > 1 else ''}")
 
@@ -210,7 +210,8 @@ class Page:
         """
         made = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
         made = [(call, use) for call, use in made if not call.failed and call.number in self._known]
-        hidden = [call.number for call, use in made if use.id not in self._shown_calls]
+        in_view = {use.id for m in self._shown for use in m.tool_uses}
+        hidden = [call.number for call, use in made if use.id not in in_view]
         return [use for _, use in made] if hidden and hidden[-1] in self._only else []
 
     # ------------------------------------------------------------------------------------------------------ quotes
@@ -232,8 +233,7 @@ class Page:
 
     def _add_quotes(self, most: int) -> None:
         """Lines of the originals, until the text has `most` tokens."""
-        told = f"{self._elsewhere}\n{self._joined()}"
-        quotes = Quotes(self._ledger, self._only, told, self._source, self._room.count)
+        quotes = Quotes(self._ledger, self._only, self._shown, self._joined(), self._source, self._room.count)
         kept = max(0, self._budget - most)
         self._room.left -= kept
         quotes.choose(self._room)

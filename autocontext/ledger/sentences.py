@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 GREETING, PASTE, PLAIN, RULE = range(4)
@@ -31,45 +32,54 @@ _BLANK = re.compile(r"\S")
 
 _RULE = re.compile(
     r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
-      | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless
-      |instead|rather\ than
-      | except|at\ (?:most|least)|no\ (?:more|less|longer|need)|not\ (?:allowed|to|more|yet|the)|maximum|minimum
-      |limit(?:ed)?
-      | budget|deadline|require[sd]?|requirement|ensure|make\ sure|important|remember|from\ now\ on|forbidden|allowed
-      | permission|approve[ds]?|go\ ahead|confirm(?:ed)?|under\ no|no\ matter|as\ long\ as|before\ you
+      | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless|instead
+      | rather\ than|except|at\ (?:most|least)|no\ (?:more|less|longer|need|new|other|further|external)
+      | not\ (?:allowed|to|more|yet|the)|maximum|minimum|limit(?:ed)?|budget|deadline|require[sd]?|requirement|ensure
+      | make\ sure|important|remember|from\ now\ on|forbidden|allowed|permission|approve[ds]?|go\ ahead|confirm(?:ed)?
+      | under\ no|no\ matter|as\ long\ as|before\ (?:you|any|each|every|\w+ing)|ask\ (?:me|us|first)
       |prefer(?:red)?|either
-      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to
-      |nothing\ but|exactly
-      | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto
-      |máximo|mínimo
-      | evita|tienes?\ que|hay\ que|jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans
-      |au\ lieu|sauf
-      | évite[rz]?|pas|niemals|nie|immer|nur|keine?[nmrs]?|nicht|muss|müssen|musst|soll(?:st|en|te)?|bis|ohne|statt
-      |stattdessen
-      | außer|höchstens|mindestens|darf(?:st)?|não|sempre|só|apenas|somente|deve[ms]?|até|sem|em\ vez|exceto|evite
-      | non|mai|soltanto|devi|deve|devono|finché|senza|invece|tranne|massimo
-      | не|никогда|всегда|только|должн\w{0,4}|нельзя|пока|без|вместо|кроме|максимум|нужно|обязательно )\b
-      | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|ask\ me|tell\ me|report
-      |write\ all|call\ it)\b
+      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to|nothing\ but
+      | exactly
+      | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto|máximo
+      | mínimo|evita|tienes?\ que|hay\ que|antes\ de|pregúnta(?:me|nos)
+      | jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans|au\ lieu|sauf|évite[rz]?|pas
+      | avant\ (?:de\b|d.)|demandez?.moi
+      | niemals|nie|immer|nur|keine?[nmrs]?|nicht|muss|müssen|musst|soll(?:st|en|te)?|bis|ohne|statt|stattdessen|außer
+      | höchstens|mindestens|darf(?:st)?|bevor|zuerst|frage?\ mich
+      | não|sempre|só|apenas|somente|deve[ms]?|até|sem|em\ vez|exceto|evite|pergunte
+      | non|mai|soltanto|devi|deve|devono|finché|senza|invece|tranne|massimo|prima\ di|chiedimi
+      | не|никогда|всегда|только|должн\w{0,4}|нельзя|пока|без|вместо|кроме|максимум|нужно|обязательно|сначала
+      |спроси\w{0,2}
+      | перед\ тем|прежде )\b
+      | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|tell\ me|report|write\ all
+      |call\ it)\b
+      | ^\W*no\ (?!thanks|thank|problem|worries|idea)\w+\b(?!,)
       | \b(?:no|not)\b\ \w+\ (?:please|at\ all)
       | \d\ ?(?:%|€|\$|£|usd|eur|dollars?|euros?|gb|mb|kb|ms|seconds?|minutes?|hours?|days?|weeks?|months?
         |tokens?|lines?|characters?|words?|times|people|passengers?|bags?|percent)(?![a-z])
       | [$€£¥]\ ?\d
-      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到|除非
-      | 而不是|改为|改成|改用
+      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到
+      | 除非|而不是|改为|改成|改用
       | 至少|最多|不超过|以内|之前|请用|应该|应当|需要|以后|记住|注意|保持|优先|允许|可以|确认|其实|不对
       | ないで|しない|禁止|必ず|だけ|のみ|常に|まで|以外|代わり|なければ|べき|ください|許可
-      | 하지\ ?마|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
+      | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
     re.IGNORECASE | re.VERBOSE,
 )
-_GREETING = re.compile(
-    r"""\W*(?:hi|hello|hey|thanks?|thank\ you|thx|ok|okay|great|good\ (?:morning|afternoon|evening|day)|bye|cheers
-    |welcome
-      |you.?re\ welcome|have\ a\ (?:nice|great|good)|perfect|cool|nice|hola|gracias|bonjour|merci|hallo|danke
-      |obrigad[oa]
-      |ciao|grazie|привет|спасибо|你好|您好|谢谢|多谢|こんにちは|ありがとう|안녕|감사)\b[^.?\n]{0,40}\W*\Z""",
+_POLITE = re.compile(
+    r"""(?:\W* (?: (?:hi|hello|hey|there|all|everyone|thanks?|thx|thank|you.?re|you|your|so|very|really|much|a\ lot
+      |for|the|help|helping|ok|okay|great|good|morning|afternoon|evening|night|day|bye|goodbye|cheers|welcome|perfect|cool|nice
+      |awesome|excellent|wonderful|have|an?|weekend|too|again|in\ advance|how\ are|see\ you|wow|never\ mind|hola
+      |buenos|buenas|días|tardes|noches|muchas|gracias|bonjour|bonsoir|salut|merci|beaucoup|bien|hallo|guten
+      |tag|morgen|abend|vielen|dank|danke|schön|sehr|olá|bom|boa|dia|tarde|noite|muito|obrigad[oa]|ciao
+      |buongiorno|grazie|mille
+      |привет|здравствуйте|спасибо|большое|добрый|день)\b
+      | 你好|您好|谢谢|多谢|感谢|早上好|下午好|晚上好|再见|辛苦|大家|好的|非常|帮助|帮忙|你|您|了|啊|呀|们|好|嗯|的|很
+      | こんにちは|こんばんは|おはよう|ありがとう|ございま(?:す|した)|どうも|よろしく
+      | お願いします|お疲れ様(?:です|でした)?|はい
+      | 안녕(?:하세요)?|감사(?:합니다|해요)?|고마워요?|고맙습니다|네|좋아요 ) ){1,14} \W*""",
     re.IGNORECASE | re.VERBOSE,
 )
+"""Nothing but polite words: "Great, now delete it" says more."""
 _CONCLUSION = re.compile(
     r"""\b(?: because|root\ cause|the\ (?:fix|problem|issue|bug|cause|reason|error|solution)|so\ (?:the|we|it|i
     |this|that)|therefore
@@ -127,6 +137,7 @@ def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
     return begin, begin + len(text[begin:stop].rstrip())
 
 
+@lru_cache(maxsize=512)
 def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     found: list[Sentence] = []
@@ -143,17 +154,25 @@ def of_user(text: str) -> tuple[Sentence, ...]:
 
 
 def _worth(sentence: str) -> int:
-    if len(sentence) < 60 and _GREETING.match(sentence):
+    if len(sentence) < 60 and _POLITE.fullmatch(sentence):
         return GREETING
     return RULE if _RULE.search(sentence) and _is_prose(sentence) else PLAIN
 
 
+_LISTING = re.compile(
+    r"\W*\d+\s?[:|]|[\[(](?:File|Open|Current|\d)|\W*(?:\w+/){2}|Requirement already|@@ |.*(?:[=!]=|::|\(\))"
+)
+"""How a line of a listing, a log or a program begins, or what only such a line holds."""
+
+
 def _is_prose(sentence: str) -> bool:
     """Whether a line is something one says, not a line of code or of a log."""
+    if _LISTING.match(sentence):
+        return False
     if not sentence.isascii():
         return True
     letters = sum(map(str.isalpha, sentence))
-    return letters >= 0.6 * len(sentence) and not sentence.endswith(("{", ";", "}", "(", ","))
+    return letters >= 0.6 * len(sentence) and not sentence.endswith(("{", ";", "}", "(", ",", "):"))
 
 
 def of_agent(text: str) -> tuple[Sentence, ...]:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.ledger.calls import shortened
-from autocontext.ledger.sentences import Sentence, of_user
+from autocontext.ledger.sentences import RULE, Sentence, of_user
 from autocontext.messages import Msg, is_user_turn
 from autocontext.rendering import one_line
+from autocontext.runs import Runs
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
 
 _REMARK = 240
 """Characters of a sentence of the agent."""
+_MOST = 3_000
+"""Sentences that one text is made of: the newest. So it costs no more as work goes on."""
 _MOST_REMARKS = 40
 """Sentences of the agent that are considered."""
 
@@ -23,7 +27,7 @@ _MOST_REMARKS = 40
 class Speech:
     """The user's sentences in some messages, and those that were chosen to be told."""
 
-    def __init__(self, ledger: WorkLedger, only: Container[int], shown: Iterable[Msg]) -> None:
+    def __init__(self, ledger: WorkLedger, only: Runs, shown: Iterable[Msg]) -> None:
         self._ledger, self._only = ledger, only
         self._seen = {
             one_line(m.text[s.start : s.stop]) for m in shown if is_user_turn(m) for s in of_user(m.text)
@@ -33,7 +37,9 @@ class Speech:
     def sentences(self, worth: int) -> Iterator[tuple[int, Sentence]]:
         """Those that are worth so much and that the reader does not see, newest first, each text once."""
         told: set[str] = set()
-        for number, sentence in reversed(self._ledger.said):
+        said = self._ledger.said
+        places = reversed(self._ledger.rules) if worth == RULE else range(len(said) - 1, max(-1, len(said) - _MOST), -1)
+        for number, sentence in islice((said[at] for at in places), _MOST):
             if sentence.worth == worth and number in self._only:
                 text = self.text(number, sentence)
                 if text and text not in self._seen and text not in told:
@@ -55,10 +61,10 @@ class Speech:
     def lines(self) -> list[str]:
         """What was chosen, in order: a message's sentences together, "…" where some between are left out."""
         lines: list[str] = []
-        numbers = {number for number, _ in self._chosen}
-        told = (item for item in self._ledger.said if item[0] in numbers)
-        for number, group in groupby(told, key=lambda item: item[0]):
-            rows = list(self._rows(number, [sentence for _, sentence in group]))
+        said = self._ledger.said
+        for number in sorted({number for number, _ in self._chosen}):
+            first, stop = bisect_left(said, (number,)), bisect_left(said, (number + 1,))
+            rows = list(self._rows(number, [sentence for _, sentence in said[first:stop]]))
             lines += [f"m{number}: {rows[0]}"] if len(rows) == 1 else [f"m{number}:", *(f"> {row}" for row in rows)]
         return lines
 
@@ -84,7 +90,7 @@ class Speech:
 def remarks(ledger: WorkLedger, only: Container[int], changing: Container[int]) -> Iterator[tuple[int, str]]:
     """What the agent concluded, the best first, with the messages' numbers; what precedes a change is worth more."""
     ranked = sorted(
-        (item for item in ledger.remarks if item[0] in only),
+        (item for item in ledger.remarks[-_MOST:] if item[0] in only),
         key=lambda item: (item[1].worth + (item[0] in changing), item[0], item[1].start),
         reverse=True,
     )

@@ -67,6 +67,12 @@ def values_in(text: str) -> set[str]:
     return set(found)
 
 
+@lru_cache(maxsize=512)
+def known_values(text: str) -> frozenset[str]:
+    """`values_in` of a text that is asked about again and again, as what is in view is."""
+    return frozenset(values_in(text))
+
+
 def argument_values(value: Any) -> set[str]:
     """The values of a call's arguments: short ones are values themselves."""
     found: set[str] = set()

@@ -1,35 +1,49 @@
 """The work ledger: what was said, changed, called and found in a history, as a value built by pure functions.
 
 `WorkLedger.of(x + y) == WorkLedger.of(x) + WorkLedger.of(y)`: a note of a span, a fold of notes and the whole history
-are the same thing at different sizes. It keeps no copies of texts but places in the messages.
+are the same thing at different sizes. It keeps no copies of texts but places in the messages, and lists in the order of
+the history, so that a rendering can look at the newest of each kind without going through all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from heapq import nlargest
+from operator import attrgetter
 from typing import NamedTuple
 
-from autocontext.ledger.calls import Call, call_of
+from autocontext.ledger.calls import Call, Shape, call_of, shape_of
 from autocontext.ledger.effects import Effect
 from autocontext.ledger.outcomes import outcome_of
-from autocontext.ledger.sentences import Sentence, of_agent, of_user
+from autocontext.ledger.sentences import RULE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
 from autocontext.ledger.values import argument_values, values_in
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
 from autocontext.plan import PlanLike, is_plan_call
+from autocontext.runs import Runs
 
 _NEWEST = 3
 """Messages that are remembered for each value."""
-_MOST_VALUES = 8_000
+_MOST_VALUES = 4_000
 """Distinct values that `trim` leaves room for."""
-_LEFT = 6_000
-
-
+_LEFT = 3_000
 _SAID = 3.0
+"""What a value is worth that the user or the agent wrote, compared with one that a tool printed."""
 _FLOOR = 0.1
+"""Share of its worth that a value keeps for ever."""
 _HALF = 40.0
+"""Messages after which a value that was not seen again has lost half of its worth."""
+
+
+_number, _name = attrgetter("number"), attrgetter("name")
+
+
+_FADED = 400
+"""Messages after which only the floor is left."""
+_FADING = [_FLOOR + 0.5 ** (age / _HALF) for age in range(_FADED)]
 
 
 class Seen(NamedTuple):
@@ -60,24 +74,22 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_open",
-        "_orphans",
-        "calls",
-        "effects",
-        "messages",
-        "outliers",
-        "plan_calls",
-        "remarks",
-        "said",
-        "values",
-    )
+        "_open", "_orphans", "calls", "changing", "effects", "examples", "messages", "outliers", "plan_calls", "remarks",
+        "rules", "said", "values",
+    )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
         self.effects: Mapping[str, Effect] = effects or {}
         self.messages: list[Msg] = []
         self.calls: list[Call] = []
+        self.changing: list[int] = []
+        """Places in `calls` of those that change something if they succeed."""
+        self.examples: dict[Shape, tuple[int, ToolUseBlock]] = {}
+        """The newest call of each kind, with its message's number."""
         self.said: list[tuple[int, Sentence]] = []
         """The user's sentences, each with its message's number."""
+        self.rules: list[int] = []
+        """Places in `said` of those that give an instruction, a limit, a permission or a correction."""
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's."""
         self.outliers: list[tuple[int, int, int]] = []
@@ -107,18 +119,9 @@ class WorkLedger:
 
     def __add__(self, later: WorkLedger) -> WorkLedger:
         """The ledger of one history followed by another."""
-        made = self._copy()
-        made._extend(later)
-        return made
-
-    def _copy(self) -> WorkLedger:
         made = WorkLedger(self.effects)
-        made.messages, made.calls = self.messages.copy(), self.calls.copy()
-        made.said, made.remarks = self.said.copy(), self.remarks.copy()
-        made.outliers = self.outliers.copy()
-        made.plan_calls, made.values = self.plan_calls.copy(), self.values.copy()
-        made._open = {id_: places.copy() for id_, places in self._open.items()}
-        made._orphans = self._orphans.copy()
+        made._extend(self)
+        made._extend(later)
         return made
 
     def _extend(self, later: WorkLedger) -> None:
@@ -127,6 +130,9 @@ class WorkLedger:
             self._answer(result.id, result.number + shift, result.block)
         self.messages += later.messages
         self.calls += [_shifted(call, shift) for call in later.calls]
+        self.changing += [at + places for at in later.changing]
+        self.examples.update({shape: (n + shift, use) for shape, (n, use) in later.examples.items()})
+        self.rules += [at + len(self.said) for at in later.rules]
         self.said += [(n + shift, s) for n, s in later.said]
         self.remarks += [(n + shift, s) for n, s in later.remarks]
         self.outliers += [(n + shift, block, at) for n, block, at in later.outliers]
@@ -140,29 +146,22 @@ class WorkLedger:
         """Take in the next message, in place: for whoever builds a ledger step by step and shares it with nobody."""
         self.messages.append(msg)
         number = len(self.messages)
-        if is_compressed(msg) or msg.role == "system":
-            # A system message stays in view. A copy of a note is nobody's words.
-            self._append_blocks(msg, number, set(), set())
-            return
         told: set[str] = set()
         said: set[str] = set()
         self._append_blocks(msg, number, told, said)
+        if is_compressed(msg) or msg.role == "system":
+            return  # a system message stays in view; a copy of a note is nobody's words
         if text := msg.text:
             if msg.role == "user":
-                self.said += [(number, s) for s in of_user(text)]
+                for sentence in of_user(text):
+                    if sentence.worth == RULE:
+                        self.rules.append(len(self.said))
+                    self.said.append((number, sentence))
             elif msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (told if msg.role == "tool" else said).update(values_in(text))
         for value in sorted(told | said):  # the same order in every process
             self._see(value, Seen(value in told, value in said, (number,)))
-
-    def uses(self) -> Iterator[tuple[int, ToolUseBlock]]:
-        """The call blocks, with their messages' numbers, in order."""
-        last = 0
-        for call in self.calls:
-            if call.number != last:
-                last = call.number
-                yield from ((last, use) for use in self.messages[last - 1].tool_uses)
 
     def _append_blocks(self, msg: Msg, number: int, told: set[str], said: set[str]) -> None:
         """The calls and results of a message; what they hold is put into `told` and `said`."""
@@ -173,11 +172,18 @@ class WorkLedger:
                 self.outliers += [(number, i, at) for at in outliers(block.text)]
         for block in msg.content:
             if block.type == "tool_use":
-                self._open.setdefault(block.id, []).append(len(self.calls))
-                if is_plan_call(block):
-                    self.plan_calls.append((len(self.calls), block))
-                self.calls.append(call_of(block, number, self.effects))
+                self._append_call(block, number)
                 said |= argument_values(block.input)
+
+    def _append_call(self, use: ToolUseBlock, number: int) -> None:
+        call, place = call_of(use, number, self.effects), len(self.calls)
+        self._open.setdefault(use.id, []).append(place)
+        self.calls.append(call)
+        self.examples[shape_of(use)] = (number, use)
+        if call.changes:
+            self.changing.append(place)
+        if is_plan_call(use):
+            self.plan_calls.append((place, use))
 
     def _answer(self, id_: str, number: int, block: ToolResultBlock) -> None:
         """Give a result to the latest open call with its id."""
@@ -199,12 +205,28 @@ class WorkLedger:
             seen = Seen(old.told + seen.told, old.said + seen.said, newest)
         self.values[value] = seen
 
+    def tools(self, only: Runs) -> Counter[str]:
+        """How often each tool was called in some messages."""
+        counts = Counter[str]()
+        for first, last in only.pairs:
+            start = bisect_left(self.calls, first, key=_number)
+            counts.update(map(_name, self.calls[start : bisect_left(self.calls, last + 1, lo=start, key=_number)]))
+        return counts
+
     def trim(self) -> None:
         """Forget, in place, the values that are worth least, when there are very many: what is kept stays small."""
         if len(self.values) > _MOST_VALUES:
-            now = len(self.messages)
-            best = nlargest(_LEFT, self.values.items(), key=lambda item: (worth(item[1], now), item[0]))
-            self.values = dict(best)
+            self.values = {value: self.values[value] for _, value in self.best_values(_LEFT)}
+
+    def best_values(self, most: int) -> list[tuple[float, str]]:
+        """The values that are likely to be needed again, with what they are worth, the best first."""
+        now = len(self.messages)
+        # One expression, as a rendering asks it of all values.
+        ranked = [
+            ((told + _SAID * said) * (_FADING[now - n[0]] if now - n[0] < _FADED else _FLOOR), value)
+            for value, (told, said, n) in self.values.items()
+        ]
+        return nlargest(most, ranked)
 
     def render(
         self,
@@ -228,7 +250,7 @@ class WorkLedger:
         """
         from autocontext.ledger.pages import Page  # noqa: PLC0415 (a page needs the ledger it is a page of)
 
-        return Page(
+        page = Page(
             self,
             budget,
             count,
@@ -238,18 +260,13 @@ class WorkLedger:
             plan=plan,
             said_budget=said_budget,
             quotes_budget=quotes_budget,
-        ).text()
-
-
-def worth(seen: Seen, now: int) -> float:
-    """How likely a value is needed again: by who wrote it, in how many messages, and how long ago."""
-    return (seen.told + _SAID * seen.said) * fading(seen.numbers[0], now)
+        )
+        return page.text()
 
 
 def fading(number: int, now: int) -> float:
     """The share of its worth that something keeps that was last seen in this message."""
-    share: float = _FLOOR + 0.5 ** ((now - number) / _HALF)
-    return share
+    return _FADING[now - number] if now - number < _FADED else _FLOOR
 
 
 def _shifted(call: Call, shift: int) -> Call:

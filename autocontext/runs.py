@@ -1,0 +1,62 @@
+"""Sets of message numbers as runs of consecutive ones: what a note of ten thousand messages covers is one pair."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Container, Iterable, Iterator
+
+
+class Runs:
+    """An immutable set of numbers; membership costs the logarithm of the number of runs."""
+
+    __slots__ = ("_starts", "pairs")
+
+    def __init__(self, pairs: Iterable[tuple[int, int]] = ()) -> None:
+        merged: list[tuple[int, int]] = []
+        for start, stop in sorted(pairs):
+            if merged and start <= merged[-1][1] + 1:
+                merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+            else:
+                merged.append((start, stop))
+        self.pairs = tuple(merged)
+        """First and last number of each run, ascending."""
+        self._starts = [start for start, _ in merged]
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Runs:
+        """The set of these numbers."""
+        return cls((n, n) for n in numbers)
+
+    @classmethod
+    def within(cls, numbers: Container[int] | None, last: int) -> Runs:
+        """The numbers from 1 to `last` that are in a container; all of them where there is none."""
+        if numbers is None:
+            return cls([(1, last)] if last else [])
+        return numbers if isinstance(numbers, Runs) else cls.of(n for n in range(1, last + 1) if n in numbers)
+
+    @classmethod
+    def union(cls, sets: Iterable[Runs]) -> Runs:
+        """The numbers that are in any of these sets."""
+        return cls(pair for some in sets for pair in some.pairs)
+
+    def __contains__(self, number: object) -> bool:
+        if not isinstance(number, int):
+            return False
+        at = bisect_right(self._starts, number) - 1
+        return at >= 0 and number <= self.pairs[at][1]
+
+    def __len__(self) -> int:
+        return sum(stop - start + 1 for start, stop in self.pairs)
+
+    def __iter__(self) -> Iterator[int]:
+        for start, stop in self.pairs:
+            yield from range(start, stop + 1)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Runs) and self.pairs == other.pairs
+
+    def __hash__(self) -> int:
+        return hash(self.pairs)
+
+    def __repr__(self) -> str:
+        return f"Runs({list(self.pairs)})"
