@@ -159,10 +159,8 @@ def _worth(sentence: str) -> int:
     return RULE if _RULE.search(sentence) and _is_prose(sentence) else PLAIN
 
 
-_LISTING = re.compile(
-    r"\W*\d+\s?[:|]|[\[(](?:File|Open|Current|\d)|\W*(?:\w+/){2}|Requirement already|@@ |.*(?:[=!]=|::|\(\))"
-)
-"""How a line of a listing, a log or a program begins, or what only such a line holds."""
+_LISTING = re.compile(r"\W*\d+\s?[:|]|[\[(](?:File|Open|Current|\d)|\W*(?:\w+/){2}|Requirement already|@@ ")
+"""How a line of a listing or a log begins."""
 
 
 def _is_prose(sentence: str) -> bool:
