@@ -1,0 +1,19 @@
+"""The notes on docs/handover.md are those that the library writes."""
+
+import re
+
+from scripts.build_handover_page import PAGE, built, conversation, notes
+
+SHOWN = re.findall(r"<!-- note of (\S+), (\S+), window (\d+) -->", PAGE.read_text())
+
+
+def test_the_page_shows_what_the_library_writes() -> None:
+    assert len(SHOWN) == 3
+    assert built(PAGE.read_text()) == PAGE.read_text(), "run scripts/build_handover_page.py"
+
+
+def test_a_limit_that_the_user_gave_in_chinese_stays_word_for_word() -> None:
+    messages = conversation("tests/data/handover_zh.jsonl", "zh-orders")
+    limit = "可以，取消重下，但是不要超过100元。"
+    assert limit in {m.text for m in messages}
+    assert limit in notes(messages, 1_000)
