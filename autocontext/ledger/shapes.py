@@ -17,7 +17,7 @@ _DIGITS = str.maketrans("", "", "0123456789")
 
 def shape(line: str) -> str:
     """What a line has in common with others of its kind: itself without digits."""
-    return line.strip().translate(_DIGITS)
+    return line.translate(_DIGITS).strip()
 
 
 def shapes(text: str) -> Counter[str]:
