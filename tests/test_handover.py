@@ -199,4 +199,3 @@ def test_the_text_of_any_span_keeps_to_its_budget_and_is_the_same_again(
     assert text == write("")
     assert head.startswith(f"{len(span)} earlier message")
     assert at.tally.counter.count_text(body) <= max(0, budget)
-    assert at.hand_over.numbers(span.ids) == list(range(1, len(span) + 1))

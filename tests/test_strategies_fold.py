@@ -103,7 +103,7 @@ def test_a_later_fold_takes_the_earlier_note_in() -> None:
         desk.make(desk.fold(messages=5, tokens=-(10**6)))
         assert [m.origin.kind for m in desk.messages if m.origin] == ["fold"]
         assert desk.messages[:2] == WORK[:2]
-        seen.append(desk.hand_over.numbers(desk.log.view_ids[2:3]))
+        seen.append([desk.log.place[id_] + 1 for id_ in desk.log.covered(desk.log.view_ids[2:3])])
     assert all(later[: len(earlier)] == earlier for earlier, later in pairwise(seen))
     assert len({len(numbers) for numbers in seen}) == 3
     assert all(f"m{numbers[0]}-m{numbers[-1]}" in note for numbers, note in [(seen[-1], desk.messages[2].text)])
