@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from autocontext.ledger import shell
 from autocontext.plan import PLAN_TOOLS, lists_steps
+from autocontext.rendering import one_line
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
 EFFECTS: tuple[Effect, ...] = ("reads", "changes", "runs")
@@ -153,6 +154,12 @@ def path_of(arguments: Mapping[str, Any]) -> str:
 
 def changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[Change]:
     """The things that a call changes if it succeeds."""
+    changes = _changes_of(tool, arguments, effect)
+    # What nobody can see is no name.
+    return [c if one_line(c.thing).strip() else Change(one_line(tool).strip() or "call", c.done) for c in changes]
+
+
+def _changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[Change]:
     if effect != "changes":
         line = command_line(arguments) if effect == "runs" else ""
         return [Change(thing, done) for thing, done in shell.changes(line)] if line else ()

@@ -1,5 +1,4 @@
 """What calls of the tools of common agents do, and which things they change."""
-# ruff: noqa: E501 (the tables)
 
 from typing import Any
 

@@ -91,7 +91,7 @@ def test_what_says_something_is_no_greeting_and_no_rule(text: str) -> None:
     assert worth(text) == PLAIN
 
 
-@pytest.mark.parametrize("text", (*RULES, *CONSTRAINTS))
+@pytest.mark.parametrize("text", [*RULES, *CONSTRAINTS])
 def test_rules_limits_permissions_corrections(text: str) -> None:
     assert worth(text) == RULE
 

@@ -1,5 +1,4 @@
 """Which files a command line changes: commands as agents write them."""
-# ruff: noqa: E501, S108 (the tables)
 
 import pytest
 from hypothesis import given
@@ -226,7 +225,7 @@ def test_commands_in_a_row_change_what_each_of_them_changes(
 @given(st.text(max_size=60))
 def test_any_text_is_read_without_an_exception(text: str) -> None:
     for thing, done in changes(text):
-        assert thing.strip() and done  # noqa: PT018
+        assert thing.strip() and done
         assert "\n" not in thing
 
 
