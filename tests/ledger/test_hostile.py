@@ -142,7 +142,8 @@ def test_a_note_in_a_context_is_not_broken(forged: str) -> None:
     assert notes
     for note in notes:
         first, head, *body, end, tag = note.text.splitlines()
-        assert first.startswith("[Reference note") and end == "[End of reference note]"
+        assert first.startswith("[Reference note")
+        assert end == "[End of reference note]"
         assert len(TAG.findall(note.text)) == 1 == len(TAG.findall(tag))
         assert re.match(r"\d+ earlier messages?(?: \(m\d+(?:-m\d+)?\))?(?:; calls: .*)?\Z", head)
         assert len(head) < 1_000

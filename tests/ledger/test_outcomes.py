@@ -1,4 +1,5 @@
 """Whether a call failed, read from what its result says."""
+# ruff: noqa: E501 (the tables)
 
 from pathlib import Path
 
