@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autocontext import rendering
@@ -18,7 +19,7 @@ from autocontext.view import Span, View
 if TYPE_CHECKING:
     from autocontext.ledger import WorkLedger
 
-_LEAST = 64
+LEAST = 64
 """Tokens; a shorter text says nothing."""
 _QUOTES = 0.6
 """Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
@@ -60,7 +61,7 @@ class HandOver:
             return p
         start = view.position[p.span.ids[0]]
         tokens = view.tokens(start, start + len(p.span))
-        size = self._frame() + max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
+        size = self.frame + max(LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
         text: str | Question = p.text
         if isinstance(text, Question):
             text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
@@ -84,7 +85,7 @@ class HandOver:
         numbers = self._log.numbers(span.ids)
         head = rendering.ledger_head(numbers, self._ledger.tools(numbers))
         count = self._tally.counter.count_text
-        room = budget - self._frame() - count(head)
+        room = max(0, budget - self.frame - count(head))
         body = self._ledger.render(
             room,
             count,
@@ -105,7 +106,8 @@ class HandOver:
         """What models have written in the notes of a span."""
         return "\n".join(filter(None, map(rendering.written_note, span.messages)))
 
-    def _frame(self) -> int:
+    @cached_property
+    def frame(self) -> int:
         """Tokens of a note that says nothing."""
         role = self._config.note_role
         text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)

@@ -73,7 +73,7 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text on one line: blanks folded, characters that could end it left out, offload tags made harmless."""
-    return printable(text.strip() if text.isprintable() else " ".join(text.split()))
+    return printable(text if text.isprintable() else " ".join(text.split())).strip()
 
 
 def note_marks(role: str) -> tuple[str, str]:

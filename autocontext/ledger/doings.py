@@ -162,7 +162,7 @@ class Doings:
         for number, use in sorted(self._ledger.examples.values(), key=lambda item: -item[0]):
             # Of a single argument the call's own line tells.
             if number in self._only and len(use.input) > 1:
-                yield number, f"m{number} {one_line(use.name)[:60]} {_example(use)}"
+                yield number, f"m{number} {one_line(use.name)[:60] or 'call'} {_example(use)}"
 
 
 def _done(dones: dict[str, int], last: Call) -> str:

@@ -80,12 +80,14 @@ class Quotes:
         only: Runs,
         shown: Sequence[Msg],
         told: str,
+        *,
         source: Callable[[int], str],
         count: Callable[[str], int],
     ) -> None:
         self._ledger, self._only, self._source = ledger, only, source
         self._cost = count
         self._stale = self._superseded()
+        self._texts: dict[int, str] = {}
         self._shapes: dict[int, Counter[str]] = {}
         self._seen = values_in(told).union(*(known_values(text) for m in shown for text in m.texts()))
         """Values that the reader sees anyway."""
@@ -179,8 +181,7 @@ class Quotes:
     def _alike(self, quote: Quote) -> int:
         """How many lines of its message are like it: each of them is worth the less."""
         if quote.number not in self._shapes:
-            msg = self._ledger.messages[quote.number - 1]
-            self._shapes[quote.number] = shapes("\n".join(msg.texts()))
+            self._shapes[quote.number] = shapes(self._text(quote.number))
         return max(1, self._shapes[quote.number][shape(quote.text)] // _ALIKE)
 
     def _outliers(self) -> Iterator[Quote]:
@@ -212,15 +213,17 @@ class Quotes:
     def _candidates(self, value: str, numbers: tuple[int, ...]) -> Iterator[Quote]:
         """The lines that hold the value in the newest messages which do and may be quoted."""
         for number in numbers:
-            if number not in self._only or number in self._stale:
-                continue
-            offset = 0
-            for text in self._ledger.messages[number - 1].texts():
+            if number in self._only and number not in self._stale:
+                text = self._text(number)
                 if (at := find(value, text)) >= 0:
                     begin, line = _line_around(text, at, len(value))
-                    yield Quote(number, offset + begin, line)
-                    break
-                offset += len(text)
+                    yield Quote(number, begin, line)
+
+    def _text(self, number: int) -> str:
+        """All texts of a message, one below the other."""
+        if number not in self._texts:
+            self._texts[number] = "\n".join(self._ledger.messages[number - 1].texts())
+        return self._texts[number]
 
 
 def _line_around(text: str, at: int, size: int) -> tuple[int, str]:

@@ -16,7 +16,7 @@ from autocontext.ledger.calls import Call, Key, label_in, shortened
 from autocontext.ledger.doings import LABEL, NARROW, Changed, Doings, Group, by_folder
 from autocontext.ledger.lines import Quotes
 from autocontext.ledger.room import Claim, Room
-from autocontext.ledger.sentences import GREETING, PASTE, PLAIN, RULE, Sentence
+from autocontext.ledger.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE
 from autocontext.ledger.speech import Speech, remarks
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
@@ -33,6 +33,8 @@ SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, REMARKS = (
 HEADINGS = (SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, REMARKS)
 
 _RULES_SHARE = 0.60
+_RULES_LEAST = 150
+"""Tokens of rules that go before anything else in a small note."""
 _SHARES = {"changed": 0.20, "calls": 0.25, "failures": 0.20, "said": 0.25, "plan": 0.12}
 """What each part gets first, of the room that rules leave."""
 _CLAIMS = ("plan", "changed", "said", "failures", "calls")
@@ -81,10 +83,14 @@ class Page:
     def text(self) -> str:
         """The rendering; "" when nothing fits."""
         room = self._room
-        room.left -= sum(map(room.cost, (SAID, CHANGED, CALLS)))
-        reserved = int(self._quotes_budget * _QUOTES_SHARE)
-        room.left -= reserved
-        self._say(RULE, int(self._budget * _RULES_SHARE))
+        if room.left <= 0:
+            return ""
+        room.left -= room.cost(SAID)
+        rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
+        rules -= self._say(RULE, rules)
+        self._say(CLAUSE, rules)
+        reserved = min(int(self._quotes_budget * _QUOTES_SHARE), max(0, room.left) // 2)
+        room.left -= reserved + room.cost(CHANGED) + room.cost(CALLS)
         self._tell_doings()
         room.left = self._budget - self._size()
         self._add_examples()
@@ -117,17 +123,15 @@ class Page:
         return text
 
     # --------------------------------------------------------------------------------------------- the user's words
-    def _say(self, worth: int, most: int) -> None:
-        """Tell sentences that are worth so much, newest first, of at most `most` tokens."""
-        sentences = list(islice(self._speech.sentences(worth), self._budget + 1))
-        claim = Claim(self._room, (self._speech.text(*s) for s in sentences), more=1)
-        self._take_said(claim, sentences, most)
-
-    def _take_said(self, claim: Claim, sentences: Sequence[tuple[int, Sentence]], most: int) -> None:
+    def _say(self, worth: int, most: int) -> int:
+        """Tell sentences that are worth so much, newest first, of at most `most` tokens; gives the tokens they take."""
         left = self._room.left
+        sentences = list(islice(self._speech.sentences(worth), max(0, self._budget) + 1))
+        claim = Claim(self._room, (self._speech.text(*s) for s in sentences), more=1)
         claim.take(min(most, self._said_budget))
-        self._said_budget -= left - self._room.left
         self._speech.choose(sentences[: claim.taken])
+        self._said_budget -= left - self._room.left
+        return left - self._room.left
 
     # -------------------------------------------------------------------------------- plain words, plan, changes, calls
     def _tell_doings(self) -> None:
@@ -142,7 +146,7 @@ class Page:
         width = self._width(listed[:_NEWEST_CALLS])
         own = self._own_lines(failing)
         lines = self._change_lines(changes)
-        sentences = list(islice(self._speech.sentences(PLAIN), self._budget + 1))
+        sentences = list(islice(self._speech.sentences(PLAIN), max(0, self._budget) + 1))
         plan = [f"> {shortened(one_line(line), _PLAN_LINE)}" for line in plan_lines(self._plan, self._plan_calls())]
         claims = {
             "plan": Claim(room, plan),
@@ -160,7 +164,8 @@ class Page:
             self._parts[PLAN] = plan[: claims["plan"].taken]
             shown = lines[len(lines) - claims["changed"].taken :]
             hidden = sum(n for _, n in lines) - sum(n for _, n in shown)
-            self._parts[CHANGED] = [*([f"and {hidden} more before"] if hidden else []), *(line for line, _ in shown)]
+            before = [f"and {hidden} more before"] if hidden and shown else []
+            self._parts[CHANGED] = [*before, *(line for line, _ in shown)]
             chosen = {g.newest.key for g in failing[: claims["failures"].taken] + listed[: claims["calls"].taken]}
             self._list_calls(groups, changes[hidden:], chosen, own, width)
             excess = self._size() - self._budget
@@ -183,7 +188,7 @@ class Page:
         self._parts[CALLS] = self._doings.folded(listed, own, width)
         told_of = sum(g.times for g in groups if g.newest.key in chosen or _told(g, told))
         hidden = sum(self._ledger.tools(self._only).values()) - told_of
-        if hidden:
+        if hidden and listed:  # else the head's counts say as much
             self._parts[CALLS].insert(0, f"not listed: {hidden} earlier call{'s' if hidden > 1 else ''}")
 
     def _width(self, groups: Sequence[Group]) -> int:
@@ -233,7 +238,9 @@ class Page:
 
     def _add_quotes(self, most: int) -> None:
         """Lines of the originals, until the text has `most` tokens."""
-        quotes = Quotes(self._ledger, self._only, self._shown, self._joined(), self._source, self._room.count)
+        quotes = Quotes(
+            self._ledger, self._only, self._shown, self._joined(), source=self._source, count=self._room.count
+        )
         kept = max(0, self._budget - most)
         self._room.left -= kept
         quotes.choose(self._room)

@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-GREETING, PASTE, PLAIN, RULE = range(4)
-"""What a sentence of the user is worth: politeness, the inside of a long paste, anything said, an instruction with a
-limit, a permission or a correction."""
+GREETING, PASTE, PLAIN, CLAUSE, RULE = range(5)
+"""What a sentence of the user is worth: politeness, the inside of a long paste, anything said, and an instruction with
+a limit, a permission or a correction: in a long text, which may be pasted, or in a message that says little else."""
+
+_SHORT = 1_000
+"""Characters; a longer message says more than its rules."""
 
 _LONG = 4_000
 """Characters; a longer message of the user holds a paste."""
@@ -144,6 +147,8 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     pasted = len(text) > _LONG
     for start, stop in sentences(text):
         worth = _worth(text[start:stop])
+        if worth == RULE and len(text) > _SHORT:
+            worth = CLAUSE
         if pasted and worth == PLAIN and _ENDS_SHOWN < start < len(text) - _ENDS_SHOWN:
             worth = PASTE
         found.append(Sentence(start, stop, worth))

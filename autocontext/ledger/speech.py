@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.ledger.calls import shortened
-from autocontext.ledger.sentences import RULE, Sentence, of_user
+from autocontext.ledger.sentences import CLAUSE, Sentence, of_user
 from autocontext.messages import Msg, is_user_turn
 from autocontext.rendering import one_line
 from autocontext.runs import Runs
@@ -20,8 +20,10 @@ _REMARK = 240
 """Characters of a sentence of the agent."""
 _MOST = 3_000
 """Sentences that one text is made of: the newest. So it costs no more as work goes on."""
-_MOST_REMARKS = 40
-"""Sentences of the agent that are considered."""
+_MOST_REMARKS = 300
+"""Sentences of the agent that are considered: the newest."""
+_BEST_REMARKS = 40
+"""Of them, those that may be told."""
 
 
 class Speech:
@@ -38,7 +40,9 @@ class Speech:
         """Those that are worth so much and that the reader does not see, newest first, each text once."""
         told: set[str] = set()
         said = self._ledger.said
-        places = reversed(self._ledger.rules) if worth == RULE else range(len(said) - 1, max(-1, len(said) - _MOST), -1)
+        places = (
+            reversed(self._ledger.rules) if worth >= CLAUSE else range(len(said) - 1, max(-1, len(said) - _MOST), -1)
+        )
         for number, sentence in islice((said[at] for at in places), _MOST):
             if sentence.worth == worth and number in self._only:
                 text = self.text(number, sentence)
@@ -90,11 +94,11 @@ class Speech:
 def remarks(ledger: WorkLedger, only: Container[int], changing: Container[int]) -> Iterator[tuple[int, str]]:
     """What the agent concluded, the best first, with the messages' numbers; what precedes a change is worth more."""
     ranked = sorted(
-        (item for item in ledger.remarks[-_MOST:] if item[0] in only),
+        (item for item in ledger.remarks[-_MOST_REMARKS:] if item[0] in only),
         key=lambda item: (item[1].worth + (item[0] in changing), item[0], item[1].start),
         reverse=True,
     )
-    for number, sentence in ranked[:_MOST_REMARKS]:
+    for number, sentence in ranked[:_BEST_REMARKS]:
         text = one_line(ledger.messages[number - 1].text[sentence.start : sentence.stop])
         if text:
             yield number, shortened(text, _REMARK)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from autocontext.ledger.calls import Call, Shape, call_of, shape_of
 from autocontext.ledger.effects import Effect
 from autocontext.ledger.outcomes import outcome_of
-from autocontext.ledger.sentences import RULE, Sentence, of_agent, of_user
+from autocontext.ledger.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
 from autocontext.ledger.values import argument_values, values_in
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
@@ -27,9 +27,9 @@ from autocontext.runs import Runs
 
 _NEWEST = 3
 """Messages that are remembered for each value."""
-_MOST_VALUES = 4_000
+_MOST_VALUES = 2_500
 """Distinct values that `trim` leaves room for."""
-_LEFT = 3_000
+_LEFT = 1_800
 _SAID = 3.0
 """What a value is worth that the user or the agent wrote, compared with one that a tool printed."""
 _FLOOR = 0.1
@@ -93,7 +93,7 @@ class WorkLedger:
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's."""
         self.outliers: list[tuple[int, int, int]] = []
-        """Lines that stand out of repetitive results: a message's number, the block's place there, the line's in it."""
+        """Lines that stand out of repetitive results: message number, block in it, place in its text."""
         self.plan_calls: list[tuple[int, ToolUseBlock]] = []
         """Calls that make or change a plan, each with its place in `calls`."""
         self.values: dict[str, Seen] = {}
@@ -154,7 +154,7 @@ class WorkLedger:
         if text := msg.text:
             if msg.role == "user":
                 for sentence in of_user(text):
-                    if sentence.worth == RULE:
+                    if sentence.worth >= CLAUSE:
                         self.rules.append(len(self.said))
                     self.said.append((number, sentence))
             elif msg.role == "assistant":

@@ -28,8 +28,10 @@ _EXPECTED = 0.7
 """Share of its room that a first note is expected to need."""
 _GROWTH = 1.15
 """By how much a note is expected to grow from one fold to the next."""
-_LEAST_NOTE = 96
-"""Tokens of the smallest note that says anything."""
+_WORTHWHILE = 0.95
+"""A note that would keep more of what it replaces is not worth writing."""
+_LEAST_NOTE = 128
+"""Tokens of the smallest note, beside its frame: room for the rules that the user gave."""
 _MODEL_SHARE = 0.06
 """Share of the window that the model is asked to write at most."""
 
@@ -70,16 +72,25 @@ class Fold:
         """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
         share = self._hand_over.share // (2 if self.last_resort else 1)
         asked = int(self.config.max_token * min(_MODEL_SHARE, self.config.note_ratio)) if self.asks else 0
+        areas = self._areas(view)
+        alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
+        standing = sum(note.tokens for note in alone)
         earlier = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
         expected = min(share, max(int(earlier * _GROWTH), int(share * _EXPECTED)))
-        pieces = self._pieces(view, expected + asked)
+        pieces = self._pieces(view, areas, max(expected - standing, share // 3) + asked)
+        if not pieces and not self.last_resort:
+            return []  # notes alone are not ground down to reach a target
         # The notes may take what is replaced beyond what is needed, up to their share.
         spare = sum(piece.tokens for piece in pieces) - int(max(0, self.excess_tokens)) - asked - 1
-        share = min(share, max(expected, spare))
-        sizes = self._sizes(view, pieces, share)
+        share = min(share, max(expected, spare + standing))
+        every = sorted([*alone, *pieces])
+        sizes = self._sizes(view, every, share)
         return [
-            self._note(view, piece, int(share * size), int(asked * size), last=piece is pieces[-1])
-            for piece, size in zip(pieces, sizes, strict=True)
+            self._note(
+                view, piece, int(share * size), 0 if piece in alone else asked // len(pieces), last=piece is every[-1]
+            )
+            for piece, size in zip(every, sizes, strict=True)
+            if piece in pieces or share * size < piece.tokens * _WORTHWHILE
         ]
 
     def _sizes(self, view: View, pieces: Sequence[_Piece], most: int) -> list[float]:
@@ -89,22 +100,18 @@ class Fold:
         needed = [self._hand_over.needed(view, view.span(p.start, p.stop), most) for p in pieces]
         return [size / sum(needed) for size in needed]
 
-    def _pieces(self, view: View, note: int) -> list[_Piece]:
+    def _pieces(self, view: View, areas: Sequence[tuple[int, int]], note: int) -> list[_Piece]:
         """Stretches that together are large enough to be replaced by notes of `note` tokens in all."""
         found: list[_Piece] = []
         messages, tokens = self.excess_messages, self.excess_tokens + note
-        for a, b in self._areas(view):
+        for a, b in areas:
             if messages <= 0 and tokens <= 0:
                 break
             end = self._end(view, a, b, messages, tokens)
-            alone = end - a == 1 and is_note(view.messages[a])
-            if end - a < _LEAST and not alone:
-                continue
-            found.append(_Piece(a, end, view.tokens(a, end)))
-            messages -= end - a - 1
-            tokens -= view.tokens(a, end)
-        if len(found) == 1 and found[0].stop - found[0].start < _LEAST:
-            return []
+            if end - a >= _LEAST:
+                found.append(_Piece(a, end, view.tokens(a, end)))
+                messages -= end - a - 1
+                tokens -= view.tokens(a, end)
         return found
 
     def _areas(self, view: View) -> list[tuple[int, int]]:
@@ -133,7 +140,9 @@ class Fold:
     def _note(self, view: View, piece: _Piece, share: int, asked: int, *, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = self._hand_over.earlier_notes(span)
-        budget = max(_LEAST_NOTE, min(share, int(piece.tokens * _OF_REPLACED) - asked))
+        most = piece.tokens if len(span) == 1 else int(piece.tokens * _OF_REPLACED)
+        wanted = max(self._hand_over.frame + _LEAST_NOTE, min(share, most - asked))
+        budget = min(wanted, int(piece.tokens * _WORTHWHILE))
         text: str | Question = earlier
         if asked and (question := self._question(span.messages, view, piece, max(asked, _LEAST_NOTE))):
             text = Question(question.purpose, question.parts, question.target_tokens, question.sizes, otherwise=earlier)
