@@ -61,12 +61,12 @@ class AutoContextConfig(BaseModel):
     """With until_fit: go on until under this share of both triggers."""
 
     last_resort: bool = True
-    """With until_fit: fold the oldest rounds when the strategies do not reach the target, and cut texts, without a
-    model, while the view is over `max_token`."""
+    """With until_fit: when the strategies do not reach the target, the oldest part becomes one note; texts are cut, without
+    a model, while the view is over `max_token`."""
     strict_fit: bool = False
     """Raise ContextOverflowError when the view cannot be made to fit, instead of returning it as small as it got."""
     user_message_budget: int = Field(default=20_000, ge=0)
-    """Tokens of the user's own words that the note of the oldest rounds quotes (at most a quarter of the window)."""
+    """Most tokens of the user's own words in a note, within the room that the note has."""
 
     keep_recent: float = Field(default=0.0, ge=0, lt=1)
     """Share of `max_token`: newest messages that the strategies leave alone, as long as the view fits without them."""
@@ -74,14 +74,14 @@ class AutoContextConfig(BaseModel):
     # --- notes
     ledger_ratio: float = Field(default=0.15, ge=0, le=0.5)
     """Share of `max_token` for work ledgers: what the user said, what was changed, called and found in the messages
-    that a note stands for, told by rules. 0 leaves them out: then a note is only what the model writes."""
+    that a note replaces, listed by rules. 0 leaves them out: then a note is only what the model writes."""
     tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
     """What tools of your own do, by name or by a word of their names: {"deploy": "changes"}. Built-in rules know the
     usual verbs (read, edit, cancel, send ...) and shell commands."""
     note_role: Literal["user", "assistant"] = "user"
-    """Role of the notes of strategies 1 and 5."""
+    """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
-    """Largest note, as a share of `max_token`."""
+    """Most that a model is asked to write for a note, as a share of `max_token`; in a fold 0.06 at most."""
     custom_prompt: PromptConfig | None = None
     """Prompts of your own; unset ones keep their defaults."""
 
@@ -173,11 +173,11 @@ class AutoContextConfig(BaseModel):
         """Recommended settings for requests of at most `window` tokens; `fields` override them.
 
         `window` is what a request may hold: a model's context window less the room for its reply. Found by replaying
-        recorded conversations and measuring which values that an agent needed later were still in view, and at what
-        cost with prompt caching (benchmarks/recall.py and cost.py): a late trigger and a low target, so that the
-        provider's cache lives long; the newest third verbatim; short notes; no previews of texts that fit easily; two
-        fifths for the evidence ledger. Below 12,000 tokens the target is higher, which costs more: there what goes out
-        of view is missed more.
+        recorded conversations and measuring what somebody who goes on with the work would still know, and at what cost
+        with prompt caching (benchmarks/handover.py, recall.py and cost.py): a late trigger and a low target, so that
+        the provider's cache lives long; no strategies before the fold, one note about all that is out of view; of a
+        small window a larger share for it. Below 12,000 tokens the target is higher, which costs more: there what goes
+        out of view is missed more.
         """
         if window < _SMALLEST_WINDOW:
             raise ConfigError(
