@@ -61,8 +61,8 @@ class AutoContextConfig(BaseModel):
     """With until_fit: go on until under this share of both triggers."""
 
     last_resort: bool = True
-    """With until_fit: when the strategies do not reach the target, the oldest part becomes one note; texts are cut, without
-    a model, while the view is over `max_token`."""
+    """With until_fit: when the strategies do not reach the target, the oldest part becomes one note; texts are cut,
+    without a model, while the view is over `max_token`."""
     strict_fit: bool = False
     """Raise ContextOverflowError when the view cannot be made to fit, instead of returning it as small as it got."""
     user_message_budget: int = Field(default=20_000, ge=0)
