@@ -36,8 +36,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     what = f"{total} messages of a real coding session, window {window:,} tokens"
     screen.aside(("autocontext demo: ", "bold"), beside=what)
     screen.text(
-        "Before each reply of the agent the memory is asked for the context, as the agent would. Notes are written by "
-        "the embedded summariser: no model, no network, no key. (Session of the agent pi, MIT, © 2025 Mario Zechner)"
+        "Before each reply of the agent the memory is asked for the context, as the agent would. Notes are written "
+        "by rules: no model, no network, no key. (Session of the agent pi, MIT, © 2025 Mario Zechner)"
     )
 
     screen.flush()

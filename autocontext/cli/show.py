@@ -157,9 +157,9 @@ def _valid(results: Sequence[Replayed], calls: int) -> Figure:
 
 def _model_calls(results: Sequence[Replayed], meter: Meter | None) -> Iterator[Figure]:
     if meter is None:
-        yield Figure("model calls", "0", "notes by the embedded summariser")
+        yield Figure("model calls", "0", "notes by rules alone")
         return
     used = f"{meter.used.input_tokens:,} tokens in, {meter.used.output_tokens:,} out"
     yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
     if fallbacks := sum(r.fallbacks for r in results):
-        yield Figure("notes without it", f"{fallbacks:,}", "by the embedded summariser")
+        yield Figure("notes without it", f"{fallbacks:,}", "by rules alone")

@@ -45,7 +45,7 @@ def test_model_that_never_answers_is_told_and_the_replay_goes_on(tmp_path: Path,
     assert int(calls) > 0
     assert "401" in done.err
     assert KEY not in done.out + done.err
-    assert re.search(r"notes without it +[1-9]\d*  by the embedded summariser", done.out)
+    assert re.search(r"notes without it +[1-9]\d*  by rules alone", done.out)
 
 
 def test_model_that_fails_once_costs_nothing(tmp_path: Path, service: FakeOpenAI) -> None:
