@@ -3,7 +3,8 @@
 Usage: `python scripts/run_doc_blocks.py README.md docs/*.md` (no argument: exactly those). The ```python blocks of one
 page share a namespace and run in order, each page in a process of its own. A ```text block that directly follows a
 ```python block is what the block prints, compared line by line after trailing spaces are stripped. A block
-that fails, warns or prints something else is reported by page and line, and the exit code is 1.
+that fails, warns or prints something else is reported by page and line, and the exit code is 1. `--write PAGE` puts what
+the blocks print now into a page whose blocks run: read the difference before you commit it.
 
 A page that begins with `<!-- environment: NAME -->` needs an agent framework. It runs where it is named, which
 scripts/adapter_environments.sh does in that environment; without an argument it is only listed.
@@ -78,12 +79,31 @@ def run_page(path: Path) -> str:
     return ""
 
 
+def written(page: str) -> str:
+    """The page with what its blocks print now."""
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(block.code, namespace)  # noqa: S102 (running the page is the purpose)
+        if block.printed is not None:
+            old = f"```python\n{block.code}```\n\n```text\n{block.printed}```\n"
+            now = "\n".join(_lines(printed.getvalue()))
+            page = page.replace(old, f"```python\n{block.code}```\n\n```text\n{now}\n```\n", 1)
+    return page
+
+
 def main() -> int:
     """Run the named pages, or all of them."""
     parser = argparse.ArgumentParser(description="Run the Python blocks of documentation pages.")
     parser.add_argument("pages", nargs="*", type=Path)
     parser.add_argument("--here", action="store_true", help="run one page in this very process")
+    parser.add_argument("--write", action="store_true", help="put what the blocks print into the named pages")
     options = parser.parse_args()
+    if options.write:
+        for page in options.pages:
+            page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
     pages: list[Path] = options.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     if options.here:
         problem = run_page(pages[0])
