@@ -32,6 +32,8 @@ _REMARKS = 4
 """Sentences of one message of the agent that are kept."""
 _END = re.compile(r"[.!?](?=\s)|[。！？](?![。！？])|\n")
 _BLANK = re.compile(r"\S")
+_MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
+"""Blanks, and characters of scripts that do without."""
 
 _RULE = re.compile(
     r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
@@ -132,6 +134,12 @@ def _piece_end(text: str, start: int, stop: int) -> int:
     return blank + 1 if blank >= 0 else start + _LONGEST
 
 
+def _in_word(text: str, at: int) -> bool:
+    """Whether a place is inside a run of characters of a script that has blanks between words."""
+    around = text[at - 1 : at + 1] if at else ""
+    return len(around) == 2 and not _MAY_PART.search(around)
+
+
 def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
     first = _BLANK.search(text, start, stop)
     if first is None:
@@ -146,6 +154,8 @@ def of_user(text: str) -> tuple[Sentence, ...]:
     found: list[Sentence] = []
     pasted = len(text) > _LONG
     for start, stop in sentences(text):
+        if _in_word(text, start) or _in_word(text, stop):
+            continue  # of data without a blank a piece says nothing
         worth = _worth(text[start:stop])
         if worth == RULE and len(text) > _SHORT:
             worth = CLAUSE

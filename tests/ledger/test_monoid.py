@@ -80,6 +80,17 @@ def test_a_ledger_is_the_sum_of_the_ledgers_of_its_parts(messages: list[Msg], at
     assert WorkLedger.of(first) + WorkLedger.of(then) == WorkLedger.of(messages)
 
 
+def test_a_result_answers_the_latest_open_call_with_its_id() -> None:
+    """Also across the seam: an id may be used again while an earlier call with it is still open."""
+    ask = [Msg(role="assistant", content=(ToolUseBlock(id="a", name="bash", input={"n": n}),)) for n in (1, 2)]
+    answer = [Msg(role="tool", content=(ToolResultBlock(id="a", output=text),)) for text in ("one", "two", "three")]
+    messages = [ask[0], ask[1], answer[0], answer[1], answer[2]]
+    whole = WorkLedger.of(messages)
+    assert [call.result for call in whole.calls] == [4, 3]
+    for at in range(len(messages) + 1):
+        assert WorkLedger.of(messages[:at]) + WorkLedger.of(messages[at:]) == whole
+
+
 @given(anything(), anything(), anything())
 def test_sums_are_associative(x: list[Msg], y: list[Msg], z: list[Msg]) -> None:
     a, b, c = map(WorkLedger.of, (x, y, z))

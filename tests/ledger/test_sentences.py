@@ -146,6 +146,12 @@ def test_what_never_ends_is_taken_in_pieces_between_words() -> None:
     assert max(map(len, pieces)) <= 600
 
 
+def test_data_without_a_blank_is_no_sentence() -> None:
+    assert of_user("0" * 20_000) == ()
+    assert [s.worth for s in of_user(f"Never print this key:\n{'aB3' * 300}\nThanks.")] == [RULE, GREETING]
+    assert len(of_user("好" * 1_500)) == 3
+
+
 @given(texts())
 def test_sentences_are_in_order_and_leave_out_blanks_only(text: str) -> None:
     end = 0

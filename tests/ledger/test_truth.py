@@ -13,7 +13,7 @@ from autocontext.ledger import WorkLedger
 from autocontext.messages import is_compressed
 from tests.conversations import histories
 from tests.invariants import handles
-from tests.ledger.desks import work
+from tests.ledger.desks import Step, played, work
 from tests.ledger.readings import Made, Reading, calls_of, plain, tool_counts
 from tests.test_replay import CONVERSATIONS
 
@@ -145,9 +145,19 @@ def test_lines_about_anything_are_true(messages: list[Msg], budget: int) -> None
     Reading(messages, text, set(range(1, len(messages) + 1))).check_words()
 
 
-def test_a_view_does_not_mend_an_edit() -> None:
-    from tests.ledger.desks import Step, played
+def test_what_failed_and_then_went_well_says_so() -> None:
+    run = {"command": "pytest -q"}
+    messages = played([Step("bash", run, "failed"), Step("bash", run), Step("bash", {"command": "ls"})])
+    everything = set(range(1, len(messages) + 1))
+    text = WorkLedger.of(messages).render(2_000, len)
+    check_work(messages, text, everything)
+    assert "`pytest -q` 2x (failed, then ok); `ls`" in text
+    check_work(messages, WorkLedger.of(messages).render(2_000, len, only={1, 2}), {1, 2})
+    broken = played([Step("bash", run), Step("bash", run, "failed")])
+    assert "bash: pytest -q 2x -> failed: Error: bash could not" in WorkLedger.of(broken).render(2_000, len)
 
+
+def test_a_view_does_not_mend_an_edit() -> None:
     edit = Step("editor", {"command": "str_replace", "path": "src/a.py"}, "failed")
     messages = played([edit, Step("editor", {"command": "view", "path": "src/a.py"})])
     text = WorkLedger.of(messages).render(2_000, len)
@@ -157,8 +167,6 @@ def test_a_view_does_not_mend_an_edit() -> None:
 
 
 def test_other_scripts_are_other_calls() -> None:
-    from tests.ledger.desks import Step, played
-
     script = "python3 - <<'EOF'\nimport {}\nprint(1)\nEOF"
     first = Step("bash", {"command": script.format("nothing")}, "failed")
     messages = played([first, Step("bash", {"command": script.format("json")})])
@@ -226,7 +234,5 @@ def test_every_note_of_every_fold_is_true(name: str, window: int) -> None:
 
 
 def test_the_naive_reading_pairs_calls_as_it_should() -> None:
-    from tests.ledger.desks import Step, played
-
     made = calls_of(played([Step("read_file", {"path": "a"}), Step("bash", {"command": "ls"}, "none")]))
     assert [(c.number, c.result) for c in made] == [(1, 2), (3, 0)]
