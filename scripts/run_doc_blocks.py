@@ -3,8 +3,8 @@
 Usage: `python scripts/run_doc_blocks.py README.md docs/*.md` (no argument: exactly those). The ```python blocks of one
 page share a namespace and run in order, each page in a process of its own. A ```text block that directly follows a
 ```python block is what the block prints, compared line by line after trailing spaces are stripped. A block
-that fails, warns or prints something else is reported by page and line, and the exit code is 1. `--write PAGE` puts what
-the blocks print now into a page whose blocks run: read the difference before you commit it.
+that fails, warns or prints something else is reported by page and line, and the exit code is 1. `--write PAGE` puts
+what the blocks print now into a page whose blocks run: read the difference before you commit it.
 
 A page that begins with `<!-- environment: NAME -->` needs an agent framework. It runs where it is named, which
 scripts/adapter_environments.sh does in that environment; without an argument it is only listed.
