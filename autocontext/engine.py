@@ -120,7 +120,8 @@ class _Run:
         asks = self.settings.asks and not self.breaker_open
         while not self._fits() and progress:
             progress = yield from self._try(self._fold(asks=asks))
-            asks = False  # one note a pass is worth a call
+            # One note a pass is worth a call; where there is no room for what a model writes, the ledger alone may do.
+            progress, asks = progress or asks, False
         progress = True
         while self._overflow() and progress:
             progress = yield from self._try(Previews(self.config, self._overflow(), unread=False))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg, Plan, SubTask
 from autocontext.messages import is_note
 from autocontext.models import ExtractiveModel
-from autocontext.rendering import untagged, written_note
+from autocontext.rendering import unfence, untagged, written_note
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_call, tool_exchange, tool_result, user
 from tests.conversations import histories
 from tests.desk import Desk
@@ -143,6 +143,20 @@ def test_a_model_is_asked_once_a_pass_for_the_fold_s_note_and_not_while_it_fits(
     # Each note of a pass once: there are two where the current round itself is folded.
     assert len(model.requests) <= len(memory.get_compression_events()) <= 2 * memory.usage.passes
     assert {written_note(m) for m in memory.messages if is_note(m)} == {"Still at it."}
+
+
+def test_where_there_is_no_room_for_what_a_model_writes_the_ledger_alone_will_do() -> None:
+    model = ScriptedModel(lambda request: unfence(request.prompt)[:-20])
+    memory = AutoContextMemory(AutoContextConfig(msg_threshold=12, strategies=(), target_ratio=0.6), model)
+    memory.add_messages(
+        m for n in range(7) for m in (user(f"And {n}? " + "please " * 20), assistant(f"It is {n}. " + "truly " * 20))
+    )
+    report = memory.compress_if_needed()
+    assert report.outcome == "applied"
+    assert [s.applied for s in report.strategies if s.name == "fold"] == [False, True]
+    assert len(model.requests) == 1
+    (note,) = [m for m in memory.messages if is_note(m)]
+    assert written_note(note) == ""
 
 
 def test_one_s_own_table_says_what_tools_change() -> None:
