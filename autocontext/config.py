@@ -72,7 +72,7 @@ class AutoContextConfig(BaseModel):
     """Share of `max_token`: newest messages that the strategies leave alone, as long as the view fits without them."""
 
     # --- notes
-    ledger_ratio: float = Field(default=0.15, ge=0, le=0.5)
+    ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)
     """Share of `max_token` for work ledgers: what the user said, what was changed, called and found in the messages
     that a note replaces, listed by rules. 0 leaves them out: then a note is only what the model writes."""
     tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
@@ -187,9 +187,9 @@ class AutoContextConfig(BaseModel):
             "max_token": window,
             "msg_threshold": max(100, window // 4),
             "token_ratio": 0.98,
-            "target_ratio": 0.88 if window < _MIDDLE_WINDOW else 0.55,
+            "target_ratio": 0.92 if window < _MIDDLE_WINDOW else 0.55,
             "strategies": (),
-            "ledger_ratio": round(min(0.46, 0.46 * (4_000 / window) ** 0.38), 3),
+            "ledger_ratio": round(min(0.46, 0.46 * (4_000 / window) ** 0.45), 3),
         }
         return cls(**{**recommended, **fields})
 

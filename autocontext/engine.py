@@ -239,7 +239,8 @@ class _Run:
             texts = [w.text for w in answers if w.text is not None]
             if len(texts) == len(answers):
                 fallback = any(w.fallback for w in answers)
-                proposal = replace(p, ledger=_guarded(p.ledger)) if own else p
+                guarded = own or not self.settings.strict
+                proposal = replace(p, ledger=_guarded(p.ledger)) if guarded else p
                 edit = build(proposal, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
                 made.append(_Made(edit, sum((w.usage for w in answers), Usage())))
         return made
@@ -272,7 +273,7 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
 
 
 def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:
-    """A user's own ledger, which must not end the turn when it fails on the text that the model gave."""
+    """A ledger that does not end the turn when it fails: a user's own, or ours on a plan object that does."""
     if ledger is None:
         return None
 

@@ -19,11 +19,11 @@ from autocontext.view import Span, View
 if TYPE_CHECKING:
     from autocontext.ledger import WorkLedger
 
-LEAST = 64
+LEAST = 96
 """Tokens; a shorter text says nothing."""
 _QUOTES = 0.6
 """Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
-_SHARE_OF_SPAN = 0.3
+_SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
 """Share of the window that a fold's note may take where the configuration leaves the work ledger out."""
@@ -84,7 +84,7 @@ class HandOver:
             shown.append(Msg(role="assistant", content=note))
         numbers = self._log.numbers(span.ids)
         head = rendering.ledger_head(numbers, self._ledger.tools(numbers))
-        count = self._tally.counter.count_text
+        count = self._tally.count_text
         room = max(0, budget - self.frame - count(head))
         body = self._ledger.render(
             room,
@@ -100,7 +100,7 @@ class HandOver:
 
     def needed(self, view: View, span: Span, most: int) -> int:
         """Tokens of what a note about a span has to say, quotes left out: at least 1, at most `most`."""
-        return max(1, self._tally.counter.count_text(self._text(view, span, "", most, quotes=0.0)))
+        return max(1, self._tally.count_text(self._text(view, span, "", most, quotes=0.0)))
 
     def earlier_notes(self, span: Span) -> str:
         """What models have written in the notes of a span."""

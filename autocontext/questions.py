@@ -130,7 +130,7 @@ def _joined(parts: Sequence[Written]) -> Written:
     """Several partial texts as one; no text when one of them is missing."""
     texts = [p.text for p in parts if p.text is not None]
     return Written(
-        "\n".join(filter(None, texts)) if len(texts) == len(parts) else None,
+        "\n".join(dict.fromkeys(filter(None, texts))) if len(texts) == len(parts) else None,
         next((p.problem for p in parts if p.problem), ""),
         sum((p.usage for p in parts), Usage()),
         sum(p.calls for p in parts),

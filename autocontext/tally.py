@@ -6,10 +6,14 @@ UTF-8 bytes bound tokens from above, so as long as the sum of bounds stays under
 from __future__ import annotations
 
 from copy import copy
+from functools import lru_cache
 
 from autocontext.log import Change, Log
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter
+
+_REMEMBERED = 4_096
+"""Texts whose tokens are remembered."""
 
 
 class Tally:
@@ -21,6 +25,8 @@ class Tally:
         self.correction = 0
         """What a provider's own count had more than ours; void after the next edit."""
         self.counter = counter
+        self.count_text = lru_cache(maxsize=_REMEMBERED)(counter.count_text)
+        """Tokens of a text; most lines of a note are those of the note before it."""
         self._log = log
         self._counts: dict[str, int] = {}
         """Every message counted so far, also those that have left the view."""

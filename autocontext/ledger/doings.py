@@ -29,6 +29,8 @@ _SHORT_ERROR = 60
 _LEAST_ERROR = 44
 _FOLDED = 160
 """Characters of a line that several calls share."""
+_OF_FOLDER = 8
+"""Files that share a line with their folder."""
 _EXAMPLE = 300
 """Characters of a call that is quoted as it was made."""
 _EXAMPLE_VALUE = 72
@@ -66,6 +68,7 @@ class Doings:
         self.calls = [c for c in newest if c.number in only]
         self._successes = {c.key: c.number for c in newest if c.outcome is not None and not c.outcome.failed}
         """The last success of each call, be it in view or not."""
+        self._labels: dict[tuple[Key, int, bool], str] = {}
         self.seen_paths: set[str] = set()
         """Files whose whole path the reader sees already."""
 
@@ -115,11 +118,21 @@ class Doings:
         detail = f" [{one_line(call.detail)}]" if call.detail else ""
         times = f" {group.times}x" if group.times > 1 else ""
         head = f"m{call.number} {call.name}: {self._label_of(call, width)}{detail}{times}"
-        error = outcome.error if outcome is not None else ""
-        return f"{head} -> failed" + (f": {shortened(one_line(error), longest, _LEAST_ERROR)}" if error else "")
+        if outcome is None or not outcome.error:
+            return f"{head} -> failed"
+        error = shortened(one_line(outcome.error), longest, _LEAST_ERROR)
+        telling = one_line(outcome.telling)
+        both = f"{telling}; {error}" if telling and telling != error and longest > _SHORT_ERROR else error
+        return f"{head} -> failed: {both if len(both) <= 2 * longest else error}"
 
     def label(self, group: Group, width: int) -> str:
         """What a line of several calls says of these."""
+        place = group.newest.key, width, group.newest.label in self.seen_paths
+        if place not in self._labels:
+            self._labels[place] = self._label(group, width)
+        return self._labels[place]
+
+    def _label(self, group: Group, width: int) -> str:
         call = group.newest
         label = self._label_of(call, width)
         marked = f"`{label}`" if call.effect == "runs" else label
@@ -142,7 +155,11 @@ class Doings:
         size = 0
         for group in groups:
             own = lines.get(group.newest.key)
-            if run and (own is not None or run[0].newest.name != group.newest.name or size > _FOLDED):
+            label = group.newest.label
+            other = bool(run) and run[0].newest.name != group.newest.name
+            # One thing twice in a line, as an editor's view and edit, would be read as one.
+            twice = any(g.newest.label == label for g in run)
+            if run and (own is not None or other or twice or size > _FOLDED):
                 folded.append(self._run(run, width))
                 run, size = [], 0
             if own is not None:
@@ -155,7 +172,8 @@ class Doings:
     def _run(self, run: Sequence[Group], width: int) -> str:
         first, last = run[0].newest, run[-1].newest
         span = f"m{first.number}" + (f"-m{last.number}" if last.number != first.number else "")
-        return f"{span} {first.name}: {'; '.join(self.label(g, width) for g in run)}"
+        labels = "; ".join(filter(None, (self.label(g, width) for g in run)))
+        return f"{span} {first.name}: {labels}" if labels else f"{span} {first.name}"
 
     def examples(self) -> Iterator[tuple[int, str]]:
         """The newest call of each kind as it was made, where none is in view: the next will be like it."""
@@ -178,7 +196,7 @@ def by_folder(changes: Sequence[Changed]) -> list[tuple[str, int]]:
     for change in changes:
         folder, slash, _ = change.thing.rpartition("/")
         folder = folder if slash and " " not in folder else ""
-        if not folder or not lines or lines[-1][0] != folder:
+        if not folder or not lines or lines[-1][0] != folder or len(lines[-1][1]) == _OF_FOLDER:
             lines.append((folder, []))
         lines[-1][1].append(change)
     return [(_of_folder(folder, inside), len(inside)) for folder, inside in lines]

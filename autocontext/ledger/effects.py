@@ -35,7 +35,7 @@ VERBS: Mapping[str, Effect] = MappingProxyType(
         **dict.fromkeys(
             (
                 "write", "edit", "create", "insert", "replace", "append", "delete", "remove", "patch",
-                "modify", "update", "cancel", "book", "return", "exchange", "send", "refuel", "enable",
+                "modify", "change", "update", "cancel", "book", "return", "exchange", "send", "refuel", "enable",
                 "disable", "resume", "suspend", "grant", "revoke", "pay", "refund", "charge", "move",
                 "rename", "copy", "add", "set", "put", "post", "save", "upload", "apply", "commit", "push",
                 "merge", "deploy", "reset", "restart", "toggle", "transfer", "assign", "approve", "reject",

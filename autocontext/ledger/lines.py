@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from autocontext.ledger.calls import Call, Key, shortened
 from autocontext.ledger.doings import MOST
 from autocontext.ledger.shapes import shape, shapes
-from autocontext.ledger.values import find, known_values, values_in
+from autocontext.ledger.values import find, values_in
 from autocontext.ledger.work import fading
-from autocontext.messages import Msg
 from autocontext.rendering import one_line, printable
 from autocontext.runs import Runs
 
@@ -28,7 +27,7 @@ _SEEN = 20_000
 """Characters on either side of a value in which the ends of its line are looked for."""
 _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
-_CONSIDERED = 3
+_CONSIDERED = 6
 """How many more values are looked at than there is room for."""
 _WORTH = 0.0
 _OUTLIER = 12.0
@@ -78,7 +77,7 @@ class Quotes:
         self,
         ledger: WorkLedger,
         only: Runs,
-        shown: Sequence[Msg],
+        seen: frozenset[str],
         told: str,
         *,
         source: Callable[[int], str],
@@ -89,7 +88,7 @@ class Quotes:
         self._stale = self._superseded()
         self._texts: dict[int, str] = {}
         self._shapes: dict[int, Counter[str]] = {}
-        self._seen = values_in(told).union(*(known_values(text) for m in shown for text in m.texts()))
+        self._seen = seen | values_in(told)
         """Values that the reader sees anyway."""
         self._blob = told
         """The text so far, in which a line need not stand again."""
@@ -120,8 +119,9 @@ class Quotes:
             if text not in self._blob and self._take(room, number, order, text):
                 self._blob += "\n" + text
         now = len(self._ledger.messages)
-        most = max(64, room.left // 8 * _CONSIDERED)
-        self._wanted = {value: worth for worth, value in self._ledger.best_values(most) if value not in self._seen}
+        most = max(256, room.left // 8 * _CONSIDERED)
+        best = self._ledger.best_values(most)
+        self._wanted = {v: worth for worth, v in best if v not in self._seen and not (" " in v and v in self._blob)}
         self._lines = self._holding(self._wanted)
         for quote in self._outliers():
             # A value of its own: the line itself.
@@ -131,8 +131,10 @@ class Quotes:
         heapify(self._heap)
         self.go_on(room)
 
-    def go_on(self, room: Spending) -> None:
-        """Choose further lines, where there is more room than there was."""
+    def go_on(self, room: Spending) -> bool:
+        """Choose further lines, where there is more room than there was; whether any were."""
+        before = sum(map(len, self._chosen.values()))
+        too_long: list[tuple[float, int]] = []
         while self._heap and self._wanted and room.left >= _LEAST:
             gain, i = heappop(self._heap)
             quote, values, _ = self._lines[i]
@@ -144,6 +146,11 @@ class Quotes:
             elif self._take(room, quote.number, quote.order, quote.text):
                 for value in values:
                     self._wanted.pop(value, None)
+            elif now < 0:
+                too_long.append((now, i))
+        self._heap += too_long
+        heapify(self._heap)
+        return sum(map(len, self._chosen.values())) > before
 
     def _take(self, room: Spending, number: int, order: int, text: str) -> bool:
         line = f"> {text}"

@@ -73,6 +73,8 @@ _RUN_FAILED = re.compile(
     r"|^(?:\S+: )?(?:Segmentation fault|Killed|Aborted)\b|\btimed out after\b|^CONFLICT \("
 )
 """A line near the end in which a test runner, a compiler or a shell says that it failed."""
+_NAMED = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception)\b ?(?:\[[^\]]{0,60}\])?: ?\S")
+"""A line that names its error: "ModuleNotFoundError: No module named 'requests'"."""
 _TESTS_FAILED = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?|failing)\b")
 _EDITED = re.compile(
     r"^(?:The file|File) [^\n]{0,400}? has been (?:edited|created|updated)|^File created", re.IGNORECASE
@@ -88,6 +90,8 @@ class Outcome(NamedTuple):
     """The last line that reports an error; "" when none does. Without `failed`, the output merely shows it."""
     lines: int
     """Lines of the result."""
+    telling: str = ""
+    """A line that names the error, where the last one about it is only a summary."""
 
 
 def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
@@ -105,7 +109,9 @@ def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
         failed = (lines <= _SHORT and _REFUSES.match(head) is not None) or (effect != "reads" and _ends_in_error(tail))
     if not failed and not strict:
         return Outcome(False, "", lines)
-    return Outcome(failed, _own_words(head, tail, strict), lines)
+    error = _own_words(head, tail, strict)
+    telling = _last(_NAMED, tail) if failed else ""
+    return Outcome(failed, error, lines, telling if telling != error else "")
 
 
 def _exit_code(head: str, tail: str) -> int | None:

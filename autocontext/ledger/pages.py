@@ -8,16 +8,16 @@ number or somebody else's words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from itertools import islice
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autocontext.ledger.calls import Call, Key, label_in, shortened
 from autocontext.ledger.doings import LABEL, NARROW, Changed, Doings, Group, by_folder
 from autocontext.ledger.lines import Quotes
 from autocontext.ledger.room import Claim, Room
-from autocontext.ledger.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE
+from autocontext.ledger.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
 from autocontext.ledger.speech import Speech, remarks
+from autocontext.ledger.values import known_values
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.rendering import one_line
@@ -35,7 +35,7 @@ HEADINGS = (SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, REMARKS)
 _RULES_SHARE = 0.60
 _RULES_LEAST = 150
 """Tokens of rules that go before anything else in a small note."""
-_SHARES = {"changed": 0.20, "calls": 0.25, "failures": 0.20, "said": 0.25, "plan": 0.12}
+_SHARES = {"changed": 0.20, "failures": 0.20, "calls": 0.25, "said": 0.25, "plan": 0.12}
 """What each part gets first, of the room that rules leave."""
 _CLAIMS = ("plan", "changed", "said", "failures", "calls")
 """The order in which parts then take what is left. The last one gives up first."""
@@ -45,10 +45,16 @@ _NEWEST_CALLS = 60
 """Calls that are worth shorter labels, so that all of them are listed."""
 _MOST_CALLS = 1_000
 """Calls, and failures, that are considered."""
-_QUOTES_SHARE = 0.20
+_QUOTES_SHARE = 0.27
 """What quotes get in any case, of the size up to which lines are quoted."""
+_SPARE = 0.02
+"""Share of a budget that may stay empty."""
+_REFILLS = 4
+"""How often what is left of a budget is worked out anew."""
 _EXAMPLES_SHARE = 0.08
 _REMARKS_SHARE = 0.06
+_REMARKS_LEAST = 40
+"""Tokens of the agent's conclusions in a small note."""
 _PLAN_LINE = 120
 """Characters of a subtask."""
 
@@ -79,6 +85,8 @@ class Page:
         self._speech = Speech(ledger, self._only, self._shown)
         self._doings = Doings(ledger, self._only)
         self._elsewhere = "\n".join(text for m in self._shown for text in m.texts())
+        self._seen = frozenset[str]().union(*(known_values(text) for m in self._shown for text in m.texts()))
+        """Values that the reader sees in other messages."""
 
     def text(self) -> str:
         """The rendering; "" when nothing fits."""
@@ -94,8 +102,8 @@ class Page:
         self._tell_doings()
         room.left = self._budget - self._size()
         self._add_examples()
-        self._add_quotes(max(self._quotes_budget, self._budget - room.left + reserved))
-        self._add_remarks()
+        most = max(self._quotes_budget, self._budget - room.left + reserved)
+        self._add_quotes(most + self._add_remarks())
         self._say(PASTE, room.left)
         self._say(GREETING, room.left)
         self._parts[SAID] = self._speech.lines()
@@ -105,9 +113,11 @@ class Page:
         return "\n".join(line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h]))
 
     def _size(self) -> int:
-        """Tokens of the parts as they stand, which together may be more or less than line by line."""
+        """Tokens of the parts as they stand: at most, line by line, or exactly where that would be too many."""
         self._parts[SAID] = self._speech.lines()
-        return self._room.count(self._joined())
+        lines = (line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h]))
+        size = sum(map(self._room.cost, lines))
+        return size if size <= self._budget else self._room.count(self._joined())
 
     def _within(self) -> str:
         """The text; what is worth least goes while it is too long."""
@@ -126,12 +136,22 @@ class Page:
     def _say(self, worth: int, most: int) -> int:
         """Tell sentences that are worth so much, newest first, of at most `most` tokens; gives the tokens they take."""
         left = self._room.left
-        sentences = list(islice(self._speech.sentences(worth), max(0, self._budget) + 1))
-        claim = Claim(self._room, (self._speech.text(*s) for s in sentences), more=1)
+        claim, sentences = self._claim_said(worth)
         claim.take(min(most, self._said_budget))
         self._speech.choose(sentences[: claim.taken])
         self._said_budget -= left - self._room.left
         return left - self._room.left
+
+    def _claim_said(self, worth: int) -> tuple[Claim, list[tuple[int, Sentence]]]:
+        """A claim for sentences that are worth so much, newest first, and those that it looked at."""
+        sentences: list[tuple[int, Sentence]] = []
+
+        def texts() -> Iterator[str]:
+            for sentence in self._speech.sentences(worth):
+                sentences.append(sentence)
+                yield self._speech.text(*sentence)
+
+        return Claim(self._room, texts(), more=1), sentences
 
     # -------------------------------------------------------------------------------- plain words, plan, changes, calls
     def _tell_doings(self) -> None:
@@ -146,12 +166,12 @@ class Page:
         width = self._width(listed[:_NEWEST_CALLS])
         own = self._own_lines(failing)
         lines = self._change_lines(changes)
-        sentences = list(islice(self._speech.sentences(PLAIN), max(0, self._budget) + 1))
+        said, sentences = self._claim_said(PLAIN)
         plan = [f"> {shortened(one_line(line), _PLAN_LINE)}" for line in plan_lines(self._plan, self._plan_calls())]
         claims = {
             "plan": Claim(room, plan),
             "changed": Claim(room, (line for line, _ in reversed(lines))),
-            "said": Claim(room, (self._speech.text(*s) for s in sentences), more=1),
+            "said": said,
             "failures": Claim(room, own.values()),
             "calls": Claim(room, (doings.label(g, width) for g in listed)),
         }
@@ -183,8 +203,9 @@ class Page:
         """Part 4: the calls that found room, and how many did not."""
         told = {(c.last.name, c.thing) for c in changes}
         listed = [g for g in groups if g.newest.key in chosen]
-        seen = "\n".join((self._elsewhere, *self._parts[CHANGED]))
-        self._doings.seen_paths = {g.newest.label for g in listed if "/" in g.newest.label and g.newest.label in seen}
+        changed = "\n".join(self._parts[CHANGED])
+        paths = {g.newest.label for g in listed if "/" in g.newest.label}
+        self._doings.seen_paths = {path for path in paths if path in self._seen or path in changed}
         self._parts[CALLS] = self._doings.folded(listed, own, width)
         told_of = sum(g.times for g in groups if g.newest.key in chosen or _told(g, told))
         hidden = sum(self._ledger.tools(self._only).values()) - told_of
@@ -221,42 +242,48 @@ class Page:
 
     # ------------------------------------------------------------------------------------------------------ quotes
     def _add_examples(self) -> None:
-        self._parts[EXAMPLES] = self._best(self._doings.examples(), _EXAMPLES_SHARE)
+        self._parts[EXAMPLES] = self._best(self._doings.examples(), int(self._budget * _EXAMPLES_SHARE))
 
-    def _add_remarks(self) -> None:
+    def _add_remarks(self) -> int:
+        """What the agent concluded; gives the tokens that it takes."""
+        left = self._room.left
         changing = {c.number for c in self._doings.calls if c.changes}
         said = remarks(self._ledger, self._only, changing)
         lines = ((number, f"m{number}: {text}") for number, text in said if text not in self._elsewhere)
-        self._parts[REMARKS] = self._best(lines, _REMARKS_SHARE)
+        self._parts[REMARKS] = self._best(lines, max(_REMARKS_LEAST, int(self._budget * _REMARKS_SHARE)))
+        return left - self._room.left
 
-    def _best(self, lines: Iterable[tuple[int, str]], share: float) -> list[str]:
-        """The first of these lines that fit into a share of the budget, by their messages' numbers."""
+    def _best(self, lines: Iterable[tuple[int, str]], most: int) -> list[str]:
+        """The first of these lines that have at most so many tokens together, by their messages' numbers."""
         ranked = list(lines)
         claim = Claim(self._room, (line for _, line in ranked))
-        claim.take(int(self._budget * share))
+        claim.take(most)
         return [line for _, line in sorted(ranked[: claim.taken])]
 
     def _add_quotes(self, most: int) -> None:
         """Lines of the originals, until the text has `most` tokens."""
         quotes = Quotes(
-            self._ledger, self._only, self._shown, self._joined(), source=self._source, count=self._room.count
+            self._ledger, self._only, self._seen, self._joined(), source=self._source, count=self._room.count
         )
         kept = max(0, self._budget - most)
         self._room.left -= kept
         quotes.choose(self._room)
-        for _ in range(2):  # lines together take less than one by one
+        for _ in range(_REFILLS):
             self._parts[FOUND] = quotes.lines()
+            # Lines together take less than one by one.
             self._room.left = self._budget - kept - self._room.count(self._joined())
-            quotes.go_on(self._room)
+            if self._room.left <= most * _SPARE or not quotes.go_on(self._room):
+                break
         self._parts[FOUND] = quotes.lines()
-        self._room.left = self._budget - self._room.count(self._joined())
+        self._room.left = self._budget - self._size()
 
     def _source(self, number: int) -> str:
         """What a quoted message is, for the line above its quotes."""
         call = self._sources.get(number)
         if call is None:
             return f"m{number} {self._ledger.messages[number - 1].role}:"
-        return f"m{number} {call.name} {label_in(one_line(call.label), LABEL)}:"
+        label = label_in(one_line(call.label), LABEL).rstrip(":")
+        return f"m{number} {call.name} {label}".rstrip() + ":"
 
     @property
     def _sources(self) -> dict[int, Call]:

@@ -35,6 +35,7 @@ class Speech:
             one_line(m.text[s.start : s.stop]) for m in shown if is_user_turn(m) for s in of_user(m.text)
         }  # also where only a part of a message is shown
         self._chosen: set[tuple[int, Sentence]] = set()
+        self._lines: list[str] | None = None
 
     def sentences(self, worth: int) -> Iterator[tuple[int, Sentence]]:
         """Those that are worth so much and that the reader does not see, newest first, each text once."""
@@ -57,13 +58,20 @@ class Speech:
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
         """Tell these sentences."""
         self._chosen.update(sentences)
+        self._lines = None
 
     def drop_oldest(self) -> None:
         """Tell the oldest sentence of those that are worth least no longer."""
         self._chosen.discard(min(self._chosen, key=lambda item: (item[1].worth, item[0], item[1].start)))
+        self._lines = None
 
     def lines(self) -> list[str]:
         """What was chosen, in order: a message's sentences together, "…" where some between are left out."""
+        if self._lines is None:
+            self._lines = self._made_lines()
+        return self._lines
+
+    def _made_lines(self) -> list[str]:
         lines: list[str] = []
         said = self._ledger.said
         for number in sorted({number for number, _ in self._chosen}):

@@ -74,8 +74,8 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_open", "_orphans", "calls", "changing", "effects", "examples", "messages", "outliers", "plan_calls", "remarks",
-        "rules", "said", "values",
+        "_open", "_orphans", "calls", "changing", "effects", "examples", "messages", "outliers", "plan_calls",
+        "remarks", "rules", "said", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:

@@ -181,7 +181,7 @@ class Reading:
             head = re.match(r"m(\d+)(?:-m(\d+))? (.*)", line)
             assert head, line
             first, last = int(head[1]), int(head[2] or head[1])
-            name = next((n for n in self._names() if head[3].startswith(f"{n}: ")), None)
+            name = next((n for n in self._names() if f"{head[3]}: ".startswith(f"{n}: ")), None)
             assert name is not None, line
             rest = head[3][len(name) + 2 :]
             if outcome := re.fullmatch(r"(.*) -> (failed|ok now, failed before|no result yet|ok|shows)(.*)", rest):
