@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -27,13 +28,16 @@ _SEEN = 20_000
 """Characters on either side of a value in which the ends of its line are looked for."""
 _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
-_CONSIDERED = 6
+_CONSIDERED = 3
 """How many more values are looked at than there is room for."""
 _WORTH = 0.0
 _OUTLIER = 12.0
 """What a line is worth that stands out of a repetitive text, while it is new."""
 _ALIKE = 3
 """So many lines of one shape are no repetition yet."""
+_LEAST_CONSIDERED = 128
+_MISSES = 24
+"""Lines in a row that are too long for what is left; after so many the room is too small for nearly all."""
 _LEAST = 6
 """Tokens; less room holds no line."""
 
@@ -119,7 +123,7 @@ class Quotes:
             if text not in self._blob and self._take(room, number, order, text):
                 self._blob += "\n" + text
         now = len(self._ledger.messages)
-        most = max(256, room.left // 8 * _CONSIDERED)
+        most = max(_LEAST_CONSIDERED, room.left // 8 * _CONSIDERED)
         best = self._ledger.best_values(most)
         self._wanted = {v: worth for worth, v in best if v not in self._seen and not (" " in v and v in self._blob)}
         self._lines = self._holding(self._wanted)
@@ -135,7 +139,7 @@ class Quotes:
         """Choose further lines, where there is more room than there was; whether any were."""
         before = sum(map(len, self._chosen.values()))
         too_long: list[tuple[float, int]] = []
-        while self._heap and self._wanted and room.left >= _LEAST:
+        while self._heap and self._wanted and room.left >= _LEAST and len(too_long) < _MISSES:
             gain, i = heappop(self._heap)
             quote, values, _ = self._lines[i]
             now = -self._gain(i)
@@ -183,7 +187,7 @@ class Quotes:
         ]
 
     def _held(self, quote: Quote, wanted: Mapping[str, float]) -> frozenset[str]:
-        return frozenset(v for v in values_in(quote.text) | {quote.text.strip()} if v in wanted)
+        return frozenset(v for v in _line_values(quote.text) if v in wanted)
 
     def _alike(self, quote: Quote) -> int:
         """How many lines of its message are like it: each of them is worth the less."""
@@ -231,6 +235,12 @@ class Quotes:
         if number not in self._texts:
             self._texts[number] = "\n".join(self._ledger.messages[number - 1].texts())
         return self._texts[number]
+
+
+@lru_cache(maxsize=4_096)
+def _line_values(line: str) -> frozenset[str]:
+    """The values of a line; most lines are considered at every rendering."""
+    return frozenset(values_in(line) | {line.strip()})
 
 
 def _line_around(text: str, at: int, size: int) -> tuple[int, str]:

@@ -101,6 +101,8 @@ class Page:
         room.left -= reserved + room.cost(CHANGED) + room.cost(CALLS)
         self._tell_doings()
         room.left = self._budget - self._size()
+        if not self._quotes_budget:
+            return self._within()
         self._add_examples()
         most = max(self._quotes_budget, self._budget - room.left + reserved)
         self._add_quotes(most + self._add_remarks())

@@ -245,8 +245,8 @@ class WorkLedger:
         `only` are the numbers of the messages to tell of (those that a reader does not see), by default all;
         `known` those that may be told of anywhere, which deleted ones are not, by default all;
         `shown` are messages that the reader does see: what stands there is not repeated. `said_budget` bounds the
-        tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted. "" when nothing
-        fits.
+        tokens of the user's words, `quotes_budget` is a size from which on no more lines are quoted, 0 for none at
+        all. "" when nothing fits.
         """
         from autocontext.ledger.pages import Page  # noqa: PLC0415 (a page needs the ledger it is a page of)
 
