@@ -187,7 +187,7 @@ class AutoContextConfig(BaseModel):
             "max_token": window,
             "msg_threshold": max(100, window // 4),
             "token_ratio": 0.98,
-            "target_ratio": 0.92 if window < _MIDDLE_WINDOW else 0.55,
+            "target_ratio": 0.92 if window < _MIDDLE_WINDOW else 0.53,
             "strategies": (),
             "ledger_ratio": round(min(0.46, 0.46 * (4_000 / window) ** 0.45), 3),
         }
