@@ -22,6 +22,7 @@ from functools import partial
 from measure import ROOT, Row, each, exponent, invalid, percentile, promises, run, seconds
 
 from autocontext import AsyncChatModel, AutoContextConfig, AutoContextMemory, ChatModel, ModelReply, ModelRequest, Msg
+from autocontext.ledger import WorkLedger
 from autocontext.models import ExtractiveModel
 from autocontext.testing import conversation
 from autocontext.tokens import get_counter
@@ -133,6 +134,19 @@ def planning() -> Iterator[Row]:
         yield Row(f"planning a pass over {size:,} messages", percentile(plans, 50) * 1e3, "ms", goal=goal, **beside)
         yield Row(f"the whole pass over {size:,} messages", times[-1] * 1e3, "ms", **beside)
     yield Row("growth exponent of a pass", exponent(SIZES, times), "")
+
+
+def ledgers() -> Iterator[Row]:
+    """The work ledger: made of a whole history, of one new message, and rendered for a window of 4,000 tokens."""
+    msgs = messages(SIZES[-1])
+    whole = seconds(lambda: WorkLedger.of(msgs), repeat=3)
+    yield Row(f"work ledger of {SIZES[-1]:,} messages", whole, "s", goal=1.0)
+    few = msgs[:600]
+    one = seconds(lambda: [WorkLedger.of((msg,)) for msg in few], repeat=3) / len(few)
+    yield Row("work ledger of one message", one * 1e6, "us", goal=100.0)
+    ledger, count = WorkLedger.of(msgs), get_counter("o200k_base").count_text
+    rendered = seconds(lambda: ledger.render(1_840, count), repeat=3)
+    yield Row("a note of 1,840 tokens rendered", rendered * 1e3, "ms")
 
 
 def living() -> Iterator[Row]:
@@ -254,4 +268,4 @@ def extracting() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(run("overhead", [adding, asking, planning, living, importing, holding, extracting]))
+    sys.exit(run("overhead", [adding, asking, planning, ledgers, living, importing, holding, extracting]))

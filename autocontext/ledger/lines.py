@@ -125,7 +125,7 @@ class Quotes:
         now = len(self._ledger.messages)
         most = max(_LEAST_CONSIDERED, room.left // 8 * _CONSIDERED)
         best = self._ledger.best_values(most)
-        self._wanted = {v: worth for worth, v in best if v not in self._seen and not (" " in v and v in self._blob)}
+        self._wanted = {v: worth for worth, v in best if v not in self._seen and not (_spaced(v) and v in self._blob)}
         self._lines = self._holding(self._wanted)
         for quote in self._outliers():
             # A value of its own: the line itself.
@@ -235,6 +235,11 @@ class Quotes:
         if number not in self._texts:
             self._texts[number] = "\n".join(self._ledger.messages[number - 1].texts())
         return self._texts[number]
+
+
+def _spaced(value: str) -> bool:
+    """Whether a value is no single run of ASCII, so that the values of a text do not name it as a whole."""
+    return " " in value or not value.isascii()
 
 
 @lru_cache(maxsize=4_096)

@@ -73,6 +73,12 @@ _RUN_FAILED = re.compile(
     r"|^(?:\S+: )?(?:Segmentation fault|Killed|Aborted)\b|\btimed out after\b|^CONFLICT \("
 )
 """A line near the end in which a test runner, a compiler or a shell says that it failed."""
+_HINT = re.compile(
+    r"err|exc|fail|fatal|denied|found|no such|invalid|trace|kill|abort|fault|timed|conflict|no replacement|\*\*\*|E   "
+    r"|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패",
+    re.IGNORECASE,
+)
+"""A text without any of these reports no error: most texts need not be looked at line by line."""
 _NAMED = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception)\b ?(?:\[[^\]]{0,60}\])?: ?\S")
 """A line that names its error: "ModuleNotFoundError: No module named 'requests'"."""
 _TESTS_FAILED = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?|failing)\b")
@@ -104,6 +110,8 @@ def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
     if not failed and (code == 0 or edited):
         # The exit code of a pipe is its last command's: what a test runner says of itself counts too.
         return Outcome(False, _summary(tail), lines)
+    if not failed and lines > _SHORT and not (_HINT.search(head) or _HINT.search(tail)):
+        return Outcome(False, "", lines)
     strict = _last(_STRICT, tail) or (_last(_STRICT, head) if len(text) > _ENDS else "")
     if not failed:
         failed = (lines <= _SHORT and _REFUSES.match(head) is not None) or (effect != "reads" and _ends_in_error(tail))
