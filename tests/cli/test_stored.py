@@ -28,6 +28,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
     for msg in conversation(rounds=8, chars=900):
         memory.add_message(msg)
     assert memory.compress_if_needed(force=True)
+    time.sleep(0.01)  # sessions are listed by the millisecond of their last entry
     other = AutoContextMemory(store=store, session_id="short", user_id="bob")
     other.add_message(Msg(role="user", content="The password of the staging server is swordfish."))
     store.close()

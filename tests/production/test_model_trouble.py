@@ -191,8 +191,9 @@ def long_round(lines: int = 600) -> list[object]:
 
 def part(request: ModelRequest) -> str:
     """A note of one chunk; all of them together are longer than the note that is asked for."""
-    size = len(unfence(request.prompt))
-    return f"part of {size} characters" + ", and so it went on" * (size // 140)
+    transcript = unfence(request.prompt)
+    size = len(transcript)
+    return f"part of {size} characters" + f", and so it went on to {transcript[-9:-4]}" * (size // 160)
 
 
 def test_chunks_a_transcript_over_the_limit_is_cut_asked_in_parallel_and_merged() -> None:
