@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeAlias
 
 from autocontext.ledger.effects import (
@@ -18,12 +19,13 @@ from autocontext.ledger.effects import (
     path_of,
 )
 from autocontext.ledger.outcomes import Outcome
-from autocontext.messages import ToolUseBlock
+from autocontext.messages import ToolUseBlock, leaves
 from autocontext.rendering import one_line
 
 _TELLING = ("url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
             "flight_number", "code", "expression", "name", "pattern", "question")  # fmt: skip
 """Arguments that say best what a call is about, where it names no file and no command."""
+_MOST_LEAVES = 20
 _LONGEST = 160
 """Characters of a label."""
 _HEAD = 24
@@ -105,14 +107,14 @@ def label_of(arguments: Mapping[str, Any]) -> str:
     texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
     telling = [v for key in _TELLING for k, v in texts if k == key][:1]
     rest = [v for k, v in texts if [v] != telling]
-    first = telling or rest[:1] or [json_like(v) for v in list(arguments.values())[:1]]
+    first = telling or rest[:1] or [held_in(v) for v in list(arguments.values())[:1]]
     others = [v for v in rest if v not in first and len(v) <= 60 and "\n" not in v]
     return _short(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
 
 
-def json_like(value: Any) -> str:
-    """A list or object as one line, for calls whose arguments are nothing else."""
-    return repr(value)[:_LONGEST]
+def held_in(value: Any) -> str:
+    """What a list or object holds as one line, for calls whose arguments are nothing else."""
+    return ", ".join(islice(leaves(value), _MOST_LEAVES))
 
 
 def _details(arguments: Mapping[str, Any]) -> Iterator[str]:

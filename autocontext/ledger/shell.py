@@ -17,7 +17,7 @@ _HEREDOC = re.compile(r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)\\?([A-Za-z_]\w*)\1")
 _TOKEN = re.compile(
     r"""(?P<comment>(?<![^\s;&|(])\#[^\n]*)
       | (?P<test>\[\[\s.*?\s\]\]|\(\(.*?\)\))
-      | (?P<redirect>(?:\d|&)?>{1,2}\|?(?:&\d?-?)?)
+      | (?P<redirect>(?:\d|&)?>{1,2}(?!=)\|?(?:&\d?-?)?)
       | (?P<input>\d?<{1,3}(?!\())
       | (?P<end>\|\||&&|[;&|\n()])
       | (?P<word>(?:\$\{[^}\n]*\}|[^\s;&|<>()'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*"|\\)+)
@@ -94,8 +94,13 @@ def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
                     yield thing, done
 
 
+_EDIT_BODY = re.compile(r"^(edit \d+:\d+)\n(?:.*\n?)*?(?:end_of_edit$|\Z)", re.MULTILINE)
+"""SWE-agent's edit command: what follows are lines of a program."""
+
+
 def _without_documents(command: str) -> tuple[str, list[str]]:
     """The command without the bodies of its here-documents, which are data; and those."""
+    command = _EDIT_BODY.sub(r"\1", command)
     if "<<" not in command:
         return command, []
     kept, waiting, bodies = list[str](), list[str](), list[str]()
@@ -273,7 +278,7 @@ def _named(name: str, variables: Mapping[str, list[str]]) -> list[str]:
 def _is_file(name: str) -> bool:
     """Whether a word can be a file's name: no device, number, option or pattern that is no name."""
     return (
-        bool(name.strip())
+        any(map(str.isalnum, name))
         and len(name) <= 300
         and not name.startswith(("/dev/", "$(", "`"))
         and name not in ("-", "{}", ".", "..")
