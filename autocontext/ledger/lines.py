@@ -184,6 +184,7 @@ class Quotes:
         return [
             (quote, self._held(quote, wanted), (self._cost(quote.text) + 2) * self._alike(quote))
             for quote in found.values()
+            if quote.text.strip() not in self._source(quote.number)  # which stands above it anyway
         ]
 
     def _held(self, quote: Quote, wanted: Mapping[str, float]) -> frozenset[str]:
