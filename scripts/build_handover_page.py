@@ -37,7 +37,7 @@ def conversation(file: str, id_: str) -> list[Msg]:
 
 def notes(messages: list[Msg], window: int) -> str:
     """The notes in the context before the last reply, without their marks and tags."""
-    memory = AutoContextMemory(AutoContextConfig.for_window(window, token_counter="bytes4"))
+    memory = AutoContextMemory(AutoContextConfig.for_window(window, token_counter="bytes4"))  # noqa: S106 (a counter of bytes)
     found = [m for m in before_last_reply(memory, messages) if is_note(m)]
     texts = [untagged(m.text).splitlines() for m in found]
     return "\n".join(line for lines in texts for line in lines if line not in note_marks("user"))
