@@ -11,7 +11,7 @@ from autocontext import rendering
 from autocontext.config import AutoContextConfig
 from autocontext.log import Log
 from autocontext.messages import Msg
-from autocontext.plan import PlanLike
+from autocontext.plan import PlanLike, plan_lines
 from autocontext.proposals import Proposal, Question
 from autocontext.tally import Tally
 from autocontext.view import Span, View
@@ -72,7 +72,7 @@ class HandOver:
 
         `plan`: with the attached plan.
         """
-        return lambda note: self._text(view, span, note, budget, plan=self._plan if plan else None)
+        return lambda note: self._text(view, span, note, budget, plan=_readable(self._plan) if plan else None)
 
     def _text(
         self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float = _QUOTES
@@ -118,3 +118,12 @@ class HandOver:
         for id_ in self._log.original[len(self._ledger) :]:
             self._ledger.append(self._log.messages[id_])
         self._ledger.trim()
+
+
+def _readable(plan: PlanLike | None) -> PlanLike | None:
+    """The plan, unless it cannot be read: a user's object that fails must not cost the note."""
+    try:
+        plan_lines(plan, ())
+    except Exception:  # noqa: BLE001 (it may be any object)
+        return None
+    return plan

@@ -180,6 +180,26 @@ def test_the_plan_that_is_attached_stands_in_the_note() -> None:
     assert "find the lock" in note.text
 
 
+class BrokenPlan:
+    """A plan object of a user's that fails when it is read."""
+
+    name, description, expected_outcome = "Ship it", "", ""
+
+    @property
+    def subtasks(self) -> list[object]:
+        raise RuntimeError("the board is down")
+
+
+def test_a_plan_that_cannot_be_read_costs_the_plan_and_not_the_note() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000), plan=BrokenPlan())
+    for _ in range(6):
+        memory.add_messages(work())
+    assert memory.compress_if_needed(force=True).outcome == "applied"
+    notes = [m.text for m in memory.messages if is_note(m)]
+    assert notes
+    assert all("Changed:" in note and "Plan:" not in note for note in notes)
+
+
 @pytest.mark.parametrize("length", [60, 3_000])
 @pytest.mark.parametrize("strategies", [(), ("tool_runs",), ("rounds",)])
 def test_long_names_of_tools_break_no_note(length: int, strategies: tuple[str, ...]) -> None:
