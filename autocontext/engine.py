@@ -117,7 +117,7 @@ class _Run:
         if not self._fits() and self.hand_over.used:
             yield from self._try(FirstMessage(self.config, self.hand_over, self.tally.fixed))
         progress = True
-        asks = self.settings.asks and not self.breaker_open
+        asks = self._asks
         while not self._fits() and progress:
             progress = yield from self._try(self._fold(asks=asks))
             # One note a pass is worth a call; where there is no room for what a model writes, the ledger alone may do.
@@ -140,6 +140,11 @@ class _Run:
             asks=asks,
             last_resort=last_resort,
         )
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a model of the user's own may be asked for notes in this pass."""
+        return self.settings.asks and not self.breaker_open
 
     def _fits(self) -> bool:
         return self.gauge.met()
@@ -173,8 +178,7 @@ class _Run:
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
         if not own:
-            asks = self.settings.asks and not self.breaker_open
-            proposals = [self.hand_over.completed(view, p, asks=asks) for p in proposals]
+            proposals = [self.hand_over.completed(view, p, asks=self._asks) for p in proposals]
         if self.breaker_open and any(p.questions for p in proposals):
             proposals, fault = [p for p in proposals if not p.questions], _BREAKER
         tried = Tried(len(proposals), fault=fault)
@@ -273,7 +277,7 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
 
 
 def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:
-    """A ledger that does not end the turn when it fails: a user's own, or ours on a plan object that does."""
+    """A ledger that does not end the turn when it fails, be it a user's own or ours."""
     if ledger is None:
         return None
 

@@ -19,7 +19,7 @@ from autocontext.view import Span, View
 if TYPE_CHECKING:
     from autocontext.ledger import WorkLedger
 
-LEAST = 96
+_LEAST = 96
 """Tokens; a shorter text says nothing."""
 _QUOTES = 0.6
 """Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
@@ -61,7 +61,7 @@ class HandOver:
             return p
         start = view.position[p.span.ids[0]]
         tokens = view.tokens(start, start + len(p.span))
-        size = self.frame + max(LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
+        size = self.frame + max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
         text: str | Question = p.text
         if isinstance(text, Question):
             text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""

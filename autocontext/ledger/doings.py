@@ -22,11 +22,11 @@ NARROW = 26
 """Characters of a label where room is short."""
 _PATH = 120
 """Characters of a path that is given whole."""
-_ERROR = 110
+ERROR = 110
 """Characters of an error line."""
 _SHORT_ERROR = 60
 """Characters of an error line where room is short."""
-_LEAST_ERROR = 44
+LEAST_ERROR = 44
 _FOLDED = 160
 """Characters of a line that several calls share."""
 _OF_FOLDER = 8
@@ -110,7 +110,7 @@ class Doings:
     # ----------------------------------------------------------------------------------------------------- calls
     def own_lines(self, groups: Sequence[Group], *, short: bool) -> dict[Key, str]:
         """A line for each call, with its outcome."""
-        width, longest = (NARROW + 8, _SHORT_ERROR) if short else (2 * LABEL, _ERROR)
+        width, longest = (NARROW + 8, _SHORT_ERROR) if short else (2 * LABEL, ERROR)
         return {g.newest.key: self._own_line(g, width, longest) for g in groups}
 
     def _own_line(self, group: Group, width: int, longest: int) -> str:
@@ -120,7 +120,7 @@ class Doings:
         head = f"m{call.number} {call.name}: {self._label_of(call, width)}{detail}{times}"
         if outcome is None or not outcome.error:
             return f"{head} -> failed"
-        error = shortened(one_line(outcome.error), longest, _LEAST_ERROR)
+        error = shortened(one_line(outcome.error), longest, LEAST_ERROR)
         telling = one_line(outcome.telling)
         both = f"{telling}; {error}" if telling and telling != error and longest > _SHORT_ERROR else error
         return f"{head} -> failed: {both if len(both) <= 2 * longest else error}"

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from math import fsum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.ledger.calls import Call, Key, shortened
-from autocontext.ledger.doings import MOST
+from autocontext.ledger.doings import ERROR, LEAST_ERROR, MOST
+from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import find, values_in
 from autocontext.ledger.work import fading
@@ -30,7 +31,6 @@ _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
 _CONSIDERED = 3
 """How many more values are looked at than there is room for."""
-_WORTH = 0.0
 _OUTLIER = 12.0
 """What a line is worth that stands out of a repetitive text, while it is new."""
 _ALIKE = 3
@@ -40,24 +40,10 @@ _MISSES = 24
 """Lines in a row that are too long for what is left; after so many the room is too small for nearly all."""
 _LEAST = 6
 """Tokens; less room holds no line."""
-
-
 _MOST_ERRORS = 20
 """Results whose error lines are quoted although they did not fail."""
-_ERROR = 110
-"""Characters of such a line."""
 _MOST_OUTLIERS = 300
 """Lines that stand out which are considered."""
-
-
-class Spending(Protocol):
-    """Room for lines."""
-
-    left: int
-
-    def cost(self, line: str) -> int:
-        """Tokens of a line with its end."""
-        ...
 
 
 class Quote(NamedTuple):
@@ -117,7 +103,7 @@ class Quotes:
             last[same] = call.result
         return stale
 
-    def choose(self, room: Spending) -> None:
+    def choose(self, room: Room) -> None:
         """Choose the best lines that fit, and take their room."""
         for number, order, text in self._errors():
             if text not in self._blob and self._take(room, number, order, text):
@@ -135,7 +121,7 @@ class Quotes:
         heapify(self._heap)
         self.go_on(room)
 
-    def go_on(self, room: Spending) -> bool:
+    def go_on(self, room: Room) -> bool:
         """Choose further lines, where there is more room than there was; whether any were."""
         before = sum(map(len, self._chosen.values()))
         too_long: list[tuple[float, int]] = []
@@ -156,7 +142,7 @@ class Quotes:
         heapify(self._heap)
         return sum(map(len, self._chosen.values())) > before
 
-    def _take(self, room: Spending, number: int, order: int, text: str) -> bool:
+    def _take(self, room: Room, number: int, order: int, text: str) -> bool:
         line = f"> {text}"
         cost = room.cost(line) + (room.cost(self._source(number)) if number not in self._chosen else 0)
         if cost > room.left:
@@ -214,7 +200,7 @@ class Quotes:
         shown = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]
         for call in shown[: -_MOST_ERRORS - 1 : -1]:
             if call.result in self._only and call.outcome is not None:
-                yield call.result, -1, shortened(one_line(call.outcome.error), _ERROR, 44)
+                yield call.result, -1, shortened(one_line(call.outcome.error), ERROR, LEAST_ERROR)
 
     def _listed(self, number: int, lines: dict[int, str]) -> Iterator[str]:
         for i, order in enumerate(sorted(lines)):

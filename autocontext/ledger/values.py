@@ -36,11 +36,6 @@ _ARGUMENT = 200
 """Characters; a longer argument is a document, not a value."""
 
 
-def occurs(value: str, text: str) -> bool:
-    """Whether a value stands in a text as a whole, not as a part of a longer word."""
-    return find(value, text) >= 0
-
-
 def find(value: str, text: str) -> int:
     """Where a value stands in a text as a whole for the first time; -1 where it does not."""
     at, size = text.find(value), len(value)
