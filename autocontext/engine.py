@@ -35,7 +35,7 @@ from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
-from autocontext.strategies.last_resort import Previews
+from autocontext.strategies.last_resort import LENGTHS, Previews
 from autocontext.tally import Tally
 from autocontext.view import View
 
@@ -122,16 +122,23 @@ class _Run:
             progress = yield from self._try(self._fold(asks=asks))
             # One note a pass is worth a call; where there is no room for what a model writes, the ledger alone may do.
             progress, asks = progress or asks, False
-        progress = True
-        while self._overflow() and progress:
-            progress = yield from self._try(Previews(self.config, self._overflow(), unread=False))
-            if self._overflow():
-                progress |= yield from self._try(Previews(self.config, self._overflow(), unread=True))
-            if self._overflow():
-                progress |= yield from self._try(self._fold(last_resort=True))
+        yield from self._fit()
+
+    def _fit(self) -> Generator[Step, Sent, None]:
+        """While the view is over the window: notes yield first, then what was read, then what was not."""
+        for least in LENGTHS:
+            progress = True
+            while self._overflow() and progress:
+                progress = yield from self._try(self._fold(last_resort=True))
+                for unread in (False, True):
+                    if excess := self._overflow():
+                        cut = Previews(self.config, excess, unread=unread, least=least)
+                        progress |= yield from self._try(cut)
 
     def _fold(self, *, asks: bool = False, last_resort: bool = False) -> Fold:
         messages, tokens = self.gauge.excess()
+        if last_resort:
+            messages, tokens = 0, self._overflow()
         return Fold(
             self.config,
             self.hand_over,

@@ -70,12 +70,14 @@ class Fold:
 
     def propose(self, view: View) -> list[Proposal]:
         """Folds before the latest user message, then, if they are not enough, between it and what is unread."""
-        share = self._hand_over.share // (2 if self.last_resort else 1)
+        share = self._hand_over.share
         asked = int(self.config.max_token * min(_MODEL_SHARE, self.config.note_ratio)) if self.asks else 0
         areas = self._areas(view)
         alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
         standing = sum(note.tokens for note in alone)
         earlier = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
+        if self.last_resort:
+            share = max(share // 4, min(share // 2, standing - int(self.excess_tokens)))
         expected = min(share, max(int(earlier * _GROWTH), int(share * _EXPECTED)))
         pieces = self._pieces(view, areas, max(expected - standing, share // 3) + asked)
         if not pieces and not self.last_resort:

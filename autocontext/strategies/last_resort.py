@@ -12,8 +12,8 @@ from autocontext.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.view import View
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
-_LEAST = 80
-"""Characters that are left of a text in any case."""
+LENGTHS = (1_000, 80)
+"""Characters that are left of a text: at first, and when that is not enough."""
 _TAG_CHARACTERS = 120
 """What a cut costs: the tag, and the size of the gap."""
 
@@ -24,10 +24,11 @@ class Previews:
     All are cut to the same length, so that short texts stay whole. Of unread results both head and tail stay.
     """
 
-    def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool) -> None:
+    def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LENGTHS[-1]) -> None:
         self.config = config
         self.excess = excess
         self.unread = unread
+        self.least = least
         self.name = "last_resort_unread" if unread else "last_resort_previews"
 
     def propose(self, view: View) -> list[Proposal]:
@@ -46,15 +47,15 @@ class Previews:
         lengths = sorted((n for i in candidates for n in _lengths(view.messages[i])), reverse=True)
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
         if not lengths or not tokens:
-            return _LEAST
+            return self.least
         needed = self.excess * sum(lengths) / tokens
         longer = 0
         for n, length in enumerate(lengths, start=1):
             longer += length
             limit = (longer - needed) / n - _TAG_CHARACTERS
             if n == len(lengths) or limit >= lengths[n]:
-                return max(_LEAST, int(limit))
-        return _LEAST
+                return max(self.least, int(limit))
+        return self.least
 
     def _cut(self, view: View, i: int, limit: int) -> Proposal | None:
         m = view.messages[i]
