@@ -23,6 +23,8 @@ _LEAST = 96
 """Tokens; a shorter text says nothing."""
 _QUOTES = 0.6
 """Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
+_SMALL_WINDOW = 4_000
+"""Tokens of a window in which lines are quoted as long as there is room that nothing else would take."""
 _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
@@ -47,6 +49,11 @@ class HandOver:
         """Tokens that the notes of folds may take together."""
         return int(self._config.max_token * (self._config.ledger_ratio or _FOLD_WITHOUT_LEDGER))
 
+    @property
+    def quotes_of_spare(self) -> float:
+        """Share of a note up to which lines are quoted where the room would stay empty otherwise."""
+        return max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token))
+
     def number(self, id_: str) -> int | None:
         """The number of an original; None of anything else."""
         place = self._log.place.get(id_)
@@ -67,15 +74,20 @@ class HandOver:
             text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
         return replace(p, text=text, ledger=self.writing(view, p.span, min(size, tokens - 1)))
 
-    def writing(self, view: View, span: Span, budget: int, *, plan: bool = False) -> Callable[[str], str]:
+    def writing(
+        self, view: View, span: Span, budget: int, *, plan: bool = False, quotes: float | None = None
+    ) -> Callable[[str], str]:
         """What makes the text of a note of at most `budget` tokens about a span, once the model's text is known.
 
-        `plan`: with the attached plan.
+        `plan`: with the attached plan. `quotes`: share of the note from which on no more lines are quoted.
         """
-        return lambda note: self._text(view, span, note, budget, plan=_readable(self._plan) if plan else None)
+        share = _QUOTES if quotes is None else quotes
+        return lambda note: self._text(
+            view, span, note, budget, plan=_readable(self._plan) if plan else None, quotes=share
+        )
 
     def _text(
-        self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float = _QUOTES
+        self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float
     ) -> str:
         self.learn()
         inside = set(span.ids)

@@ -173,9 +173,9 @@ TASK = "".join(f"Rule {i}: leave file_{i}.txt as it is. " for i in range(60))
 
 
 @pytest.mark.parametrize(("length", "fixed", "system_tokens", "cut"), [
-    (800, 0, 0, False), (804, 0, 0, True), (600, 150, 0, False), (604, 150, 0, True), (604, 0, 150, True),
+    (1080, 0, 0, False), (1084, 0, 0, True), (808, 150, 0, False), (812, 150, 0, True), (812, 0, 150, True),
 ])  # fmt: skip
-def test_the_user_s_first_message_is_cut_when_it_takes_a_third_of_the_room(
+def test_the_user_s_first_message_is_cut_when_it_takes_45_percent_of_the_room(
     length: int, fixed: int, system_tokens: int, cut: bool
 ) -> None:
     messages = [system("s" * 4 * system_tokens), user(TASK[:length]), assistant("a")]
@@ -188,7 +188,7 @@ def test_the_user_s_first_message_is_cut_when_it_takes_a_third_of_the_room(
         assert text.startswith("Rule 0: leave file_0.txt as it is. Rule 1")
         assert TASK[:length][-20:] in text
         assert 'context_reload("m2")' in text
-        assert len(text) // 4 <= 200
+        assert len(text) // 4 <= 270
 
 
 @pytest.mark.parametrize("first", [

@@ -96,7 +96,7 @@ def show(screen: Screen, known: dict[str, str]) -> None:
         return
     columns = (Column("benchmark", right=False), Column("measures", right=False))
     screen.table(columns, [[name, about] for name, about in known.items()])
-    screen.text("Run one: autocontext bench NAME. The figures of a full run: docs/benchmarks.md.")
+    screen.text("Run one: autocontext bench NAME. Figures of a full run: docs/benchmarks.md and benchmarks/results.")
 
 
 def _absolute(file: str) -> str:

@@ -45,8 +45,8 @@ _NEWEST_CALLS = 60
 """Calls that are worth shorter labels, so that all of them are listed."""
 _MOST_CALLS = 1_000
 """Calls, and failures, that are considered."""
-_QUOTES_SHARE = 0.27
-"""What quotes get in any case, of the size up to which lines are quoted."""
+_QUOTES_SHARE = 0.16
+"""What quotes get in any case."""
 _SPARE = 0.02
 """Share of a budget that may stay empty."""
 _REFILLS = 4
@@ -97,7 +97,7 @@ class Page:
         rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
         rules -= self._say(RULE, rules)
         self._say(CLAUSE, rules)
-        reserved = min(int(self._quotes_budget * _QUOTES_SHARE), max(0, room.left) // 2)
+        reserved = min(int(self._budget * _QUOTES_SHARE), self._quotes_budget, max(0, room.left) // 2)
         room.left -= reserved + room.cost(CHANGED) + room.cost(CALLS)
         self._tell_doings()
         room.left = self._budget - self._size()

@@ -105,6 +105,10 @@ _ANNOUNCEMENT = re.compile(
 )
 
 
+_CONSEQUENCE = re.compile(r"(?:therefore|thus|hence|so|consequently|this means|as a result)\b|因此|所以", re.IGNORECASE)
+"""How a sentence begins that says little without the one before it."""
+
+
 class Sentence(NamedTuple):
     """A stretch of a message's text."""
 
@@ -189,14 +193,25 @@ def _is_prose(sentence: str) -> bool:
 
 
 def of_agent(text: str) -> tuple[Sentence, ...]:
-    """The sentences of an agent's message that conclude or decide something, the last one first in worth."""
+    """The sentences of an agent's message that conclude or decide something, the last one first in worth.
+
+    One that begins with "therefore" or the like is told with the sentence before it, which it stands on.
+    """
     found: list[Sentence] = []
     in_code = False
+    before = -1
     for start, stop in sentences(text[:20_000]):
         sentence = text[start:stop]
         if sentence.startswith("```"):
             in_code = not in_code
-        elif not in_code and stop - start >= 20 and not _ANNOUNCEMENT.match(sentence) and _is_prose(sentence):
-            found.append(Sentence(start, stop, 1 + bool(_CONCLUSION.search(sentence))))
+        elif not in_code and stop - start >= 20 and _is_remark(sentence):
+            begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
+            found.append(Sentence(begin, stop, 1 + bool(_CONCLUSION.search(sentence))))
+        before = -1 if in_code else start
     best = sorted(found, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
     return tuple(sorted(best))
+
+
+def _is_remark(sentence: str) -> bool:
+    """Whether a sentence says something by itself: no announcement, nothing that only leads to what follows."""
+    return not sentence.endswith((":", "\uff1a")) and not _ANNOUNCEMENT.match(sentence) and _is_prose(sentence)

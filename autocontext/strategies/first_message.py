@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from autocontext.handover import HandOver
 
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
-_SHARE = 1 / 3
+_SHARE = 0.45
 """Largest first message, as a share of the window without system messages."""
 _HEAD = 0.7
 """Share of what is kept that comes from its beginning."""
@@ -23,7 +23,7 @@ _MARK_TOKENS = 70
 
 
 class FirstMessage:
-    """The first message of the user is cut in the middle when it takes more than a third of the room."""
+    """The first message of the user is cut in the middle when it takes more than 45 % of the room."""
 
     name = "first_message"
 

@@ -77,7 +77,7 @@ class Fold:
         standing = sum(note.tokens for note in alone)
         earlier = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
         if self.last_resort:
-            share = max(share // 4, min(share // 2, standing - int(self.excess_tokens)))
+            share = max(share // 4, min(share // 2, standing - int(self.excess_tokens)))  # notes yield first
         expected = min(share, max(int(earlier * _GROWTH), int(share * _EXPECTED)))
         pieces = self._pieces(view, areas, max(expected - standing, share // 3) + asked)
         if not pieces and not self.last_resort:
@@ -85,11 +85,17 @@ class Fold:
         # The notes may take what is replaced beyond what is needed, up to their share.
         spare = sum(piece.tokens for piece in pieces) - int(max(0, self.excess_tokens)) - asked - 1
         share = min(share, max(expected, spare + standing))
+        quotes = self._hand_over.quotes_of_spare if spare + standing >= share else None
         every = sorted([*alone, *pieces])
         sizes = self._sizes(view, every, share)
         return [
             self._note(
-                view, piece, int(share * size), 0 if piece in alone else asked // len(pieces), last=piece is every[-1]
+                view,
+                piece,
+                int(share * size),
+                0 if piece in alone else asked // len(pieces),
+                quotes=quotes,
+                last=piece is every[-1],
             )
             for piece, size in zip(every, sizes, strict=True)
             if piece in pieces or share * size < piece.tokens * _WORTHWHILE
@@ -139,7 +145,9 @@ class Fold:
         ends = view.ends(start, stop)
         return next((i for i in ends if i >= enough), stop)
 
-    def _note(self, view: View, piece: _Piece, share: int, asked: int, *, last: bool) -> Proposal:
+    def _note(
+        self, view: View, piece: _Piece, share: int, asked: int, *, quotes: float | None, last: bool
+    ) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = self._hand_over.earlier_notes(span)
         most = piece.tokens if len(span) == 1 else int(piece.tokens * _OF_REPLACED)
@@ -151,7 +159,7 @@ class Fold:
         return Proposal(
             span,
             text,
-            ledger=self._hand_over.writing(view, span, budget, plan=last),
+            ledger=self._hand_over.writing(view, span, budget, plan=last, quotes=quotes),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
             role=self.config.note_role,
