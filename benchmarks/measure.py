@@ -137,7 +137,7 @@ def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]], beside: 
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    form.add_argument("--markdown", action="store_true", help="the table for docs/benchmarks.md")
+    form.add_argument("--markdown", action="store_true", help="the table for benchmarks/results")
     options = parser.parse_args()
     aside = options.json or options.markdown
     rows = []

@@ -1,8 +1,9 @@
-"""Runs benchmarks and puts their tables into docs/benchmarks.md, each with the commit, the date and the machine.
+"""Runs benchmarks and puts their tables into benchmarks/results/, each with the commit, the date and the machine.
 
-Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them; `--summary`
-only writes the first table anew from the others. A table stands between `<!-- begin NAME -->` and `<!-- end NAME -->`.
-Exit code 1 when a benchmark broke a promise.
+Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them. A table
+stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md
+and the figures that README.md and the documentation claim (see `claims`) are written from the tables; `--summary` does
+only that, and `--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
 """
 
 from __future__ import annotations
@@ -15,28 +16,34 @@ import subprocess
 import sys
 from pathlib import Path
 
-from summary import summary
+from claims import UnbackedClaimError, filled, pages, unbacked
+from summary import Table, summary, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "benchmarks.md"
+RESULTS = ROOT / "benchmarks" / "results"
 SUMMARY = "summary"
 BENCHMARKS = (
     "recall", "handover", "cost", "turn", "overhead", "latency", "blocking", "storage", "pruning", "cache", "optimiser",
     "facts", "injection",
 )  # fmt: skip
-"""In the order of the page."""
+"""In the order in which docs/benchmarks.md lists them."""
 
 
 def places(page: str) -> list[str]:
-    """Names of the benchmarks that have a place on the page, in order."""
+    """The names of the places of a page, in order."""
     return re.findall(r"<!-- begin (\w+) -->\n(?:.*?)<!-- end \1 -->", page, re.DOTALL)
 
 
 def put(page: str, name: str, table: str) -> str:
-    """The page with a benchmark's place filled."""
-    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
-    before, rest = page.split(begin, 1)
-    return f"{before}{begin}\n{table.strip()}\n\n{end}{rest.split(end, 1)[1]}"
+    """The page with a place filled."""
+    before, rest = page.split(f"<!-- begin {name} -->\n", 1)
+    return f"{before}{place(name, table)}{rest.split(f'<!-- end {name} -->', 1)[1]}"
+
+
+def place(name: str, table: str) -> str:
+    """A table between its markers."""
+    return f"<!-- begin {name} -->\n\n{table.strip()}\n\n<!-- end {name} -->"
 
 
 def about(name: str) -> str:
@@ -48,7 +55,8 @@ def about(name: str) -> str:
 def commit() -> str:
     """The commit that was measured, and whether the library differs from it."""
     head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    clean = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "autocontext", "benchmarks"], cwd=ROOT, check=False)
+    measured = ["autocontext", "benchmarks", f":(exclude){RESULTS.relative_to(ROOT)}"]
+    clean = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *measured], cwd=ROOT, check=False)
     return head.stdout.strip() + (" with changes" if clean.returncode else "")
 
 
@@ -63,26 +71,56 @@ def table(name: str) -> tuple[str, int]:
     return f"{ran.stdout.strip()}, commit {measured}", ran.returncode
 
 
-def fill(name: str, text: str) -> None:
-    """Write a table, and the summary of what the page then says."""
-    page = put(PAGE.read_text(encoding="utf-8"), name, text)
-    PAGE.write_text(put(page, SUMMARY, summary(page)), encoding="utf-8")
+def results() -> dict[str, Table]:
+    """The tables of all benchmarks, by name."""
+    return {name: rows for page in map(result, BENCHMARKS) for name, rows in tables(page.read_text("utf-8")).items()}
+
+
+def result(name: str) -> Path:
+    """The page of a benchmark."""
+    return RESULTS / f"{name}.md"
+
+
+def refresh(*, write: bool = True) -> int:
+    """Write what is read from the tables, the summary and the claims, or only say where a page differs from them.
+
+    1 when something measured is claimed that no table backs, or, without writing, when a page differs.
+    """
+    measured = results()
+    brief = summary(measured)
+    measured |= tables(place(SUMMARY, brief))
+    problems = []
+    for path in pages():
+        old = path.read_text("utf-8")
+        named = path.relative_to(ROOT)
+        try:
+            new = filled(put(old, SUMMARY, brief) if path == PAGE else old, measured)
+        except UnbackedClaimError as error:
+            problems.append(f"{named}: {error}")
+            continue
+        if write:
+            path.write_text(new, "utf-8")
+        elif new != old:
+            lines = zip(old.splitlines(), new.splitlines(), strict=False)
+            problems += [f"{named} says\n  {a}\nthe tables say\n  {b}" for a, b in lines if a != b]
+        problems += [f"{named}: no table backs {claim!r}" for claim in unbacked(str(named), new)]
+    print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
+    return int(bool(problems))
 
 
 def main() -> int:
     """Run, fill in, and say how the worst of them ended; one that cannot be measured does not keep others from it."""
-    parser = argparse.ArgumentParser(description="Run benchmarks and fill in docs/benchmarks.md.")
+    parser = argparse.ArgumentParser(description="Run benchmarks and fill in benchmarks/results/.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(BENCHMARKS)}; all by default")
     parser.add_argument("--list", action="store_true", help="only name the benchmarks")
-    parser.add_argument("--summary", action="store_true", help="only write the summary anew")
+    parser.add_argument("--summary", action="store_true", help="only write the summary and the claims")
+    parser.add_argument("--check", action="store_true", help="only compare the summary and the claims with the tables")
     asked = parser.parse_args()
     if asked.list:
         print("\n".join(f"{name}\t{about(name)}" for name in BENCHMARKS))
         return 0
-    if asked.summary:
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(put(page, SUMMARY, summary(page)), encoding="utf-8")
-        return 0
+    if asked.summary or asked.check:
+        return refresh(write=not asked.check)
     if unknown := [name for name in asked.names if name not in BENCHMARKS]:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     worst = 0
@@ -90,7 +128,8 @@ def main() -> int:
         print(f"{name} ...", file=sys.stderr, flush=True)
         text, code = table(name)
         if text:
-            fill(name, text)
+            result(name).write_text(put(result(name).read_text("utf-8"), name, text), "utf-8")
+            code = max(code, refresh())
         else:
             print(f"{name}: not measured, its table stays as it is", file=sys.stderr)
         worst = max(worst, code)

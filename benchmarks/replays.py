@@ -84,7 +84,7 @@ def options(
     parser.add_argument("--windows", type=lambda text: [int(n) for n in text.split(",")], default=list(windows))
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    form.add_argument("--markdown", action="store_true", help="the table for docs/benchmarks.md")
+    form.add_argument("--markdown", action="store_true", help="the table for benchmarks/results")
     also(parser)
     found = parser.parse_args(arguments)
     found.files, found.policies = found.files or [DATA], found.policies or list(policies)

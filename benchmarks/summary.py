@@ -1,13 +1,13 @@
-"""The first table of docs/benchmarks.md: our figure, the best peer's, and who is better, read from the other tables.
+"""The table of docs/benchmarks.md: our figure, the best peer's, and who is better, read from benchmarks/results/.
 
-Nothing is measured here, so that the summary can say nothing that does not stand further down on the page.
+Nothing is measured here, so the summary says nothing that those tables do not say.
 """
 
 from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -52,7 +52,7 @@ def written(value: float, unit: str) -> str:
 
 
 def tables(page: str) -> dict[str, Table]:
-    """The filled tables of the page, by the name of their place."""
+    """The filled tables of a page, by the name of their place."""
     found = {}
     for name, text in re.findall(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->", page, re.DOTALL):
         lines = [
@@ -195,8 +195,7 @@ COMPARED: dict[str, Callable[[Table], Iterator[Comparison]]] = {
 }  # fmt: skip
 
 
-def summary(page: str) -> str:
-    """The table, with a line for each comparison that the page's tables allow."""
-    filled = tables(page)
+def summary(filled: Mapping[str, Table]) -> str:
+    """The table, with a line for each comparison that the benchmarks' tables allow."""
     lines = [c.line() for name, compared in COMPARED.items() if name in filled for c in compared(filled[name])]
     return "\n".join(["| what | this library | best of the others | better |", "|---|---|---|---|", *lines])

@@ -1,6 +1,7 @@
 """Filling in the page of figures, and what its summary reads from it."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -11,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from measure import Row
-from page import BENCHMARKS, PAGE, SUMMARY, places, put
+from page import BENCHMARKS, PAGE, SUMMARY, places, put, result
 from questions import QUESTIONS
-from summary import COMPARED, Comparison, number, summary, tables, unit
+from summary import COMPARED, Comparison, number, tables, unit
 
 TEXT = "# A\n<!-- begin cost -->\n<!-- end cost -->\nb\n<!-- begin recall -->\n\n| old |\n\n<!-- end recall -->\nc\n"
 
@@ -25,14 +26,16 @@ def test_a_table_takes_its_place_and_nothing_else():
     assert put(once, "recall", "| 2 |") == once.replace("old", "2")
 
 
-def test_the_page_has_a_place_for_every_benchmark():
+def test_every_benchmark_has_a_page_with_its_table():
     assert places(TEXT) == ["cost", "recall"]
-    assert places(PAGE.read_text(encoding="utf-8")) == [SUMMARY, *BENCHMARKS]
+    assert [places(result(name).read_text("utf-8")) for name in BENCHMARKS] == [[name] for name in BENCHMARKS]
+    assert pages.results().keys() == set(BENCHMARKS)
 
 
-def test_the_summary_on_the_page_is_what_its_tables_say():
-    page = PAGE.read_text(encoding="utf-8")
-    assert put(page, SUMMARY, summary(page)) == page
+def test_the_page_has_the_summary_and_lists_every_benchmark():
+    page = PAGE.read_text("utf-8")
+    assert places(page) == [SUMMARY]
+    assert re.findall(r"^\| \[(\w+)\]\(\.\./benchmarks/results/\1\.md\)", page, re.MULTILINE) == list(BENCHMARKS)
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
