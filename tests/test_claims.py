@@ -21,10 +21,11 @@ def page(clone: Path, option: str) -> str:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A copy of what is compared."""
+    """A copy of what is compared, in which all figures are right."""
     for folder in ("docs", "benchmarks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "README.md", tmp_path)
+    page(tmp_path, "--summary")
     return tmp_path
 
 
