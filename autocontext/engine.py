@@ -125,26 +125,30 @@ class _Run:
         yield from self._fit()
 
     def _fit(self) -> Generator[Step, Sent, None]:
-        """While the view is over the window: notes yield first, then what was read, then what was not."""
+        """While the view is over the window: notes yield first, then long texts, then what protected tools gave."""
         for least in LENGTHS:
             progress = True
-            while self._overflow() and progress:
-                progress = yield from self._try(self._fold(last_resort=True))
+            while (excess := self._overflow()) and progress:
+                progress = yield from self._try(self._fold(excess, shortens=True))
                 for unread in (False, True):
                     if excess := self._overflow():
                         cut = Previews(self.config, excess, unread=unread, least=least)
                         progress |= yield from self._try(cut)
+                if excess := self._overflow():
+                    progress |= yield from self._try(self._fold(excess, last_resort=True))
 
-    def _fold(self, *, asks: bool = False, last_resort: bool = False) -> Fold:
-        messages, tokens = self.gauge.excess()
-        if last_resort:
-            messages, tokens = 0, self._overflow()
+    def _fold(
+        self, overflow: int = 0, *, asks: bool = False, shortens: bool = False, last_resort: bool = False
+    ) -> Fold:
+        """A fold that reaches the target, or one that only takes what is over the window."""
+        messages, tokens = (0, overflow) if overflow else self.gauge.excess()
         return Fold(
             self.config,
             self.hand_over,
             excess_messages=messages,
             excess_tokens=tokens,
             asks=asks,
+            shortens=shortens,
             last_resort=last_resort,
         )
 

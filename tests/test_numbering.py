@@ -94,12 +94,13 @@ def test_any_text_gives_ascending_numbers_that_exist_or_none(text: str, total: i
     "hostile",
     ["9", " ", "-", ".", ",", "m", "#", "[", "1,", "1-2,", "m1-m999999999999,", "1 ", "- ", "..-", "\t-\t", "…1"],
 )
-def test_a_megabyte_of_anything_is_read_in_a_moment(hostile: str) -> None:
-    text = (hostile * MEGABYTE)[:MEGABYTE]
-    began = time.perf_counter()
+@pytest.mark.parametrize("size", [MEGABYTE // 5, pytest.param(MEGABYTE, marks=pytest.mark.slow)])
+def test_a_megabyte_of_anything_is_read_in_a_moment(hostile: str, size: int) -> None:
+    text = (hostile * size)[:size]
+    began = time.thread_time()
     for tried in (text, text + "x", "m1-" + text, "1" + text + "1"):
         parse(tried, 10_000)
-    assert time.perf_counter() - began < 8
+    assert time.thread_time() - began < 8
 
 
 # ------------------------------------------------------------------------------------------------------- exchanges
@@ -143,16 +144,17 @@ def test_a_call_and_the_results_of_parallel_calls_come_together() -> None:
     assert list(memory.numbered("m4-m5")) == [2, 3, 4, 5]
 
 
-def test_a_long_exchange_is_gone_through_once() -> None:
+@pytest.mark.parametrize("length", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_a_long_exchange_is_gone_through_once(length: int) -> None:
     calls = [Msg(role="assistant", content=[ToolUseBlock(id="0", name="t", input={})])]
-    for n in range(20_000):
+    for n in range(length):
         blocks = [ToolResultBlock(id=str(n), name="t", output=""), ToolUseBlock(id=str(n + 1), name="t", input={})]
         calls.append(Msg(role="assistant", content=blocks))
     view = View(map(str, range(len(calls))), calls)
-    began = time.perf_counter()
+    began = time.thread_time()
     everything = list(range(1, len(calls) + 1))
     assert with_exchanges(everything, view) == everything
-    assert time.perf_counter() - began < 8
+    assert time.thread_time() - began < length / 2_500
 
 
 # ------------------------------------------------------------------------------------- numbers beside other handles

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,9 +98,17 @@ def in_loop(messages: list[Msg], window: int) -> Replay:
     return asyncio.run(areplay(messages, window))
 
 
-@pytest.mark.parametrize("window", WINDOWS)
-@pytest.mark.parametrize("feed", [replay, in_loop], ids=["sync", "async"])
-@pytest.mark.parametrize("name", sorted(CONVERSATIONS))
+def runs() -> Iterator[Any]:
+    """Every conversation in every window, sync and async; the short ones once are for every run."""
+    for at, name in enumerate(sorted(CONVERSATIONS)):
+        for feed, how in ((replay, "sync"), (in_loop, "async")):
+            for window in WINDOWS:
+                quick = len(CONVERSATIONS[name]) <= 100 and window == 4_000 and how == ("sync", "async")[at % 2]
+                marks = () if quick else pytest.mark.slow
+                yield pytest.param(name, feed, window, marks=marks, id=f"{name}-{how}-{window}")
+
+
+@pytest.mark.parametrize(("name", "feed", "window"), list(runs()))
 def test_every_context_is_valid_small_and_complete(
     name: str, feed: Callable[[list[Msg], int], Replay], window: int
 ) -> None:

@@ -30,6 +30,7 @@ from autocontext import (
 from autocontext.stores import InMemorySessionStore, SessionKey
 from autocontext.testing import EMPTY, Answer, Delayed, ScriptedModel
 from tests.production.agents import day, rounds_only
+from tests.profiles import share
 
 CONFIG = rounds_only(msg_threshold=10)
 BACKGROUND = CONFIG.model_copy(update={"background": True})
@@ -132,7 +133,7 @@ ANSWERS = [
 ]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     script=st.lists(st.sampled_from(ANSWERS), min_size=1, max_size=6),
     rounds=st.integers(2, 6),

@@ -30,6 +30,7 @@ from autocontext.testing import (
     user,
 )
 from tests.conversations import Exchange, Say, histories, play, texts, valid_histories
+from tests.profiles import share
 
 relaxed = settings(deadline=None)  # several test runs share the processor
 
@@ -321,15 +322,15 @@ def test_duplicates_are_on_demand() -> None:
         "same object": lambda ms: len({id(m) for m in ms}) < len(ms),
         "same id": lambda ms: len({m.id for m in ms}) < len({id(m) for m in ms}),
     }
-    assert reached(histories(duplicates=True), twins) == twins.keys()
-    assert reached(histories(), twins) == set()
+    assert reached(histories(duplicates=True), twins, share(400)) == twins.keys()
+    assert reached(histories(), twins, share(400)) == set()
 
 
-def reached(strategy: st.SearchStrategy[list[Msg]], shapes: Any) -> set[str]:
+def reached(strategy: st.SearchStrategy[list[Msg]], shapes: Any, examples: int = 400) -> set[str]:
     """Which shapes occur among some examples, always the same ones."""
     seen: set[str] = set()
 
-    @settings(max_examples=400, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
+    @settings(max_examples=examples, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
     @given(strategy)
     def look(msgs: list[Msg]) -> None:
         seen.update(shape for shape, holds in shapes.items() if shape not in seen and holds(msgs))

@@ -57,6 +57,7 @@ class Fold:
         excess_messages: float,
         excess_tokens: float,
         asks: bool = False,
+        shortens: bool = False,
         last_resort: bool = False,
     ) -> None:
         self.config = config
@@ -64,8 +65,10 @@ class Fold:
         self.excess_tokens = excess_tokens
         self.asks = asks
         """Whether a model writes the first part of the notes."""
+        self.shortens = shortens or last_resort
+        """Also notes alone, down to a quarter of their share."""
         self.last_resort = last_resort
-        """Also what protected tools gave, and with shorter notes."""
+        """Also what protected tools gave."""
         self._hand_over = hand_over
 
     def propose(self, view: View) -> list[Proposal]:
@@ -76,11 +79,11 @@ class Fold:
         alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
         standing = sum(note.tokens for note in alone)
         earlier = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
-        if self.last_resort:
-            share = max(share // 4, min(share // 2, standing - int(self.excess_tokens)))  # notes yield first
+        if self.shortens:
+            share = max(share // 4, min(share // 2, standing - int(self.excess_tokens)))
         expected = min(share, max(int(earlier * _GROWTH), int(share * _EXPECTED)))
         pieces = self._pieces(view, areas, max(expected - standing, share // 3) + asked)
-        if not pieces and not self.last_resort:
+        if not pieces and not self.shortens:
             return []  # notes alone are not ground down to reach a target
         # The notes may take what is replaced beyond what is needed, up to their share.
         spare = sum(piece.tokens for piece in pieces) - int(max(0, self.excess_tokens)) - asked - 1
@@ -145,9 +148,7 @@ class Fold:
         ends = view.ends(start, stop)
         return next((i for i in ends if i >= enough), stop)
 
-    def _note(
-        self, view: View, piece: _Piece, share: int, asked: int, *, quotes: float | None, last: bool
-    ) -> Proposal:
+    def _note(self, view: View, piece: _Piece, share: int, asked: int, *, quotes: float | None, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = self._hand_over.earlier_notes(span)
         most = piece.tokens if len(span) == 1 else int(piece.tokens * _OF_REPLACED)

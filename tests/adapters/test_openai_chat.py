@@ -31,6 +31,7 @@ from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, 
 from tests.conversations import histories, json_objects, texts, valid_histories
 from tests.fakes import FakeOpenAI
 from tests.fakes.chat_rules import check_messages
+from tests.profiles import share
 
 REPLAY = Path(__file__).parent.parent / "data" / "replay_dev.jsonl"
 relaxed = settings(deadline=None)  # several test runs share the processor
@@ -160,7 +161,7 @@ def test_odd_arguments_come_back_to_the_letter(arguments: str) -> None:
     assert to_openai([Msg.model_validate(m) for m in json.loads(text)]) == [calling_with(arguments)]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=share(400), deadline=None)
 @given(st.lists(MESSAGES, max_size=5))
 def test_every_list_comes_back_as_it_was(messages: list[dict[str, Any]]) -> None:
     before = exact(messages)
@@ -424,7 +425,7 @@ def without_stand_ins(text: str) -> str:
     return re.sub(r"\n?\[(image|audio)[^\]]*\]$", "", text)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=share(50), deadline=None)
 @given(valid_histories(surrogates=False))
 def test_valid_histories_give_lists_that_services_take(msgs: list[Msg]) -> None:
     sent = to_openai(msgs)

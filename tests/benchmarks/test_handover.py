@@ -86,7 +86,11 @@ def counted(scores):
     return answers, [sum(column) for column in zip(*rest, strict=True)]
 
 
-@pytest.mark.parametrize(("name", "window", "id_"), RECORDED)
+@pytest.mark.parametrize(
+    ("name", "window", "id_"),
+    # Without an id it is all conversations.
+    [pytest.param(*key, marks=() if key[2] else pytest.mark.slow) for key in RECORDED],
+)
 def test_the_anchors_have_the_recorded_figures(name, window, id_):
     scores = [replayed(name, window, each) for each in ([id_] if id_ else replays())]
     assert counted([s for s in scores if s.probes]) == RECORDED[name, window, id_]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import autocontext
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.testing import conversation
+from tests.cli import started
 
 ROOT = Path(autocontext.__file__).parent.parent
 NO_RICH = """
@@ -62,12 +63,17 @@ def environment(**env: str) -> dict[str, str]:
 
 
 def run(*arguments: str, prelude: str = "", given: bytes = b"", **env: str) -> Done:
-    """Run with pipes for input and output, in 80 columns and UTF-8 unless `env` says otherwise."""
-    done = subprocess.run(
-        command(*arguments, prelude=prelude),
-        env=environment(**env), input=given, capture_output=True, timeout=120, check=False,
-    )  # fmt: skip
-    return Done(done.returncode, done.stdout.decode(), without_progress(done.stderr.decode()))
+    """Run with pipes or files for input and output, in 80 columns and UTF-8 unless `env` says otherwise."""
+    around = environment(**env)
+    if prelude or any(name.startswith("PYTHON") for name in env):
+        done = subprocess.run(
+            command(*arguments, prelude=prelude),
+            env=around, input=given, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        code, out, err = done.returncode, done.stdout, done.stderr
+    else:
+        code, out, err = started.run(arguments, around, given)
+    return Done(code, out.decode(), without_progress(err.decode()))
 
 
 def without_progress(err: str) -> str:

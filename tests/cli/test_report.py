@@ -25,6 +25,7 @@ from tests.cli.browser import Browser, browser, required
 from tests.cli.terminal import run
 from tests.conversations import histories
 from tests.production.agents import day, small
+from tests.profiles import share
 
 HOSTILE = (
     "</script><script>window.hurt = 1</script><img src=x onerror='window.hurt = 2'><!-- <script> \u2028 \u2029 "
@@ -54,7 +55,7 @@ def spread(ranges: list[list[int]]) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------- what the page is told
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(talk=histories(min_moves=6), keep=st.integers(0, 6), ledger=st.sampled_from([0.0, 0.15]))
 def test_sizes_and_passes_are_those_the_memory_had(talk: list[Msg], keep: int, ledger: float) -> None:
     kept = Kept(small(max_token=900, msg_threshold=12, last_keep=keep, ledger_ratio=ledger))

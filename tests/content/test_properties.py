@@ -13,6 +13,7 @@ from autocontext.messages import ImageBlock, ThinkingBlock, ToolUseBlock
 from autocontext.testing import assert_valid_chat
 from autocontext.view import interface
 from tests.conversations import histories, texts, valid_histories
+from tests.profiles import share
 
 POLICIES = st.builds(
     PrunePolicy,
@@ -72,7 +73,7 @@ def test_a_content_comes_back_byte_for_byte(content: bytes | str) -> None:
     assert len(made.pages()) == max(1, -(-len(made.text) // PAGE_CHARS))
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(histories(), POLICIES)
 def test_pruning_is_pure_idempotent_and_can_be_undone(messages: list[Msg], policy: PrunePolicy) -> None:
     store = SqliteContentStore(":memory:")
@@ -103,7 +104,7 @@ def test_a_valid_history_stays_valid(messages: list[Msg], policy: PrunePolicy) -
     store.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(histories(min_moves=3, surrogates=False), st.sampled_from([0, 20, 300]))
 def test_what_is_pruned_stays_pruned_the_same_while_the_history_grows(messages: list[Msg], at_least: int) -> None:
     """Handles never turn back into text, and what has given way to a handle keeps its bytes: the prefix is stable."""
@@ -121,7 +122,7 @@ def test_what_is_pruned_stays_pruned_the_same_while_the_history_grows(messages: 
     store.close()
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(histories(min_moves=2), POLICIES)
 def test_what_is_known_of_earlier_calls_changes_nothing(messages: list[Msg], policy: PrunePolicy) -> None:
     store, known = SqliteContentStore(":memory:"), Known()

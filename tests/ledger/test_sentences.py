@@ -172,9 +172,11 @@ def test_sentences_are_in_order_and_leave_out_blanks_only(text: str) -> None:
         "让我看一下这个文件的内容。",
         "```python\nthe root cause is in this code\n```",
         "Great.",
+        "And looking at the error, I see:",
+        "以下是我找到的六个订单的全部信息和状态：",
     ],
 )
-def test_announcements_are_no_conclusions(text: str) -> None:
+def test_announcements_and_what_only_leads_to_a_list_are_no_conclusions(text: str) -> None:
     assert of_agent(text) == ()
 
 
@@ -191,6 +193,18 @@ def test_announcements_are_no_conclusions(text: str) -> None:
 def test_conclusions_are_kept(text: str) -> None:
     found = of_agent(f"Let me look at the next file. {text}\nNow let me run the tests.")
     assert [s.worth for s in found] == [2]
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        ("Reservation NM1VX1 is in basic economy.", "Therefore, I cannot upgrade this reservation."),
+        ("预订NM1VX1是基础经济舱，不能修改。", "因此，我没有办法为您升级这个预订的舱位，抱歉。"),
+    ],
+)
+def test_a_conclusion_is_told_with_the_sentence_it_stands_on(before: str, text: str) -> None:
+    message = f"I have looked at both of the flights. {before} {text}"
+    assert f"{before} {text}" in [message[s.start : s.stop] for s in of_agent(message)]
 
 
 def test_few_sentences_of_a_message_are_kept_conclusions_first() -> None:

@@ -18,6 +18,7 @@ from autocontext.memories import (
 from autocontext.memories.counting import DEFAULT_COUNTER, ExactOrEstimate
 from autocontext.tokens import get_counter
 from tests.memories.documents import document, plain_facts
+from tests.profiles import share
 
 CL100K = get_counter("cl100k_base")
 EXAMPLE = {
@@ -171,7 +172,7 @@ def test_a_fact_over_half_of_the_budget_is_shortened_and_names_where_the_whole_i
     seed=st.integers(0, 10**9), count=st.integers(0, 60), budget=st.integers(1, 3000), wrapped=st.booleans(),
     encoder=st.sampled_from(["cl100k_base", "o200k_base", "qwen", "bytes4", "agentscope_java"]), strict=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 def test_the_budget_covers_the_finished_text_with_every_counter(*, seed, count, budget, wrapped, encoder, strict):
     dice, counter = random.Random(seed), get_counter(encoder)
     data = document(dice, count, (3, 10, 40, 300))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from tests.models.offers import OFFERS, ask, offer
+from tests.profiles import share
 
 # Everything a history may hold, lone surrogates too.
 texts = st.text(st.characters(exclude_categories=()), min_size=1, max_size=200).filter(str.strip)
@@ -26,7 +27,7 @@ def test_it_is_both_kinds_of_model(model):
     assert isinstance(model, AsyncChatModel)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(system=st.one_of(st.just(""), texts), prompt=texts, limit=st.one_of(st.none(), st.integers(1, 500)))
 def test_any_request_gets_a_text_and_its_usage(model, system, prompt, limit):
     reply = model.complete(ModelRequest(system=system, prompt=prompt, purpose="merge", max_output_tokens=limit))

@@ -14,6 +14,7 @@ from autocontext.models.extractive import high_estimate
 from autocontext.rendering import fence, section
 from autocontext.requests import ModelRequest
 from autocontext.tokens import get_counter
+from tests.profiles import share
 
 PURPOSES = ["tool_run", "large_message", "round_summary", "current_round", "merge"]
 EXACT = get_counter("o200k_base")
@@ -52,7 +53,7 @@ lines = st.one_of(
 transcripts = st.lists(lines, max_size=40).map("\n".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 @given(text=transcripts, purpose=st.sampled_from(PURPOSES), limit=st.one_of(st.none(), st.integers(1, 300)))
 @example(text="!" * 5000, purpose="tool_run", limit=3)
 @example(text="😀", purpose="tool_run", limit=1)
@@ -80,7 +81,7 @@ def in_order(parts, text):
     return True
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(st.lists(st.sampled_from(FILLER + [f"Value {i} stands in conf/file_{i}.toml." for i in range(30)]), min_size=8))
 def test_a_note_is_made_of_the_transcripts_own_lines_in_their_order(texts):
     text = "\n".join(texts)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import ContextOverflowError
-from autocontext.messages import is_user_turn
+from autocontext.messages import ToolUseBlock, is_user_turn
 from autocontext.strategies import Proposal, Question, View
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, tool_call, tool_result, user
 from tests.conversations import valid_histories
@@ -50,6 +50,29 @@ def test_last_resort_reads_are_cut_then_unread_results_keep_head_and_tail() -> N
     assert shown.startswith("first line\n")
     assert "last line\n<!-- CONTEXT_OFFLOAD" in shown
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+def test_row_32_notes_are_the_first_to_yield_and_what_the_user_said_stays_whole() -> None:
+    memory = AutoContextMemory(small(strategies=(), ledger_ratio=0.4))
+    first = "Cancel the two open orders, but ask me before you refund more than 50 dollars. " * 3
+    memory.add_messages([user(first)])
+    for n in range(40):
+        memory.add_messages([assistant(f"Order {n} has the number #W48363{n}, shipped by courier {n}00-7. " * 2)])
+        memory.add_messages([user(f"Please check order number {n + 1} too, and tell me where it is.")])
+    memory.add_messages([assistant("All of them."), user("Go on, all six of them.")])
+    memory.compress_if_needed(force=True)
+    (standing,) = notes(memory)
+    before = memory.counter.count(standing)
+    uses = tuple(ToolUseBlock(id=f"c{n}", name="get_order", input={"order": n}) for n in range(3))
+    results = [tool_result(f"c{n}", f"order {n}: paid, " * 90) for n in range(3)]
+    memory.add_messages([Msg(role="assistant", content=uses), *results])
+    report = memory.compress_if_needed()
+    assert memory.token_count <= 2_000
+    assert memory.messages[0].text == first
+    (standing,) = notes(memory)
+    assert memory.counter.count(standing) < before
+    assert [s.name for s in report.strategies if s.applied] == ["fold"]
+    assert list(memory.messages[-3:]) == results
 
 
 def after_a_fold(said: Callable[[int], str], **fields: Any) -> tuple[Msg, list[str]]:
@@ -144,20 +167,21 @@ def test_after_a_pass_it_fits_or_the_report_is_impossible(history: list[Msg], re
 
 
 # ------------------------------------------------------------- the count trigger stays true; every turn compresses
-def test_ten_thousand_adds_take_a_bounded_number_of_passes_and_model_calls() -> None:
+@pytest.mark.parametrize("adds", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_thousands_of_adds_take_a_bounded_number_of_passes_and_model_calls(adds: int) -> None:
     model = ScriptedModel("In short.")
     config = small(msg_threshold=200, max_token=1_000_000, **ESTIMATE)
     memory = AutoContextMemory(config, model)
-    for n in range(2_500):
+    for n in range(adds // 4):
         memory.add_messages(task(n, size=1))
         memory.get_messages()
-    assert memory.usage.passes <= 10_000 / (200 * 0.2) + 1
+    assert memory.usage.passes <= adds / (200 * 0.2) + 1
     purposes = Counter(r.purpose for r in model.requests)
     assert set(purposes) == {"round_summary", "fold"}
-    assert purposes["round_summary"] <= 2_500
+    assert purposes["round_summary"] <= adds // 4
     assert purposes["fold"] <= memory.usage.passes
     assert len(memory.messages) < 200
-    assert len(memory.get_original_memory_msgs()) == 10_000
+    assert len(memory.get_original_memory_msgs()) == adds
 
 
 def test_folding_keeps_one_note_however_long_the_conversation_gets() -> None:

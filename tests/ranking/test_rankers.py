@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from autocontext.errors import ConfigError
 from autocontext.ranking import Bm25Ranker, HybridRanker, InConversation, RelevanceRanker, TfidfRanker, default_ranker
+from tests.profiles import share
 
 RANKERS: dict[str, Callable[[], RelevanceRanker]] = {
     "tfidf": TfidfRanker,
@@ -39,7 +40,7 @@ def filled(make: Callable[[], RelevanceRanker], facts: dict[str, str]) -> Releva
 
 @anywhere
 @given(changes, texts)
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 def test_updates_in_any_order_leave_what_a_fresh_ranker_would_hold(make, made, query) -> None:
     worked, kept = make(), {}
     for key, text in made:
@@ -56,7 +57,7 @@ def test_updates_in_any_order_leave_what_a_fresh_ranker_would_hold(make, made, q
 
 @anywhere
 @given(st.dictionaries(st.sampled_from("abcdefgh"), texts, max_size=8), texts)
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 def test_scores_are_between_0_and_1_for_every_id(make, facts, query) -> None:
     scores = filled(make, facts).scores(query)
     assert scores.keys() == facts.keys()

@@ -15,6 +15,7 @@ from autocontext.sessions.summary import is_summary
 from autocontext.testing import assert_valid_chat
 from autocontext.view import interface
 from tests.conversations import histories, valid_histories
+from tests.profiles import share
 
 
 @st.composite
@@ -32,7 +33,7 @@ def configs(draw: st.DrawFn) -> StateConfig:
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=share(80))
 @given(histories(max_moves=14), configs(), st.sampled_from(["", "Why does main.py fail?", "test 12"]))
 def test_nothing_is_lost_nothing_is_broken_and_twice_is_once(
     messages: list[Msg], config: StateConfig, wanted: str
@@ -72,7 +73,7 @@ def _in_order(now: list[Msg], store: SqliteContentStore, messages: list[Msg]) ->
     return [by_id[m.id] for m in got]
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(40))
 @given(valid_histories(max_moves=14), configs())
 def test_a_valid_history_stays_valid(messages: list[Msg], config: StateConfig) -> None:
     store = SqliteContentStore(":memory:")
@@ -82,7 +83,7 @@ def test_a_valid_history_stays_valid(messages: list[Msg], config: StateConfig) -
     store.close()
 
 
-@settings(max_examples=20)
+@settings(max_examples=share(20))
 @given(valid_histories(min_moves=4, max_moves=14), configs())
 def test_a_state_saved_at_every_turn_loses_nothing(messages: list[Msg], config: StateConfig) -> None:
     store = SqliteContentStore(":memory:")
@@ -98,7 +99,7 @@ def test_a_state_saved_at_every_turn_loses_nothing(messages: list[Msg], config: 
     store.close()
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(histories(max_moves=10), configs())
 def test_sync_and_async_give_the_same(messages: list[Msg], config: StateConfig) -> None:
     state = SessionState("s", messages=messages, user_input="test")

@@ -24,23 +24,23 @@ def run(job, where, count):
     return done.stdout
 
 
-@pytest.mark.parametrize("kills", [30, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_writer_that_is_killed_loses_nothing_it_had_acknowledged(tmp_path, kills):
     assert f"{kills} kills" in run("kills", tmp_path / "agent.db", kills)
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_eight_processes_on_one_session_in_a_file(tmp_path, count):
     assert f"{8 * count} messages" in run("writers", tmp_path / "agent.db", count)
 
 
-@pytest.mark.parametrize("count", [8, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_eight_processes_on_one_session_in_postgresql(count):
     with own_schema() as url:
         assert f"{8 * count} messages" in run("writers", url, count)
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.slow)])
 def test_processes_that_start_at_once_never_find_the_file_locked(tmp_path, count):
     assert f"{count} start-ups" in run("start-ups", tmp_path / "agent.db", count)
 

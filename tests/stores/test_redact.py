@@ -15,6 +15,7 @@ from autocontext.stores.database import Statement
 from autocontext.stores.erasing import ERASED
 from autocontext.stores.records import pack
 from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, tool_exchange, user
+from tests.profiles import share
 from tests.stores.stores import KINDS, stored
 
 SECRET = "hunter2-swordfish"
@@ -157,7 +158,7 @@ def test_of_an_emptied_note_a_later_one_takes_over_nothing():
     assert [written_note(m) for m in emptied] == [""] * len(notes)
 
 
-@settings(max_examples=15)
+@settings(max_examples=share(15))
 @given(st.sets(st.integers(0, 60), max_size=12), st.booleans())
 def test_erasing_any_messages_keeps_the_view_valid_and_the_others_whole(wanted, passes):
     store = InMemorySessionStore()

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from autocontext.tokens.chunks import BOUNDARY, CHUNK_CHARS, chunks, lines
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
+from tests.profiles import share
 from tests.tokens.strategies import texts
 
 NAMES = sorted(VOCABULARIES)
@@ -19,7 +20,7 @@ def test_chunks_are_the_text_and_no_longer_than_asked(text, limit):
 
 
 @given(texts)
-@settings(deadline=None, max_examples=500)  # the first loads the vocabularies
+@settings(deadline=None, max_examples=share(500))  # the first loads the vocabularies
 def test_a_cut_at_a_boundary_changes_no_token(text):
     for name in NAMES:
         encode = encoding(name).encode_ordinary
@@ -30,7 +31,7 @@ def test_a_cut_at_a_boundary_changes_no_token(text):
 
 @pytest.mark.parametrize("name", NAMES)
 @given(data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=share(30))
 def test_long_ordinary_text_is_cut_without_a_difference(name, data):
     words = data.draw(st.lists(st.sampled_from(["word", "Größe", "12", "汉字，", "x=1", "it's", "\n"]), min_size=3))
     text = " ".join(words) * 400
@@ -51,7 +52,7 @@ _ends = st.sampled_from(
 
 
 @given(st.lists(_ends | texts.filter(lambda t: len(t) < 20), max_size=12).map("".join))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=share(300))
 def test_a_text_cut_into_lines_has_the_same_tokens(text):
     assert "".join(lines(text)) == text
     for name in NAMES:

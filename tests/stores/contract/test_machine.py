@@ -14,6 +14,7 @@ from autocontext.log_entries import Added, Cleared, Forgotten, Noted, Offloaded,
 from autocontext.stores import SessionKey
 from autocontext.testing import conversation
 from tests.conversations import texts
+from tests.profiles import share
 from tests.stores.stores import KINDS, stored
 
 USERS = ("u1", "税 '", "")
@@ -127,5 +128,5 @@ def test_a_store_equals_a_dict_of_lists(kind):
 
         Machine.store = store
         # A statement of PostgreSQL takes a millisecond, and an example makes hundreds.
-        examples = settings().max_examples // (8 if "postgresql" in kind else 3)
+        examples = share(5 if "postgresql" in kind else 13)
         run_state_machine_as_test(Machine, settings=settings(max_examples=examples, stateful_step_count=20))
