@@ -71,7 +71,7 @@ def test_row_32_notes_are_the_first_to_yield_and_what_the_user_said_stays_whole(
     assert memory.messages[0].text == first
     (standing,) = notes(memory)
     assert memory.counter.count(standing) < before
-    assert [s.name for s in report.strategies if s.applied] == ["fold"]
+    assert {s.name for s in report.strategies if s.applied} == {"fold"}
     assert list(memory.messages[-3:]) == results
 
 
