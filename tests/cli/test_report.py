@@ -321,8 +321,13 @@ def check_quiet(chromium: Browser, page: Path) -> None:
 TEXT = "document.querySelector('{}').innerText"
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1280, False),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((390, False), (390, True), (1280, True))),
+    ],
+)
 def test_the_page_at_all_widths_light_and_dark(chromium: Browser, busy: Path, width: int, dark: bool) -> None:
     chromium.show(busy, width=width, dark=dark)
     check_quiet(chromium, busy)
@@ -340,6 +345,7 @@ def test_the_page_at_all_widths_light_and_dark(chromium: Browser, busy: Path, wi
     check_quiet(chromium, busy)
 
 
+@pytest.mark.slow
 def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Browser, busy: Path, db: str) -> None:
     chromium.show(busy)
     told = json.loads(chromium.js("document.getElementById('data').textContent"))
@@ -361,6 +367,7 @@ def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Brow
     assert "byte for byte" in shown
 
 
+@pytest.mark.slow
 def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, busy: Path) -> None:
     chromium.show(busy)
     focused = "(document.activeElement.id || document.activeElement.className || document.activeElement.tagName)"
@@ -393,6 +400,7 @@ def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, busy: Pa
     assert chromium.js("document.getElementById('found').innerText").startswith("1,000 messages")
 
 
+@pytest.mark.slow
 def test_messages_tell_where_they_are_now(chromium: Browser, busy: Path) -> None:
     chromium.show(busy)
     told = json.loads(chromium.js("document.getElementById('data').textContent"))
@@ -417,6 +425,7 @@ def test_messages_tell_where_they_are_now(chromium: Browser, busy: Path) -> None
     assert chromium.js("document.activeElement.id") == "detail"
 
 
+@pytest.mark.slow
 def test_hostile_texts_stay_texts(chromium: Browser, db: str, tmp_path: Path) -> None:
     page = page_of(db, HOSTILE[:40], tmp_path, "--user", "ann")
     chromium.show(page)
@@ -435,6 +444,7 @@ def test_hostile_texts_stay_texts(chromium: Browser, db: str, tmp_path: Path) ->
     assert chromium.js("window.hurt === undefined"), "the page's policy lets no other script run"
 
 
+@pytest.mark.slow
 def test_a_session_without_compressions(chromium: Browser, db: str, tmp_path: Path) -> None:
     page = page_of(db, "small", tmp_path)
     chromium.show(page)
@@ -444,6 +454,7 @@ def test_a_session_without_compressions(chromium: Browser, db: str, tmp_path: Pa
     assert "NaN" not in chromium.js("document.body.innerText")
 
 
+@pytest.mark.slow
 def test_ten_thousand_messages(chromium: Browser, tmp_path: Path) -> None:
     db = str(tmp_path / "large.db")
     store = SqliteSessionStore(db)

@@ -1,0 +1,24 @@
+"""How many examples Hypothesis draws: few in every run, more in CI, many on demand.
+
+`--hypothesis-profile=NAME` takes another one than `quick`.
+"""
+
+from hypothesis import HealthCheck, Phase, settings
+
+# Conversations are large values, and how long a pass over one takes depends on what else the machine does.
+_COMMON = {"deadline": None, "suppress_health_check": (HealthCheck.too_slow, HealthCheck.data_too_large)}
+_FULL = 40
+
+settings.register_profile("quick", max_examples=12, stateful_step_count=20, **_COMMON)
+settings.register_profile("full", max_examples=_FULL, stateful_step_count=30, **_COMMON)
+settings.register_profile("thorough", max_examples=1_000, stateful_step_count=60, **_COMMON)
+# For mutation runs: the same examples every time, and a failure need not be made small.
+_FOUND = (Phase.explicit, Phase.generate)
+settings.register_profile(
+    "mutation", max_examples=15, stateful_step_count=20, derandomize=True, database=None, phases=_FOUND, **_COMMON
+)
+
+
+def share(examples: int) -> int:
+    """As many of `examples`, the number for the profile `full`, as the chosen profile takes; at least one."""
+    return max(1, examples * settings().max_examples // _FULL)
