@@ -16,7 +16,8 @@ from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError
-from autocontext.stores.database import Database, open_database
+from autocontext.stores.closing import Closing, DatabasePart
+from autocontext.stores.database import Database
 
 
 @runtime_checkable
@@ -55,7 +56,7 @@ class ContentStore(Protocol):
         ...
 
 
-class PagedContentStore:
+class PagedContentStore(Closing):
     """What every content store does; each method has an asynchronous twin with an `a` before its name.
 
     `clock` gives milliseconds since 1970; it decides when a content with a `ttl` is over.
@@ -230,7 +231,7 @@ class PagedContentStore:
         return self._counted(*await self._home.aread(lambda: self._operations.stats(namespace)))
 
     def close(self) -> None:
-        """Close the database's connections; the next call opens one again."""
+        """Let go of what this store has opened."""
         self._home.close()
 
     async def aclose(self) -> None:
@@ -271,13 +272,12 @@ class PagedContentStore:
         return ContentStats(count, int(led[0]), chars, int(found[0]), stored, size, held, dict(self._usage))
 
 
-class DatabaseContentStore(PagedContentStore):
-    """A content store in a database: a file path, a URL, or one that is open."""
+class DatabaseContentStore(DatabasePart, PagedContentStore):
+    """A content store in a database. `url`: a path, `:memory:`, a URL or an open Database."""
 
-    def __init__(self, where: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
-        self.database = open_database(where)
-        self.database.ensure(queries.SCHEMA)
-        super().__init__(self.database, queries, clock=clock)
+    def __init__(self, url: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
+        DatabasePart.__init__(self, url, queries.SCHEMA)
+        PagedContentStore.__init__(self, self.database, queries, clock=clock)
 
 
 class SqliteContentStore(DatabaseContentStore):

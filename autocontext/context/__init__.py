@@ -13,8 +13,8 @@ from autocontext.context.preparing import Prepared, PrepareReport
 from autocontext.context.saving import SaveReport
 from autocontext.context.session import Session, Tool
 from autocontext.memory import AutoContextMemory
-from autocontext.stores.closing import Closing
-from autocontext.stores.database import Database, open_database
+from autocontext.stores.closing import DatabasePart
+from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
 
 if TYPE_CHECKING:
@@ -30,45 +30,45 @@ _BATCH = 0.10
 """Share of the window that pruning has to free at once: each batch breaks the provider's prompt cache."""
 
 
-class AutoContext(Closing):
+class AutoContext(DatabasePart):
     """The parts of this library on one database: `sessions`, `content`, `cache`, `memories`.
 
-    Open it with `AutoContext.open`, close it or use it in a `with` block; it may be shared by threads and event loops.
+    Open it with `AutoContext.open`, close it or use it in a `with` block; threads and event loops may share it. Given
+    an open Database it leaves it open.
     """
 
     def __init__(
         self,
-        database: Database,
+        url: Database | str | Path = ":memory:",
         *,
         model: ChatModel | AsyncChatModel | None = None,
         config: AutoContextConfig | None = None,
         prune: PrunePolicy | None = None,
         memory_tokens: int = 2_000,
     ) -> None:
-        self.database = database
+        super().__init__(url)
         self.model = model
         self.config = config or AutoContextConfig()
         self.prune_policy = prune or PrunePolicy(clear_at_least_tokens=int(self.config.max_token * _BATCH))
         self._memory_tokens = memory_tokens
-        self.sessions = DatabaseSessionStore(database)
-        self.content: ContentStore = DatabaseContentStore(database)
+        self.sessions, self.content = self._tables()
 
     @classmethod
     def open(
         cls,
-        where: str | Path | Database = ":memory:",
+        url: Database | str | Path = ":memory:",
         *,
         model: ChatModel | AsyncChatModel | None = None,
         config: AutoContextConfig | None = None,
         prune: PrunePolicy | None = None,
         memory_tokens: int = 2_000,
     ) -> Self:
-        """Open or make a database: a file path, `:memory:`, or a `postgresql://` URL.
+        """Open or make a database: a file path, `:memory:`, a `postgresql://` URL, or an open Database.
 
         `model` writes summaries (None: no model is needed), `config` is for all sessions; `prune` says which old texts
         give way to handles, `memory_tokens` is what memories may take of a context (0: none). Raises StoreError.
         """
-        return cls(open_database(where), model=model, config=config, prune=prune, memory_tokens=memory_tokens)
+        return cls(url, model=model, config=config, prune=prune, memory_tokens=memory_tokens)
 
     def session(
         self,
@@ -128,13 +128,13 @@ class AutoContext(Closing):
 
         return [INSTRUCTIONS]
 
-    def close(self) -> None:
-        """Close the database; a database in memory is lost with that."""
-        self.database.close()
-
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        await self.database.aclose()
+    def _tables(self) -> tuple[DatabaseSessionStore, ContentStore]:
+        """Make or update the tables that every session uses."""
+        try:
+            return DatabaseSessionStore(self.database), DatabaseContentStore(self.database)
+        except BaseException:
+            self.close()
+            raise
 
     def _cache(self, namespace: str) -> ResultCache:
         from autocontext.cache import ResultCache  # noqa: PLC0415 (only who caches needs it)

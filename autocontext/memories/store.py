@@ -19,8 +19,8 @@ from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, chec
 from autocontext.memories.schema import SCHEMA
 from autocontext.memories.twins import Steps, read, twins, write
 from autocontext.ranking import RelevanceRanker, default_ranker
-from autocontext.stores.closing import Closing
-from autocontext.stores.database import Database, open_database
+from autocontext.stores.closing import DatabasePart
+from autocontext.stores.database import Database
 
 _USERS_KEPT = 32
 
@@ -29,7 +29,7 @@ def _milliseconds() -> int:
     return time.time_ns() // 1_000_000
 
 
-class MemoryStore(Closing):
+class MemoryStore(DatabasePart):
     """Memories with tags, importance, confidence and expiry, on SQLite or PostgreSQL.
 
     Every call names the user; nothing of one user is ever found or changed for another. Each method has an
@@ -40,7 +40,7 @@ class MemoryStore(Closing):
 
     def __init__(
         self,
-        where: Database | str | Path,
+        url: Database | str | Path,
         *,
         max_memories: int | None = None,
         ranker: Callable[[], RelevanceRanker] = default_ranker,
@@ -48,9 +48,7 @@ class MemoryStore(Closing):
     ) -> None:
         if max_memories is not None and (isinstance(max_memories, bool) or max_memories < 1):
             raise InvalidMemory(f"max_memories must be at least 1 (got {max_memories!r})")
-        self._owned = not isinstance(where, Database)
-        self.database = open_database(where)
-        self.database.ensure(SCHEMA)
+        super().__init__(url, SCHEMA)
         self._limits = Limits(max_memories)
         self._ranker, self._clock = ranker, clock
         self._users: OrderedDict[str, UserIndex] = OrderedDict()
@@ -223,13 +221,3 @@ class MemoryStore(Closing):
         revision, changed, everything = yield from read(lambda: statements.changes(user_id, known, held))
         index.apply(revision, changed, everything=everything)
         return index
-
-    def close(self) -> None:
-        """Close the database if this store opened it."""
-        if self._owned:
-            self.database.close()
-
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        if self._owned:
-            await self.database.aclose()

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, StateError, StoreCorruptError
 from autocontext.sessions.state import SessionState
-from autocontext.stores.database import Database, Row, Schema, Statement, Work, open_database
+from autocontext.stores.closing import DatabasePart
+from autocontext.stores.database import Database, Row, Schema, Statement, Work
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import now
 
@@ -45,12 +46,11 @@ class SavedState(NamedTuple):
     state: SessionState
 
 
-class StateStore:
-    """Saved states in a database; `where` is a path, `:memory:`, a URL or an open Database."""
+class StateStore(DatabasePart):
+    """Saved states in a database. `url`: a path, `:memory:`, a URL or an open Database."""
 
-    def __init__(self, where: Database | str | Path) -> None:
-        self.database = open_database(where)
-        self.database.ensure(SCHEMA)
+    def __init__(self, url: Database | str | Path) -> None:
+        super().__init__(url, SCHEMA)
 
     def save(self, state: SessionState, *, metadata: Mapping[str, Any], expected: int) -> int:
         """Store a state as the revision after `expected` (0: the first), with its metadata, in one transaction.

@@ -1,9 +1,12 @@
-"""What is closed at the end of a `with` block, in sync and async code."""
+"""Closing: `with` blocks in sync and async code, and who closes a database."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Self
+
+from autocontext.stores.database import Database, Schema, open_database
 
 
 class Closing(ABC):
@@ -28,3 +31,32 @@ class Closing(ABC):
 
     async def __aexit__(self, *_error: object) -> None:
         await self.aclose()
+
+
+class DatabasePart(Closing):
+    """A part of the library that keeps its tables in a database: who opened the database closes it.
+
+    `url` is a file path, `:memory:`, a `postgresql://` URL or an open Database. A part that opened the database closes
+    it; one that was given an open Database leaves it open, and works until its owner closes it. Using a closed database
+    raises StoreError.
+    """
+
+    def __init__(self, url: Database | str | Path, *schemas: Schema) -> None:
+        self._owns_database = not isinstance(url, Database)
+        self.database = open_database(url)
+        try:
+            for schema in schemas:
+                self.database.ensure(schema)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database if this object opened it. Closing twice does nothing."""
+        if self._owns_database:
+            self.database.close()
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+        if self._owns_database:
+            await self.database.aclose()

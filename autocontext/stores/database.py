@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
-from autocontext.errors import StoreVersionError
+from autocontext.errors import StoreError, StoreVersionError
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
@@ -57,6 +57,7 @@ class Database(ABC):
     dialect: ClassVar[Literal["sqlite", "postgresql"]]
     name: str
     """For messages: the file or the URL, without its password."""
+    _closed: bool = False
 
     @abstractmethod
     def read(self, work: Callable[[], Work[T]]) -> T:
@@ -88,11 +89,21 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of all connections; the next call opens one again."""
+        """Close all connections. Reading and writing raise StoreError from then on; closing twice does nothing."""
 
     @abstractmethod
     async def aclose(self) -> None:
-        """`close` for asynchronous callers: also of what this event loop has opened."""
+        """`close` for asynchronous callers: also closes the connections of the running event loop."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    def _check_open(self) -> None:
+        """Raise StoreError after `close`."""
+        if self._closed:
+            raise StoreError(f"{self.name} is closed; open the database again to use it")
 
     def scrub(self) -> None:  # noqa: B027 (only a file has something to do)
         """Remove from the files what was replaced or deleted, where that is left to this library.
@@ -142,17 +153,17 @@ _FIND_SCHEMA = {
 }
 
 
-def open_database(where: Database | str | Path) -> Database:
-    """A database by its file path, `:memory:` or `postgresql://` URL; one that is open already is given back as it is.
+def open_database(url: Database | str | Path) -> Database:
+    """Open a database by its file path, `:memory:` or `postgresql://` URL; an open Database is returned as it is.
 
     Raises StoreError for a URL of another kind, MissingExtraError when the extra `sql` is not installed.
     """
-    if isinstance(where, Database):
-        return where
-    if isinstance(where, str) and "://" in where:
+    if isinstance(url, Database):
+        return url
+    if isinstance(url, str) and "://" in url:
         from autocontext.stores.sql_database import SqlDatabase  # noqa: PLC0415 (sqlalchemy is an extra)
 
-        return SqlDatabase(where)
+        return SqlDatabase(url)
     from autocontext.stores.sqlite_database import SqliteDatabase  # noqa: PLC0415 (it imports this module)
 
-    return SqliteDatabase(where)
+    return SqliteDatabase(url)

@@ -13,7 +13,8 @@ from autocontext.errors import StoreCorruptError
 from autocontext.log_entries import Entry
 from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
-from autocontext.stores.database import Database, open_database
+from autocontext.stores.closing import DatabasePart
+from autocontext.stores.database import Database
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
@@ -26,15 +27,14 @@ _SEGMENTS_AT_ONCE = 8
 """Segments that are made in one transaction: a first search of a long history does not hold it in memory whole."""
 
 
-class DatabaseSessionStore(Lifecycle):
-    """Log entries in a SQLite file or PostgreSQL. `where`: a path, `:memory:`, a URL or an open Database.
+class DatabaseSessionStore(DatabasePart, Lifecycle):
+    """Log entries in a SQLite file or PostgreSQL. `url`: a path, `:memory:`, a URL or an open Database.
 
     With `ttl`, a session expires that many seconds after its last entry; `purge_expired` drops it then.
     """
 
-    def __init__(self, where: Database | str | Path, *, ttl: float | None = None) -> None:
-        self.database = open_database(where)
-        self.database.ensure(statements.SCHEMA)
+    def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
+        super().__init__(url, statements.SCHEMA)
         self._ttl = ttl
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
@@ -125,14 +125,6 @@ class DatabaseSessionStore(Lifecycle):
     def scrub(self) -> None:
         """Remove from the files what was replaced or deleted; see `Database.scrub`."""
         self.database.scrub()
-
-    def close(self) -> None:
-        """Close the database; a call after that opens it again."""
-        self.database.close()
-
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        await self.database.aclose()
 
     def _segments(self, user_id: str, session_id: str | None) -> list[tuple[SessionKey, Segment]]:
         """The index, brought up to date."""

@@ -86,19 +86,21 @@ class SqlDatabase(Database):
         return await self._arun(work, "READ COMMITTED")
 
     def close(self) -> None:
-        """Close the pooled connections of synchronous code."""
+        """Close the pooled connections of synchronous code; only `aclose` reaches those of an event loop."""
+        self._closed = True
         engine, self._sync = self._sync, None
         if engine is not None:
             engine.dispose()
 
     async def aclose(self) -> None:
-        """Close those of synchronous code and of the running event loop."""
-        await self._engines.aclose()
+        """Close the connections of synchronous code and of the running event loop."""
         self.close()
+        await self._engines.aclose()
 
     def _run(self, work: Callable[[], Work[T]], isolation: Any) -> T:
         attempts = _Attempts(self.name, self._patience)
         while True:
+            self._check_open()
             try:
                 with self._engine().connect().execution_options(isolation_level=isolation) as c, c.begin():
                     self._reached = True
@@ -109,6 +111,7 @@ class SqlDatabase(Database):
     async def _arun(self, work: Callable[[], Work[T]], isolation: Any) -> T:
         attempts = _Attempts(self.name, self._patience)
         while True:
+            self._check_open()
             try:
                 engine = await self._engines.client()
                 async with engine.connect() as c:
@@ -182,12 +185,12 @@ def _clause(sql: str) -> TextClause:
 
 def _checked(url: str) -> Any:
     try:
-        made = make_url(url)
+        parsed = make_url(url)
     except ArgumentError as e:
         raise StoreError("the database URL cannot be read; give postgresql://user:password@host:5432/name") from e
-    if made.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
-        return made.set(drivername="postgresql+psycopg")
-    raise StoreError(f"{made.drivername} is not supported; give a postgresql:// URL, or a file path for SQLite")
+    if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    raise StoreError(f"{parsed.drivername} is not supported; give a postgresql:// URL, or a file path for SQLite")
 
 
 def _sqlstate(error: SQLAlchemyError) -> str:

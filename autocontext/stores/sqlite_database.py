@@ -51,14 +51,14 @@ class SqliteDatabase(Database):
 
     dialect: ClassVar[Literal["sqlite", "postgresql"]] = "sqlite"
 
-    def __init__(self, path: str | Path, *, patience: float = 60.0, power_safe: bool = False) -> None:
-        self.name = str(path)
+    def __init__(self, url: str | Path, *, patience: float = 60.0, power_safe: bool = False) -> None:
+        self.name = str(url)
         self._patience, self._power_safe = patience, power_safe
         self._in_memory = self.name == ":memory:"
         self._lock = threading.RLock()
         self._idle: list[sqlite3.Connection] = []
         self._pid = os.getpid()
-        # A file that cannot be opened is told at once, not at the first write.
+        # Report a file that cannot be opened now, not at the first write.
         self._run("BEGIN", _nothing)
 
     def read(self, work: Callable[[], Work[T]]) -> T:
@@ -88,9 +88,9 @@ class SqliteDatabase(Database):
         try:
             [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as e:
-            raise self._told(e) or e from e
+            raise self._translated(e) or e from e
         finally:
-            self._idle.append(connection)
+            self._put_back(connection)
         if busy:
             raise StoreError(
                 f"{self.name}: others are reading it, so its write-ahead file still holds what was erased: "
@@ -98,8 +98,9 @@ class SqliteDatabase(Database):
             )
 
     def close(self) -> None:
-        """Close all connections that no thread is using; one in memory is lost with that."""
+        """Close the database; a connection that a thread is using closes when that is done. `:memory:` is lost."""
         with self._lock:
+            self._closed = True
             idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
@@ -128,14 +129,14 @@ class SqliteDatabase(Database):
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as e:
-            if (told := self._told(e)) is None:
+            if (error := self._translated(e)) is None:
                 raise
-            raise told from e
+            raise error from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
         finally:
             if connection is not None:
-                self._idle.append(connection)
+                self._put_back(connection)
         return result
 
     def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
@@ -144,16 +145,25 @@ class SqliteDatabase(Database):
         except sqlite3.OperationalError as e:
             if _primary_code(e) not in _LOCKED:
                 raise
-            self._patiently(lambda: connection.execute(begin))
+            self._with_retries(lambda: connection.execute(begin))
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
+            self._check_open()
             if self._pid != os.getpid():
                 _inherited.extend(self._idle)
                 self._idle, self._pid = [], os.getpid()
             if self._idle:
                 return self._idle.pop()
-        return self._patiently(self._open)
+        return self._with_retries(self._open)
+
+    def _put_back(self, connection: sqlite3.Connection) -> None:
+        """Keep a connection for the next call, or close it when the database was closed meanwhile."""
+        with self._lock:
+            if not self._closed:
+                self._idle.append(connection)
+                return
+        connection.close()
 
     def _open(self) -> sqlite3.Connection:
         if not self._in_memory:
@@ -177,21 +187,21 @@ class SqliteDatabase(Database):
             raise
         return connection
 
-    def _patiently(self, attempt: Callable[[], T]) -> T:
-        """Try again while the file is locked: SQLite does not wait in each case where waiting would help."""
-        until = time.monotonic() + self._patience
+    def _with_retries(self, attempt: Callable[[], T]) -> T:
+        """Retry while the file is locked: SQLite's own timeout does not cover every case."""
+        deadline = time.monotonic() + self._patience
         pause = 0.001
         while True:
             try:
                 return attempt()
             except sqlite3.OperationalError as e:
-                if _primary_code(e) not in _LOCKED or time.monotonic() > until:
+                if _primary_code(e) not in _LOCKED or time.monotonic() > deadline:
                     raise
             time.sleep(pause * random.random())
             pause = min(2 * pause, _LAST_PAUSE)
 
-    def _told(self, error: sqlite3.Error) -> AutoContextError | None:
-        """What to tell of an error; None when it is a mistake in a statement, not a trouble of the file."""
+    def _translated(self, error: sqlite3.Error) -> AutoContextError | None:
+        """The library's error for SQLite's; None when a statement is wrong and the file is not to blame."""
         code = _primary_code(error)
         if code in _LOCKED:
             return StoreError(f"{self.name}: other processes kept it locked for {self._patience:g} s: try again")
