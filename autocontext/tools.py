@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autocontext import numbering, rendering
 from autocontext.asking import in_thread
 from autocontext.messages import Msg
+from autocontext.ranking.words import rarity, terms
 from autocontext.telemetry import reloaded
 from autocontext.tokens import TokenCounter, get_counter
 
@@ -255,25 +255,14 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
         start = stop
 
 
-def _terms(text: str) -> list[str]:
-    """Words in lower case; Chinese, Japanese and Korean text as pairs of characters."""
-    found = re.findall(r"[a-z0-9_]+|[^\W\d_a-z]+", text.lower())
-    return [t for word in found for t in (_pairs(word) if not word.isascii() else [word])]
-
-
-def _pairs(word: str) -> list[str]:
-    return [word[i : i + 2] for i in range(len(word) - 1)] or [word]
-
-
 def _ranked(text: str, query: str) -> Iterator[tuple[int, str]]:
     """Passages that hold a term of the query, best first: rare terms weigh more (inverse document frequency)."""
-    passages = [(start, passage, Counter(_terms(passage))) for start, passage in _passages(text)]
-    wanted = set(_terms(query))
-    weight = {t: math.log(1 + len(passages) / (1 + sum(t in bag for *_, bag in passages))) for t in wanted}
+    passages = [(start, passage, Counter(terms(passage))) for start, passage in _passages(text)]
+    weights = {t: rarity(sum(t in bag for *_, bag in passages), len(passages)) for t in set(terms(query))}
     exact = query.strip().lower()
 
     def score(bag: Counter[str], passage: str) -> float:
-        points = sum(weight[t] * (1 + math.log(bag[t])) for t in wanted if t in bag)
+        points = sum(weight * (1 + math.log(bag[t])) for t, weight in weights.items() if t in bag)
         return points * 2 if exact in passage.lower() else points
 
     scored = [(score(bag, passage), start, passage) for start, passage, bag in passages]

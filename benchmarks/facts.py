@@ -28,7 +28,6 @@ from autocontext.memories import (
     TfidfRanker,
     default_ranker,
 )
-from autocontext.ranking import Weights
 from autocontext.ranking.recall import Labelled, judge
 from autocontext.testing import user
 
@@ -113,8 +112,7 @@ def rankers() -> dict[str, Callable[[], RelevanceRanker]]:
             "scikit-learn char 3-5": lambda: Sklearn(analyzer="char", ngram_range=(3, 5)),
         }
     ours = {"TfidfRanker": TfidfRanker, "Bm25Ranker": Bm25Ranker, "HybridRanker": HybridRanker}
-    plain = {"TfidfRanker without kinds": lambda: TfidfRanker(Weights(concept=0))}
-    return {**found, **plain, **ours, "default_ranker": default_ranker}
+    return {**found, **ours, "default_ranker": default_ranker}
 
 
 def labelled() -> Iterator[tuple[str, list[Labelled]]]:
@@ -125,10 +123,10 @@ def labelled() -> Iterator[tuple[str, list[Labelled]]]:
         if path.stem == "dialogues":
             yield path.stem, items
             continue
-        for category in sorted({q.category for item in items for q in item.questions}):
+        for category in sorted({q.category for item in items for q in item.queries}):
             yield (
                 category,
-                [Labelled(i.name, i.facts, [q for q in i.questions if q.category == category]) for i in items],
+                [Labelled(i.name, i.facts, [q for q in i.queries if q.category == category]) for i in items],
             )
 
 
@@ -149,7 +147,7 @@ def speed() -> Iterator[Row]:
     """Milliseconds of a query over facts made of the words of the labelled ones."""
     dice = random.Random(1)
     texts = [text for _, items in labelled() for item in items for text in item.facts.values()]
-    queries = [q.text for _, items in labelled() for item in items for q in item.questions][::4]
+    queries = [q.text for _, items in labelled() for item in items for q in item.queries][::4]
     words = " ".join(texts).split()
     for size, goal in GOALS_MS.items():
         ranker = default_ranker()
@@ -171,7 +169,7 @@ def kept() -> Iterator[Row]:
         facts = {f"{item.name} {id_}": text for item in items for id_, text in item.facts.items()}
         with MemoryStore(":memory:") as store:
             ids = {store.add(text, user_id="ann").id: text for text in dict.fromkeys(facts.values())}
-            question = items[0].questions[0].text
+            question = items[0].queries[0].text
             sent, report = MemoryInjector(store, user_id="ann", max_tokens=500).inject([user(question)])
             found = sum((m := store.get(id_, user_id="ann")) is not None and m.content == t for id_, t in ids.items())
         yield Row(

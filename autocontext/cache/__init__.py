@@ -2,7 +2,7 @@
 
 from autocontext.cache.numerals import normalize_number
 from autocontext.cache.result_cache import ResultCache
-from autocontext.cache.shelf import CacheStats
+from autocontext.cache.stats import CacheStats
 from autocontext.cache.values import MISS
 from autocontext.canonical import CacheKey, canonical_key
 from autocontext.errors import InvalidNumber, UncacheableError

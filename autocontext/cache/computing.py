@@ -1,134 +1,126 @@
-"""Looks a call's result up and gets it computed when it is not there, for threads and for coroutines."""
+"""Runs misses, in threads and in coroutines, and recomputes results in the background."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from autocontext.cache import rows
-from autocontext.cache.driving import acalled, arun, called, run
-from autocontext.cache.flights import Flights, Landing, Outcome
-from autocontext.cache.flow import Call, Found, Make, judged, missed, shared_part
-from autocontext.cache.options import Options
-from autocontext.cache.rows import Entry
-from autocontext.cache.shelf import Shelf, wanted
-from autocontext.cache.values import decoded
-from autocontext.errors import UncacheableError
+from autocontext import flows
+from autocontext.asking import in_thread
+from autocontext.cache.flights import FlightResult, FlightState
+from autocontext.cache.misses import CachedCall, Compute, MissFlow, MissStep, Pause, WaitFor, miss, value_of
+from autocontext.cache.namespace import CacheEntry, CacheNamespace
+from autocontext.errors import ConfigError
 from autocontext.stores.database import Database
 
 _CLOSING = 5.0
-"""Seconds for which closing waits for computations in the background."""
+"""Seconds that closing waits for computations in the background."""
 
 
 class Computing:
-    """Gets results of one shelf; without a database each call computes."""
+    """Computes the results of one namespace that are not in the database."""
 
-    def __init__(self, shelf: Shelf, database: Database | None) -> None:
-        self._shelf, self._database = shelf, database
-        self._flights = Flights()
+    def __init__(self, namespace: CacheNamespace, database: Database) -> None:
+        self._namespace, self._database = namespace, database
         self._threads: set[threading.Thread] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def get(self, task: str, params: Mapping[str, Any], make: Make, options: Options) -> Any:
-        """The stored result, or that of the function that `make` makes, with what belongs to this call."""
-        call = self._call(task, params, make, options)
-        if call is None or self._database is None:
-            return _with_own(called(make()), params, options)
-        place, shelf = call.wanted, self._shelf
-        entry = self._database.read(lambda: rows.lookup(shelf.ns, place, shelf.now()))
-        found = self._found(call, entry)
-        if found is None:
-            return _with_own(_given(run(missed(call), call, self._database)), params, options)
-        if found.due and entry is not None:
-            self._refresh_in_thread(call, entry, self._database)
-        if shelf.use(place.key):
-            self._database.write(shelf.noting_uses)
-        return _with_own(found.given(), params, options)
+    def miss(self, call: CachedCall) -> Any:
+        """Compute a result, or wait for the caller that does. Raises what the function raises."""
+        return value_of(self._run(call, miss(call)))
 
-    async def aget(self, task: str, params: Mapping[str, Any], make: Make, options: Options) -> Any:
-        """`get` for coroutines."""
-        call = self._call(task, params, make, options)
-        if call is None or self._database is None:
-            return _with_own(await acalled(make()), params, options)
-        place, shelf = call.wanted, self._shelf
-        entry = await self._database.aread(lambda: rows.lookup(shelf.ns, place, shelf.now()))
-        found = self._found(call, entry)
-        if found is None:
-            return _with_own(_given(await arun(missed(call), call, self._database)), params, options)
-        if found.due and entry is not None:
-            task_ = asyncio.get_running_loop().create_task(self._arefresh(call, entry, self._database))
-            self._tasks.add(task_)
-            task_.add_done_callback(self._tasks.discard)
-        if shelf.use(place.key):
-            await self._database.awrite(shelf.noting_uses)
-        return _with_own(found.given(), params, options)
+    async def amiss(self, call: CachedCall) -> Any:
+        """`miss` without blocking the event loop."""
+        return value_of(await self._arun(call, miss(call)))
+
+    def refresh(self, call: CachedCall, entry: CacheEntry) -> None:
+        """Recompute an entry in a thread."""
+
+        def work() -> None:
+            try:
+                self._count_failure(self._run(call, miss(call, newer_than=entry.created, in_background=True)))
+            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
+                self._namespace.count("refresh_failed")
+            finally:
+                self._threads.discard(thread)
+
+        thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
+        self._threads.add(thread)
+        thread.start()
+
+    def arefresh(self, call: CachedCall, entry: CacheEntry) -> None:
+        """Recompute an entry in a task of the running event loop."""
+
+        async def work() -> None:
+            try:
+                self._count_failure(await self._arun(call, miss(call, newer_than=entry.created, in_background=True)))
+            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
+                self._namespace.count("refresh_failed")
+
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def wait(self) -> None:
-        """Wait a few seconds for what is computed in threads in the background."""
+        """Wait up to five seconds for each thread in the background."""
         for thread in list(self._threads):
             thread.join(_CLOSING)
 
     async def await_(self) -> None:
-        """Wait a few seconds for what is computed in the background."""
+        """Wait up to five seconds for the tasks in the background, then `wait`."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=_CLOSING)
         await asyncio.to_thread(self.wait)
 
-    def _call(self, task: str, params: Mapping[str, Any], make: Make, options: Options) -> Call | None:
-        """What to look for; None when this call can be neither found nor stored."""
-        if self._database is None:
-            return None
-        try:
-            key = options.key(task, params)
-        except UncacheableError:
-            self._shelf.count("uncacheable")
-            return None
-        return Call(key, wanted(key), make, options, self._shelf, self._flights)
+    def _run(self, call: CachedCall, flow: MissFlow) -> FlightResult:
+        def do(step: MissStep) -> Any:
+            match step:
+                case Pause(length):
+                    return time.sleep(length)
+                case WaitFor(flight):
+                    return None if flight.is_of_this_thread() else flight.result.result()
+                case Compute():
+                    return called(call.make())
+                case _:
+                    return self._database.do(step)
 
-    def _found(self, call: Call, entry: Entry | None) -> Found | None:
-        now = self._shelf.now()
-        found = judged(entry, call.options, now)
-        self._shelf.count("misses" if found is None else "hits")
-        if found is not None and entry is not None and entry.expires <= now:
-            self._shelf.count("stale")
-        return found
+        return flows.run(flow, do)
 
-    def _refresh_in_thread(self, call: Call, entry: Entry, database: Database) -> None:
-        def refresh() -> None:
-            try:
-                self._refreshed(run(missed(call, newer_than=entry.created, behind=True), call, database))
-            except Exception:  # noqa: BLE001 (nobody waits for it: the next call after the end computes itself)
-                self._shelf.count("refresh_failed")
-            finally:
-                self._threads.discard(thread)
+    async def _arun(self, call: CachedCall, flow: MissFlow) -> FlightResult:
+        async def do(step: MissStep) -> Any:
+            match step:
+                case Pause(length):
+                    return await asyncio.sleep(length)
+                case WaitFor(flight):
+                    return None if flight.waits_for_itself() else await asyncio.wrap_future(flight.result)
+                case Compute():
+                    return await acalled(call.make())
+                case _:
+                    return await self._database.ado(step)
 
-        thread = threading.Thread(target=refresh, name="autocontext cache", daemon=True)
-        self._threads.add(thread)
-        thread.start()
+        return await flows.arun(flow, do)
 
-    async def _arefresh(self, call: Call, entry: Entry, database: Database) -> None:
-        try:
-            self._refreshed(await arun(missed(call, newer_than=entry.created, behind=True), call, database))
-        except Exception:  # noqa: BLE001 (nobody waits for it: the next call after the end computes itself)
-            self._shelf.count("refresh_failed")
-
-    def _refreshed(self, outcome: Outcome) -> None:
-        if outcome.landing is Landing.ERROR:
-            self._shelf.count("refresh_failed")
+    def _count_failure(self, result: FlightResult) -> None:
+        if result.state is FlightState.ERROR:
+            self._namespace.count("refresh_failed")
 
 
-def _given(outcome: Outcome) -> Any:
-    if outcome.landing is Landing.ERROR:
-        raise outcome.value
-    return outcome.value if outcome.landing is Landing.PRIVATE else decoded(outcome.body, "a result")
+def called(fn: Callable[[], Any]) -> Any:
+    """The result of a synchronous function. Raises ConfigError for an asynchronous one."""
+    value = fn()
+    if inspect.iscoroutine(value):
+        value.close()
+        raise ConfigError("fn is asynchronous: use aget_or_compute, or memoize the async function itself")
+    return value
 
 
-def _with_own(value: Any, params: Mapping[str, Any], options: Options) -> Any:
-    """A result that is a dict, with the fields that belong to one call exchanged for those of this one."""
-    prefix = options.per_call
-    if prefix is None or not isinstance(value, dict):
-        return value
-    own = {name: item for name, item in params.items() if name.startswith(prefix)}
-    return shared_part(value, prefix) | own
+async def acalled(fn: Callable[[], Any]) -> Any:
+    """The result of a function; a synchronous one runs in a thread, as it must not hold up the event loop."""
+    if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 (what the call returns matters)
+        return await fn()
+    value = await in_thread(fn)
+    return await value if isinstance(value, Awaitable) else value

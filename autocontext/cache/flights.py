@@ -1,7 +1,7 @@
-"""One computation per key in a process: who comes while it is under way waits for its outcome.
+"""One computation per key in a process: callers that come while it is under way wait for its outcome.
 
-A flight is waited for by threads and by coroutines alike. It ends with an outcome, or is given up when who led it was
-cancelled or ended; those who waited then look for a new leader among themselves.
+Threads and coroutines wait alike. A flight ends with an outcome, or is given up when its leader was cancelled; then
+those who wait choose a new leader.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 
-class Landing(Enum):
+class FlightState(Enum):
     """How a computation ended."""
 
-    TEXT = "text"
-    """With a result that is JSON, in `body`: everyone who waited makes a copy of it."""
+    VALUE = "value"
+    """With a result that is JSON, in `body`: every caller decodes a copy of its own."""
     ERROR = "error"
     """With an exception."""
     PRIVATE = "private"
-    """With a result that cannot be copied; it belongs to who computed it, others compute their own."""
+    """With a result that cannot be copied: it belongs to the caller that computed it."""
     GIVEN_UP = "given up"
 
 
-class Outcome(NamedTuple):
+class FlightResult(NamedTuple):
     """What came of a computation."""
 
-    landing: Landing
+    state: FlightState
     body: str = ""
     value: Any = None
     """The exception, or the private result."""
@@ -40,22 +40,22 @@ class Flight:
 
     def __init__(self, key: str) -> None:
         self.key = key
-        self.landed: Future[Outcome] = Future()
+        self.result: Future[FlightResult] = Future()
         # A waiting coroutine that is cancelled must not cancel the flight for the others.
-        self.landed.set_running_or_notify_cancel()
+        self.result.set_running_or_notify_cancel()
         self._thread = threading.get_ident()
-        self._loop, self._task = _here()
+        self._loop, self._task = _current()
 
-    def would_wait_for_itself(self) -> bool:
-        """Whether waiting here could never end: the leader is further up this stack, or needs this very loop."""
+    def waits_for_itself(self) -> bool:
+        """Whether a coroutine would wait for ever: the leader is its own caller, or needs this event loop."""
         if self._thread != threading.get_ident():
             return False
-        loop, task = _here()
+        loop, task = _current()
         if self._loop is None or loop is None:
             return True
         return loop is not self._loop or task is self._task
 
-    def blocks_its_loop(self) -> bool:
+    def is_of_this_thread(self) -> bool:
         """Whether blocking this thread would stop the leader."""
         return self._thread == threading.get_ident()
 
@@ -65,31 +65,31 @@ class Flights:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._under_way: dict[str, Flight] = {}
+        self._flights: dict[str, Flight] = {}
         self._pid = os.getpid()
 
     def join(self, key: str) -> tuple[Flight, bool]:
-        """The flight of a key, and whether the caller leads it; a leader must `land` it."""
+        """The flight of a key, and whether the caller leads it; a leader must `end` it."""
         with self._lock:
             if self._pid != os.getpid():
                 # After a fork the leaders are in the other process.
-                self._under_way, self._pid = {}, os.getpid()
-            flight = self._under_way.get(key)
+                self._flights, self._pid = {}, os.getpid()
+            flight = self._flights.get(key)
             if flight is not None:
                 return flight, False
-            flight = self._under_way[key] = Flight(key)
+            flight = self._flights[key] = Flight(key)
             return flight, True
 
-    def land(self, flight: Flight, outcome: Outcome) -> None:
-        """End a flight; a second ending of the same one does nothing."""
+    def end(self, flight: Flight, result: FlightResult) -> None:
+        """End a flight. Ending it a second time does nothing."""
         with self._lock:
-            if self._under_way.get(flight.key) is flight:
-                del self._under_way[flight.key]
-            if not flight.landed.done():
-                flight.landed.set_result(outcome)
+            if self._flights.get(flight.key) is flight:
+                del self._flights[flight.key]
+            if not flight.result.done():
+                flight.result.set_result(result)
 
 
-def _here() -> tuple[asyncio.AbstractEventLoop | None, asyncio.Task[Any] | None]:
+def _current() -> tuple[asyncio.AbstractEventLoop | None, asyncio.Task[Any] | None]:
     try:
         return asyncio.get_running_loop(), asyncio.current_task()
     except RuntimeError:

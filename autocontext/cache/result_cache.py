@@ -1,4 +1,4 @@
-"""The result cache: what a tool once computed is found again by its parameters, in this process or any other."""
+"""The result cache: finds what a tool computed before by its parameters, in this process or any other."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from autocontext.asking import in_thread
 from autocontext.cache import files, rows
-from autocontext.cache.computing import Computing
-from autocontext.cache.functions import calling
-from autocontext.cache.invalidating import Choice, invalidating, purging
-from autocontext.cache.memoized import memoized
-from autocontext.cache.options import CallOptions, Options, Seconds
-from autocontext.cache.rows import Entry
-from autocontext.cache.shelf import CacheStats, Shelf, wanted
-from autocontext.cache.values import MISS, decoded, encoded
+from autocontext.cache.computing import Computing, acalled, called
+from autocontext.cache.flights import Flights
+from autocontext.cache.invalidating import EVERYTHING, Selection, invalidating, purging
+from autocontext.cache.memoizing import call_with, memoized
+from autocontext.cache.misses import CachedCall, MakeFunction
+from autocontext.cache.namespace import (
+    CacheEntry,
+    CacheNamespace,
+    Match,
+    Target,
+    call_key,
+    completed,
+    without_call_fields,
+)
+from autocontext.cache.options import CacheOptions, Seconds
+from autocontext.cache.stats import CacheStats
+from autocontext.cache.storing import fits, storing
+from autocontext.cache.values import MISS, encoded
 from autocontext.canonical import CacheKey
 from autocontext.content import queries as contents
-from autocontext.errors import StoreCorruptError
+from autocontext.errors import UncacheableError
 from autocontext.stores.closing import Closing
 from autocontext.stores.database import Database, open_database
 
@@ -32,12 +42,17 @@ _Path = str | Path
 class ResultCache(Closing):
     """Results of one namespace, in a SQLite file, in memory, in PostgreSQL, or in an open Database.
 
-    `namespace` is a text or a tuple such as (user_id, agent_id); nothing of another namespace is ever seen. With
-    `enabled=False` everything is computed, nothing is read or written. `default_ttl` is in seconds, None for ever.
-    Over `max_entries` or `max_bytes` the least recently used results go. Results of `large_bytes` and more are kept in
-    the content store of the same database. `lease_seconds` is how long other processes wait for one that computes
-    before one of them computes too; None lets processes compute apart. `clock` gives seconds since 1970. Each method
-    has an asynchronous twin with an `a` before its name. Raises ConfigError and StoreError.
+    - `path_or_url`: a file path, ":memory:", a `postgresql://` URL, or an open Database, which stays open.
+    - `namespace`: a text or a tuple such as (user_id, agent_id). A cache never sees results of another namespace.
+    - `enabled`: False computes everything, and neither reads nor writes.
+    - `default_ttl`: seconds a result lives; None means for ever.
+    - `max_entries`, `max_bytes`: limits of the namespace; the least recently used results go first.
+    - `large_bytes`: results of this size and more go to the content store of the same database.
+    - `lease_seconds`: how long other processes wait for the one that computes before another takes over; None lets
+      processes compute the same result at the same time.
+    - `clock`: returns seconds since 1970.
+
+    Each method has an asynchronous form whose name begins with `a`. Raises ConfigError and StoreError.
     """
 
     def __init__(
@@ -45,26 +60,28 @@ class ResultCache(Closing):
         default_ttl: Seconds | None = None, max_entries: int | None = None, max_bytes: int | None = None,
         large_bytes: int = 32 * 1024, lease_seconds: Seconds | None = 60.0, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._shelf = Shelf(
+        self._namespace = CacheNamespace(
             namespace, default_ttl=default_ttl, max_entries=max_entries, max_bytes=max_bytes,
             lease_seconds=lease_seconds, large_bytes=large_bytes, clock=clock,
         )  # fmt: skip
-        self._owns = not isinstance(path_or_url, Database)
+        self._owns_database = not isinstance(path_or_url, Database)
         self._database = open_database(path_or_url) if enabled else None
         if self._database is not None:
             self._database.ensure(contents.SCHEMA)
             self._database.ensure(rows.SCHEMA)
-        self._computing = Computing(self._shelf, self._database)
+            self._computing = Computing(self._namespace, self._database)
+        self._flights = Flights()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
-        """A cache by the settings of the original: agent_id, supervisor_id, ltm_path (a folder), enable_ltm_cache."""
-        return cls(files.place(config), namespace=files.namespace(config), enabled=files.enabled(config), **options)
+        """A cache from the original's settings: agent_id, supervisor_id, ltm_path (a folder), enable_ltm_cache."""
+        enabled = bool(config.get("enable_ltm_cache", True))
+        return cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
 
     @property
     def namespace(self) -> tuple[str, ...]:
         """The parts of the namespace."""
-        return tuple(json.loads(self._shelf.ns))
+        return tuple(json.loads(self._namespace.text))
 
     @property
     def enabled(self) -> bool:
@@ -73,59 +90,59 @@ class ResultCache(Closing):
 
     # ---------------------------------------------------------------------------------------------- single results
     def get(self, key: CacheKey | str, default: Any = MISS) -> Any:
-        """The result under a key, made anew for each caller; `default` when there is none or its time is over.
+        """The result under a key, a new copy for each caller; `default` when there is none or it has expired.
 
-        A CacheKey finds only what was computed from its very arguments. Raises StoreCorruptError when the stored text
-        cannot be read back.
+        A CacheKey finds a result only if it was computed from the same arguments. Raises StoreCorruptError when the
+        stored text cannot be read.
         """
         if self._database is None:
             return default
-        place = wanted(key)
-        entry = self._database.read(lambda: rows.lookup(self._shelf.ns, place, self._shelf.now()))
-        value = self._result(entry, default)
-        if entry is not None and self._shelf.use(place.key):
-            self._database.write(self._shelf.noting_uses)
+        target = Target.of(key)
+        entry = self._database.read(lambda: self._namespace.lookup(target))
+        value = self._value(entry, default)
+        if entry is not None and self._namespace.use(target.key):
+            self._database.write(self._namespace.write_uses)
         return value
 
     async def aget(self, key: CacheKey | str, default: Any = MISS) -> Any:
         """`get` without blocking the event loop."""
         if self._database is None:
             return default
-        place = wanted(key)
-        entry = await self._database.aread(lambda: rows.lookup(self._shelf.ns, place, self._shelf.now()))
-        value = self._result(entry, default)
-        if entry is not None and self._shelf.use(place.key):
-            await self._database.awrite(self._shelf.noting_uses)
+        target = Target.of(key)
+        entry = await self._database.aread(lambda: self._namespace.lookup(target))
+        value = self._value(entry, default)
+        if entry is not None and self._namespace.use(target.key):
+            await self._database.awrite(self._namespace.write_uses)
         return value
 
     def set(
         self, key: CacheKey | str, value: Any, *, ttl: Seconds | None = None, tags: Iterable[str] | str = ()
     ) -> bool:
-        """Store a result in place of what is under the key; durable when this returns.
+        """Store a result, in place of an older one; it is durable when this returns.
 
-        False when the cache is off, or the result is larger than all of `max_bytes`. Raises UncacheableError when it
-        is no JSON.
+        `ttl` is in seconds (None: `default_ttl`); `tags` are names for `invalidate(tag=)`. Returns False when the
+        cache is off or the result is larger than `max_bytes`. Raises UncacheableError when the result is not JSON.
         """
-        entry = self._made(key, value, ttl, tags)
+        entry = self._new_entry(key, value, ttl, tags)
         if self._database is None or entry is None:
             return False
-        self._database.write(self._shelf.storing(entry))
-        self._shelf.count("stored")
+        self._database.write(storing(self._namespace, entry))
+        self._namespace.count("stored")
         return True
 
     async def aset(
         self, key: CacheKey | str, value: Any, *, ttl: Seconds | None = None, tags: Iterable[str] | str = ()
     ) -> bool:
         """`set` without blocking the event loop."""
-        entry = self._made(key, value, ttl, tags)
+        entry = self._new_entry(key, value, ttl, tags)
         if self._database is None or entry is None:
             return False
-        await self._database.awrite(self._shelf.storing(entry))
-        self._shelf.count("stored")
+        await self._database.awrite(storing(self._namespace, entry))
+        self._namespace.count("stored")
         return True
 
     def delete(self, key: CacheKey | str) -> bool:
-        """Remove one result; False when there is none."""
+        """Remove one result. Returns False when there is none."""
         return self.invalidate(key) > 0
 
     async def adelete(self, key: CacheKey | str) -> bool:
@@ -134,152 +151,236 @@ class ResultCache(Closing):
 
     # --------------------------------------------------------------------------------------------------- computing
     def get_or_compute(
-        self, task: str, params: Mapping[str, Any], fn: Callable[..., R], **options: Unpack[CallOptions]
+        self, task: str, params: Mapping[str, Any], fn: Callable[..., R], **options: Unpack[CacheOptions]
     ) -> R:
-        """The result of a task with these parameters: the stored one, or `fn` is called, and its result is stored.
+        """The stored result of a task with these parameters; on a miss the result of `fn(**params)`, which is stored.
 
-        `fn` gets the parameters by name if it takes them, or none. However many threads, coroutines and processes ask
-        at the same time, one computes. What is returned is always the stored form, so that a hit and a miss cannot be
-        told apart. Exceptions of `fn` are raised and not stored. With parameters or results that cannot be stored, `fn`
-        is called each time. Parameters that begin with `_` belong to one call: they are not in the key, and stand in
-        a result that is a dict. The options are the fields of `Options`.
+        However many threads, coroutines and processes ask at the same time, one calls `fn`. All get the JSON form of
+        the result, on a hit and on a miss. Exceptions of `fn` are raised, and stored only if `cache_exceptions` names
+        them. When parameters or result cannot be stored, each call computes. Parameters that begin with `_` belong to
+        one call: they are not part of the key, `fn` does not get them, and a result that is a dict gets them as
+        fields. `options` are those of `CacheOptions`. Raises ConfigError for a wrong option, and when `fn` does not
+        take the parameters.
         """
-        options.setdefault("per_call", "_")
-        chosen = Options(**options)
-        result: R = self._computing.get(task, params, lambda: calling(fn, params, chosen.per_call), chosen)
+        chosen = completed(options, per_call="_")
+        result: R = self._get(task, params, lambda: call_with(fn, params, chosen["per_call"]), chosen)
         return result
 
     async def aget_or_compute(
-        self, task: str, params: Mapping[str, Any], fn: Callable[..., Any], **options: Unpack[CallOptions]
+        self, task: str, params: Mapping[str, Any], fn: Callable[..., Any], **options: Unpack[CacheOptions]
     ) -> Any:
-        """`get_or_compute` without blocking the event loop; `fn` may be asynchronous, another runs in a thread."""
-        options.setdefault("per_call", "_")
-        chosen = Options(**options)
-        return await self._computing.aget(task, params, lambda: calling(fn, params, chosen.per_call), chosen)
+        """`get_or_compute` without blocking the event loop. `fn` may be asynchronous; otherwise it runs in a thread."""
+        chosen = completed(options, per_call="_")
+        return await self._aget(task, params, lambda: call_with(fn, params, chosen["per_call"]), chosen)
 
     @overload
     def memoize(self, name: Callable[P, R], /) -> Callable[P, R]: ...
     @overload
     def memoize(
-        self, name: str | None = None, **options: Unpack[CallOptions]
+        self, name: str | None = None, **options: Unpack[CacheOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     def memoize(
         self, name: Any = None, ttl: Any = None, ignore: Any = (), version: Any = None, quantize: Any = None,
         **options: Any,
     ) -> Any:  # fmt: skip
-        """A decorator for functions, synchronous or asynchronous, whose results depend on their arguments only.
+        """A decorator for functions, synchronous or asynchronous, whose result depends on their arguments only.
 
-        All spellings of a call share a result: `f(1)`, `f(x=1)`, and with defaults written out. `name` is the task
-        (default: module and qualified name), `version` defaults to a hash of the source. `cache_key(...)` of the
-        decorated function gives the key of a call. Raises ConfigError for generators and unknown parameter names.
+        All spellings of a call share a result: `f(1)`, `f(x=1)`, and with defaults written out. `name` is the task,
+        by default module and qualified name. `version` defaults to a hash of qualified name and source: a changed
+        function computes again. `options` are those of `CacheOptions`. `f.cache_key(...)` returns the key of a call.
+        Raises ConfigError for generators, for unknown parameter names, and for a function without source when there
+        is no `version`.
         """
-        chosen = Options(ttl=ttl, ignore=ignore, version=version, quantize=quantize, **options)
+        named: Any = {"ttl": ttl, "ignore": ignore, "version": version, "quantize": quantize}
+        chosen = completed({**named, **options})
         if callable(name):
-            return memoized(self._computing, name, None, chosen)
-        return lambda fn: memoized(self._computing, fn, name, chosen)
+            return memoized(self._get, self._aget, name, None, chosen)
+        return lambda fn: memoized(self._get, self._aget, fn, name, chosen)
 
     # ----------------------------------------------------------------------------------------------- invalidating
     def invalidate(
         self, key: CacheKey | str | None = None, task: str | None = None, tag: str | None = None, *,
         prefix: str | None = None, namespace: str | Sequence[str] | None = None,
     ) -> int:  # fmt: skip
-        """Remove the results of one key, one task, one tag, one beginning of keys, or one namespace; how many.
+        """Remove the results of one key, task or tag, whose keys begin with `prefix`, or of a namespace.
 
-        The namespace is this cache's own or one below it. What is being computed meanwhile is returned to its callers
-        but not stored. Raises ConfigError unless exactly one is named.
+        Returns their number. `namespace` is this cache's own or one below it, and includes those below. A result that
+        is being computed goes to its callers but is not stored. Raises ConfigError unless exactly one is given.
         """
-        choice = Choice.of(self._shelf.ns, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace)
-        return 0 if self._database is None else self._database.write(invalidating(self._shelf, choice))
+        selection = Selection.of(
+            self._namespace.text, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace
+        )  # fmt: skip
+        return self._write(invalidating(self._namespace, selection))
 
     async def ainvalidate(
         self, key: CacheKey | str | None = None, task: str | None = None, tag: str | None = None, *,
         prefix: str | None = None, namespace: str | Sequence[str] | None = None,
     ) -> int:  # fmt: skip
         """`invalidate` without blocking the event loop."""
-        choice = Choice.of(self._shelf.ns, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace)
-        return 0 if self._database is None else await self._database.awrite(invalidating(self._shelf, choice))
+        selection = Selection.of(
+            self._namespace.text, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace
+        )  # fmt: skip
+        return await self._awrite(invalidating(self._namespace, selection))
+
+    def clear(self) -> int:
+        """Remove all results of this namespace, not of those below it. Returns their number."""
+        return self._write(invalidating(self._namespace, EVERYTHING))
+
+    async def aclear(self) -> int:
+        """`clear` without blocking the event loop."""
+        return await self._awrite(invalidating(self._namespace, EVERYTHING))
 
     def purge_expired(self) -> int:
-        """Free the space of results whose time is over; how many they were."""
-        return 0 if self._database is None else self._database.write(purging(self._shelf))
+        """Remove expired results from the database. Returns their number."""
+        return self._write(purging(self._namespace))
 
     async def apurge_expired(self) -> int:
         """`purge_expired` without blocking the event loop."""
-        return 0 if self._database is None else await self._database.awrite(purging(self._shelf))
+        return await self._awrite(purging(self._namespace))
 
     # ------------------------------------------------------------------------------------------------------- others
     def stats(self) -> CacheStats:
         """What the namespace holds, and how often it helped this process."""
-        held = (0, 0) if self._database is None else self._database.read(lambda: rows.extent(self._shelf.ns))
-        return self._shelf.stats(*held)
+        ns = self._namespace
+        entries, size = (0, 0) if self._database is None else self._database.read(lambda: rows.totals(ns.text))
+        return ns.stats(entries, size)
 
     async def astats(self) -> CacheStats:
         """`stats` without blocking the event loop."""
-        held = (0, 0) if self._database is None else await self._database.aread(lambda: rows.extent(self._shelf.ns))
-        return self._shelf.stats(*held)
+        ns = self._namespace
+        entries, size = (0, 0) if self._database is None else await self._database.aread(lambda: rows.totals(ns.text))
+        return ns.stats(entries, size)
 
     def export_json(self, path: _Path) -> int:
-        """Write all results as the original's `{"tasks": {key: result}}`, atomically; how many they are."""
-        now = self._shelf.now()
-        entries = [] if self._database is None else self._database.read(lambda: rows.every(self._shelf.ns, now))
+        """Write all results as the original's `{"tasks": {key: result}}`, in one step. Returns their number."""
+        entries = [] if self._database is None else self._database.read(lambda: rows.every(self._namespace))
         return files.write(Path(path), entries)
 
     def import_json(self, path: _Path, *, on_corrupt: Literal["raise", "quarantine"] = "raise") -> int:
-        """Read such a file into the cache, all or nothing; how many results it has.
+        """Store the results of such a file, all or none. Returns their number.
 
-        Raises StoreCorruptError when it is damaged and leaves it untouched; with `on_corrupt="quarantine"` it is
-        renamed, a warning says so, and 0 is returned.
+        A damaged file raises StoreCorruptError and stays as it is. With `on_corrupt="quarantine"` it is renamed
+        instead, with a warning, and 0 is returned.
         """
-        found = files.read(Path(path), self._shelf, quarantine=files.quarantines(on_corrupt))
-        if self._database is None or not found:
+        entries = files.read(Path(path), self._namespace, on_corrupt=on_corrupt)
+        if self._database is None or not entries:
             return 0
-        self._database.write(files.importing(found))
-        self._shelf.count("stored", len(found))
-        return len(found)
+        self._database.write(files.importing(self._namespace, entries))
+        self._namespace.count("stored", len(entries))
+        return len(entries)
 
     async def aexport_json(self, path: _Path) -> int:
         """`export_json` without blocking the event loop."""
-        now = self._shelf.now()
-        entries = [] if self._database is None else await self._database.aread(lambda: rows.every(self._shelf.ns, now))
+        entries = [] if self._database is None else await self._database.aread(lambda: rows.every(self._namespace))
         return await in_thread(lambda: files.write(Path(path), entries))
 
     async def aimport_json(self, path: _Path, *, on_corrupt: Literal["raise", "quarantine"] = "raise") -> int:
         """`import_json` without blocking the event loop."""
-        quarantine = files.quarantines(on_corrupt)
-        found = await in_thread(lambda: files.read(Path(path), self._shelf, quarantine=quarantine))
-        if self._database is None or not found:
+        entries = await in_thread(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
+        if self._database is None or not entries:
             return 0
-        await self._database.awrite(files.importing(found))
-        self._shelf.count("stored", len(found))
-        return len(found)
+        await self._database.awrite(files.importing(self._namespace, entries))
+        self._namespace.count("stored", len(entries))
+        return len(entries)
 
     def close(self) -> None:
-        """Wait a moment for computations in the background, note what was used, and close what this cache opened."""
-        self._computing.wait()
+        """Wait up to five seconds for computations in the background, then close the database if this cache opened it."""
         if self._database is not None:
-            self._database.write(self._shelf.noting_uses)
-            if self._owns:
+            self._computing.wait()
+            self._database.write(self._namespace.write_uses)
+            if self._owns_database:
                 self._database.close()
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        await self._computing.await_()
         if self._database is not None:
-            await self._database.awrite(self._shelf.noting_uses)
-            if self._owns:
+            await self._computing.await_()
+            await self._database.awrite(self._namespace.write_uses)
+            if self._owns_database:
                 await self._database.aclose()
 
-    def _made(self, key: CacheKey | str, value: Any, ttl: Seconds | None, tags: Iterable[str] | str) -> Entry | None:
-        wanted(key)
-        entry = self._shelf.entry(key, "value", encoded(value), Options(ttl=ttl, tags=tags))
-        return entry if self._shelf.fits(entry) else None
+    # -------------------------------------------------------------------------------------------------------- inner
+    def _get(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
+        """The result of one call; `make` returns the function to call on a miss."""
+        call = self._call(task, params, make, options)
+        if call is None or self._database is None:
+            return _with_call_fields(called(make()), params, options)
+        entry = self._database.read(lambda: self._namespace.lookup(call.target))
+        match = self._match(call, entry)
+        if match is None:
+            return _with_call_fields(self._computing.miss(call), params, options)
+        if match.due:
+            self._computing.refresh(call, match.entry)
+        if self._namespace.use(call.target.key):
+            self._database.write(self._namespace.write_uses)
+        return _matched(match, params, options)
 
-    def _result(self, entry: Entry | None, default: Any) -> Any:
-        if entry is None or entry.kind == "error" or entry.expires <= self._shelf.now():
-            self._shelf.count("misses")
+    async def _aget(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
+        call = self._call(task, params, make, options)
+        if call is None or self._database is None:
+            return _with_call_fields(await acalled(make()), params, options)
+        entry = await self._database.aread(lambda: self._namespace.lookup(call.target))
+        match = self._match(call, entry)
+        if match is None:
+            return _with_call_fields(await self._computing.amiss(call), params, options)
+        if match.due:
+            self._computing.arefresh(call, match.entry)
+        if self._namespace.use(call.target.key):
+            await self._database.awrite(self._namespace.write_uses)
+        return _matched(match, params, options)
+
+    def _call(
+        self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
+    ) -> CachedCall | None:
+        """What to look up; None when this call can be neither found nor stored."""
+        if self._database is None:
+            return None
+        try:
+            key = call_key(task, params, options)
+        except UncacheableError:
+            self._namespace.count("uncacheable")
+            return None
+        return CachedCall(key, Target.of(key), make, options, self._namespace, self._flights)
+
+    def _match(self, call: CachedCall, entry: CacheEntry | None) -> Match | None:
+        match = self._namespace.match(entry, call.options)
+        self._namespace.count("misses" if match is None else "hits")
+        if match is not None and match.stale:
+            self._namespace.count("stale")
+        return match
+
+    def _value(self, entry: CacheEntry | None, default: Any) -> Any:
+        if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
+            self._namespace.count("misses")
             return default
-        if entry.kind == "corrupt":
-            raise StoreCorruptError(entry.body)
-        value = decoded(entry.body, entry.key)
-        self._shelf.count("hits")
+        value = entry.value()
+        self._namespace.count("hits")
         return value
+
+    def _new_entry(
+        self, key: CacheKey | str, value: Any, ttl: Seconds | None, tags: Iterable[str] | str
+    ) -> CacheEntry | None:
+        Target.of(key)  # raises ConfigError for what is not a key
+        entry = self._namespace.entry(key, "value", encoded(value), completed({"ttl": ttl, "tags": tags}))
+        return entry if fits(self._namespace, entry) else None
+
+    def _write(self, work: Callable[[], Any]) -> int:
+        return 0 if self._database is None else int(self._database.write(work))
+
+    async def _awrite(self, work: Callable[[], Any]) -> int:
+        return 0 if self._database is None else int(await self._database.awrite(work))
+
+
+def _matched(match: Match, params: Mapping[str, Any], options: CacheOptions) -> Any:
+    if match.entry.kind == "error":
+        raise match.result
+    return _with_call_fields(match.result, params, options)
+
+
+def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptions) -> Any:
+    """A result that is a dict, with the fields of this call in place of those of the call that computed it."""
+    prefix = options["per_call"]
+    if prefix is None or not isinstance(value, dict):
+        return value
+    own = {name: item for name, item in params.items() if name.startswith(prefix)}
+    return without_call_fields(value, prefix) | own

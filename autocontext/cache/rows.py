@@ -1,8 +1,4 @@
-"""The cache's tables and what is asked of them: one generator per operation, without a driver.
-
-An entry is found by namespace and key, and counts as found only if its task, version and arguments are those asked for.
-`used` is in microseconds and grows with each use: it orders the entries from the least to the most recently used.
-"""
+"""The cache's tables, and the statements that write, count and list their rows."""
 
 from __future__ import annotations
 
@@ -10,10 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, content_key, content_space
 from autocontext.content import queries as contents
 from autocontext.content.contents import Put
-from autocontext.content.paging import unpack
-from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Schema, Statement, Work
 from autocontext.stores.escaping import safe, unsafe
 
@@ -26,7 +21,7 @@ SCHEMA = Schema(
                 args TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, cost BIGINT NOT NULL,
                 created BIGINT NOT NULL, expires BIGINT NOT NULL, gone BIGINT NOT NULL, used BIGINT NOT NULL,
                 size BIGINT NOT NULL, tags TEXT NOT NULL, PRIMARY KEY (namespace, key))""",
-            # Holds all that counting and eviction ask for, so that these never read the bodies.
+            # Holds all columns that counting and eviction read, so that these never load the bodies.
             "CREATE INDEX autocontext_cache_by_use ON autocontext_cache (namespace, used, size, gone, key)",
             """CREATE TABLE autocontext_cache_tag (
                 namespace TEXT NOT NULL, key TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (namespace, key, tag))""",
@@ -40,94 +35,47 @@ SCHEMA = Schema(
     ),
 )
 
-
-class Entry(NamedTuple):
-    """One result with what it was computed from; times are milliseconds since 1970."""
-
-    key: str
-    task: str
-    version: str
-    args: str
-    """Canonical JSON of the arguments; "" under a key that the caller has chosen."""
-    kind: str
-    """`value`, `error`, or `content`: a value whose text is in the content store; read as `corrupt` if it cannot be."""
-    body: str
-    cost: int
-    """Microseconds that it took to compute."""
-    created: int
-    expires: int
-    gone: int
-    """From here on it may not even be shown while another is computed."""
-    used: int = 0
-    size: int = 0
-    tags: str = "[]"
-
-
-class Wanted(NamedTuple):
-    """Where to look, and what the entry there must have been computed from; None when any is right."""
-
-    key: str
-    origin: tuple[str, str, str] | None = None
-    """Task, version and arguments."""
-
-
-_FOUND = ", ".join(Entry._fields[:10])
-_ALL = ", ".join(Entry._fields)
-_LOOKUP = f"SELECT {_FOUND} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
+_BATCH = 500
+"""Entries that one round of eviction looks at."""
+_ALL = ", ".join(CacheEntry._fields)
 _PUT = (
     f"INSERT INTO autocontext_cache (namespace, {_ALL}) "
-    f"VALUES (:ns, {', '.join(':' + field for field in Entry._fields)}) ON CONFLICT (namespace, key) DO UPDATE SET "
-    + ", ".join(f"{field} = excluded.{field}" for field in Entry._fields[1:])
+    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)}) ON CONFLICT (namespace, key) DO UPDATE SET "
+    + ", ".join(f"{field} = excluded.{field}" for field in CacheEntry._fields[1:])
 )
 
 
-def lookup(ns: str, wanted: Wanted, now: int) -> Work[Entry | None]:
-    """The entry under a key, however old."""
-    rows = yield Statement(_LOOKUP, {"ns": ns, "key": safe(wanted.key)})
-    if not rows:
-        return None
-    entry = Entry._make((*rows[0], 0, 0, "[]"))
-    if wanted.origin is not None and wanted.origin != (unsafe(entry.task), entry.version, entry.args):
-        return None
-    if entry.kind != "content":
-        return entry
-    try:
-        found = yield from contents.read(content_space(ns), content_key(wanted.key), 0, None, now)
-        return None if found is None else entry._replace(kind="value", body=unpack(found.found.ref, found.bodies))
-    except StoreCorruptError as error:
-        return entry._replace(kind="corrupt", body=str(error))
+class Capacity(NamedTuple):
+    """How much a namespace may hold; None is no limit."""
+
+    entries: int | None
+    bytes: int | None
+
+    def exceeded(self, entries: int, size: int) -> bool:
+        """Whether so many entries of so many bytes are too much."""
+        return (self.entries is not None and entries > self.entries) or (self.bytes is not None and size > self.bytes)
 
 
-def content_space(ns: str) -> str:
-    """The content store's namespace for large results, apart from what its users keep there."""
-    return f"autocontext.cache:{ns}"
-
-
-def content_key(key: str) -> str:
-    """The content store's key of a large result; never of the form of a handle."""
-    return f"result:{key}"
-
-
-def put(ns: str, entry: Entry, large: Put | None) -> Work[None]:
-    """Store an entry in place of what was under its key; `large` is its body when that goes to the content store."""
-    at = {"ns": ns, "key": safe(entry.key)}
-    before = yield Statement("SELECT kind, tags FROM autocontext_cache WHERE namespace = :ns AND key = :key", at)
-    yield Statement(_PUT, {**entry._asdict(), "task": safe(entry.task), **at})
-    if before and before[0][1] != "[]":
-        yield Statement("DELETE FROM autocontext_cache_tag WHERE namespace = :ns AND key = :key", at)
+def put(ns: str, entry: CacheEntry, large: Put | None) -> Work[None]:
+    """Store an entry in place of the one under its key; `large` is its body when that goes to the content store."""
+    place = {"ns": ns, "key": safe(entry.key)}
+    replaced = yield Statement("SELECT kind, tags FROM autocontext_cache WHERE namespace = :ns AND key = :key", place)
+    yield Statement(_PUT, {**entry._asdict(), "task": safe(entry.task), **place})
+    if replaced and replaced[0][1] != "[]":
+        yield Statement("DELETE FROM autocontext_cache_tag WHERE namespace = :ns AND key = :key", place)
     if entry.tags != "[]":
-        each = [{**at, "tag": safe(tag)} for tag in json.loads(entry.tags)]
-        yield Statement("INSERT INTO autocontext_cache_tag (namespace, key, tag) VALUES (:ns, :key, :tag)", each)
+        tags = [{**place, "tag": safe(tag)} for tag in json.loads(entry.tags)]
+        yield Statement("INSERT INTO autocontext_cache_tag (namespace, key, tag) VALUES (:ns, :key, :tag)", tags)
     if large is not None:
         yield from contents.put(large)
-    elif before and before[0][0] == "content":
+    elif replaced and replaced[0][0] == "content":
         yield from contents.delete(content_space(ns), content_key(entry.key), entry.created)
 
 
-def remove(ns: str, where: str, params: Mapping[str, Any], now: int) -> Work[int]:
-    """Delete the entries for which a condition holds, with their tags and contents; how many they were."""
+def remove(ns: str, condition: str, params: Mapping[str, Any], now: int) -> Work[int]:
+    """Delete the entries that meet an SQL condition, with their tags and contents; returns their number."""
     rows = yield Statement(
-        f"DELETE FROM autocontext_cache WHERE namespace = :ns AND ({where}) RETURNING key, kind, tags",
+        f"DELETE FROM autocontext_cache WHERE namespace = :ns AND ({condition}) RETURNING key, kind, tags",
         {"ns": ns, **params},
     )
     if tagged := [{"ns": ns, "key": key} for key, _, tags in rows if tags != "[]"]:
@@ -138,52 +86,53 @@ def remove(ns: str, where: str, params: Mapping[str, Any], now: int) -> Work[int
     return len(rows)
 
 
-def touch(ns: str, used: Mapping[str, int]) -> Work[None]:
-    """Note when entries were last used."""
-    yield Statement(
-        "UPDATE autocontext_cache SET used = :used WHERE namespace = :ns AND key = :key AND used < :used",
-        [{"ns": ns, "key": safe(key), "used": at} for key, at in sorted(used.items())],
-    )
-
-
-class Room(NamedTuple):
-    """How much a namespace may hold; None is no limit."""
-
-    entries: int | None
-    size: int | None
-
-
-def fit(ns: str, room: Room, now: int) -> Work[int]:
-    """Delete what is past its time, and then the least recently used, until the namespace keeps to its limits."""
-    count, size, late = yield from _extent(ns, now)
+def evict(ns: str, capacity: Capacity, now: int) -> Work[int]:
+    """Delete expired entries, then the least recently used, until the rest fits; returns their number."""
+    count, size, expired = yield from _totals(ns, now)
     removed = 0
-    if late and _over(room, count, size):
+    if expired and capacity.exceeded(count, size):
         removed = yield from remove(ns, "gone <= :now", {"now": now}, now)
-        count, size, _ = yield from _extent(ns, now)
-    while _over(room, count, size):
-        batch = min(_BATCH, count - room.entries) if room.entries is not None and count > room.entries else _BATCH
+        count, size, _ = yield from _totals(ns, now)
+    while capacity.exceeded(count, size):
+        surplus = 0 if capacity.entries is None else count - capacity.entries
         rows = yield Statement(
             "SELECT key, size FROM autocontext_cache WHERE namespace = :ns ORDER BY used, key LIMIT :n",
-            {"ns": ns, "n": batch},
+            {"ns": ns, "n": min(_BATCH, surplus) if surplus > 0 else _BATCH},
         )
         if not rows:
             break
-        for key, its_size in rows:
-            if not _over(room, count, size):
+        for key, key_size in rows:
+            if not capacity.exceeded(count, size):
                 break
             removed += yield from remove(ns, "key = :key", {"key": key}, now)
-            count, size = count - 1, size - its_size
+            count, size = count - 1, size - key_size
     return removed
 
 
-_BATCH = 500
+def totals(ns: str) -> Work[tuple[int, int]]:
+    """Entries and bytes of a namespace."""
+    count, size, _ = yield from _totals(ns, 0)
+    return count, size
 
 
-def _over(room: Room, count: int, size: int) -> bool:
-    return (room.entries is not None and count > room.entries) or (room.size is not None and size > room.size)
+def every(namespace: CacheNamespace) -> Work[list[CacheEntry]]:
+    """All results that have not expired, by key."""
+    rows = yield Statement(
+        f"SELECT {_ALL} FROM autocontext_cache "
+        "WHERE namespace = :ns AND expires > :now AND kind <> 'error' ORDER BY key",
+        {"ns": namespace.text, "now": namespace.now()},
+    )
+    entries = []
+    for row in rows:
+        entry = CacheEntry._make(row)._replace(key=unsafe(row[0]), task=unsafe(row[1]))
+        if entry.kind == "content":
+            entry = (yield from namespace.lookup(Target(entry.key))) or entry
+        entries.append(entry._replace(tags=row[12]))
+    return entries
 
 
-def _extent(ns: str, now: int) -> Work[tuple[int, int, int]]:
+def _totals(ns: str, now: int) -> Work[tuple[int, int, int]]:
+    """Entries, bytes and expired entries of a namespace."""
     rows = yield Statement(
         "SELECT COUNT(*), COALESCE(SUM(size), 0), COALESCE(SUM(CASE WHEN gone <= :now THEN 1 ELSE 0 END), 0) "
         "FROM autocontext_cache WHERE namespace = :ns",
@@ -191,25 +140,3 @@ def _extent(ns: str, now: int) -> Work[tuple[int, int, int]]:
     )
     # PostgreSQL sums whole numbers as decimals.
     return int(rows[0][0]), int(rows[0][1]), int(rows[0][2])
-
-
-def extent(ns: str) -> Work[tuple[int, int]]:
-    """Entries and bytes of a namespace."""
-    count, size, _ = yield from _extent(ns, 0)
-    return count, size
-
-
-def every(ns: str, now: int) -> Work[list[Entry]]:
-    """All results that can still be found, by key."""
-    rows = yield Statement(
-        f"SELECT {_ALL} FROM autocontext_cache "
-        "WHERE namespace = :ns AND expires > :now AND kind <> 'error' ORDER BY key",
-        {"ns": ns, "now": now},
-    )
-    entries = []
-    for row in rows:
-        entry = Entry._make(row)._replace(key=unsafe(row[0]), task=unsafe(row[1]))
-        if entry.kind == "content":
-            entry = (yield from lookup(ns, Wanted(entry.key), now)) or entry
-        entries.append(entry._replace(tags=row[12]))
-    return entries

@@ -1,4 +1,4 @@
-"""Results as JSON text: what is stored is data that another program can read, and never runs code when it is read."""
+"""Results as JSON text: plain data that any program can read, and that runs no code when it is read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from autocontext.errors import StoreCorruptError, UncacheableError
+from autocontext.errors import UncacheableError
 
 
 class Missing(Enum):
@@ -23,66 +23,57 @@ class Missing(Enum):
 
 
 MISS: Final = Missing.MISS
-"""Nothing is stored under the key; None, 0, "" and [] are results like any other."""
+"""What `get` returns when nothing is stored. None, 0, "" and [] are results like any other."""
 
 
 def encoded(value: Any) -> str:
-    """A result as JSON in ASCII; tuples become lists.
+    """A result as ASCII JSON; tuples become lists.
 
-    Raises UncacheableError for what JSON would not give back: keys that are no text, NaN, sets, objects.
+    Raises UncacheableError for what JSON cannot give back: keys that are not text, NaN, sets, objects.
     """
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
-        back = json.loads(text)
+        copy = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
-        raise UncacheableError(f"the result is no JSON ({type(error).__name__}: {error}); return plain data") from None
-    if back != value and not _same(back, value):
+        raise UncacheableError(f"the result is not JSON ({type(error).__name__}: {error}); return plain data") from None
+    if copy != value and not _same(copy, value):
         raise UncacheableError(
-            "JSON would give the result back changed: use text as keys, and only dicts, lists, text, numbers, booleans"
+            "JSON would change the result; use dicts with text keys, lists, text, numbers and booleans only"
         )
     return text
 
 
-def decoded(body: str, where: str) -> Any:
-    """The result anew, so that no caller can change what another one gets. Raises StoreCorruptError."""
-    try:
-        return json.loads(body)
-    except ValueError as error:
-        raise StoreCorruptError(f"{where} cannot be read back ({error}); delete(key) removes it") from None
-
-
 def encoded_error(error: BaseException) -> str:
-    """An exception as JSON: its class by name, and its arguments. Raises UncacheableError when these are no JSON."""
+    """An exception as JSON: the name of its class, and its arguments. Raises UncacheableError."""
     return encoded({"error": _name(type(error)), "args": list(error.args)})
 
 
-def decoded_error(body: str, expected: tuple[type[BaseException], ...], where: str) -> BaseException | None:
-    """The exception anew if its class is one of those expected or derived from one, else None."""
-    stored = decoded(body, where)
+def rebuilt_error(stored: Any, expected: tuple[type[BaseException], ...]) -> BaseException | None:
+    """The exception of a stored record; None unless its class is one of those expected, or derived from one."""
     for kind in _with_subclasses(expected):
         if _name(kind) == stored["error"]:
-            # Without __init__, whose parameters are the class's own affair: it would get what it made of them.
+            # Not through __init__: its parameters need not be what it passed on as `args`.
             error = kind.__new__(kind, *stored["args"])
             error.args = tuple(stored["args"])
             return error
     return None
 
 
-def _same(back: Any, value: Any) -> bool:
-    """Whether the copy differs from the original by tuples that have become lists only."""
-    if isinstance(back, list):
+def _same(copy: Any, value: Any) -> bool:
+    """Whether the copy differs from the original only by lists in place of tuples."""
+    if isinstance(copy, list):
         return (
             isinstance(value, list | tuple)
-            and len(back) == len(value)
-            and all(_same(a, b) for a, b in zip(back, value, strict=True))
+            and len(copy) == len(value)
+            and all(_same(a, b) for a, b in zip(copy, value, strict=True))
         )
-    if isinstance(back, dict):
+    if isinstance(copy, dict):
         return (
             isinstance(value, dict)
-            and back.keys() == value.keys()
-            and all(_same(item, value[key]) for key, item in back.items())
+            and copy.keys() == value.keys()
+            and all(_same(item, value[key]) for key, item in copy.items())
         )
-    return bool(back == value)
+    return bool(copy == value)
 
 
 def _with_subclasses(kinds: tuple[type[BaseException], ...]) -> Iterator[type[BaseException]]:

@@ -12,7 +12,7 @@ from autocontext.cli.lines import BrokenLine
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
 from autocontext.memories import default_ranker
-from autocontext.ranking.recall import Judged, Labelled, Question, judge
+from autocontext.ranking.recall import Judged, Labelled, LabelledQuery, judge
 
 DEPTHS = (5, 10, 15)
 _COLUMNS = (Column("category", right=False), Column("n"), *(Column(f"recall@{depth}") for depth in DEPTHS))
@@ -34,7 +34,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         unlabelled += without
         for done, one in enumerate(judge(default_ranker, facts, DEPTHS), 1):
             judged.append(one)
-            screen.progress(f"{facts.name} · query {done} of {len(facts.questions)}", done / len(facts.questions))
+            screen.progress(f"{facts.name} · query {done} of {len(facts.queries)}", done / len(facts.queries))
     screen.done()
     if not judged:
         raise InvalidMessage(f"{arguments.file}: holds no query with evidence among its facts")
@@ -75,7 +75,7 @@ def facts_in(record: Any, number: int) -> tuple[Labelled, int]:
         if not evidence:
             without += 1
             continue
-        questions.append(Question(query["text"], evidence, str(query.get("category", ""))))
+        questions.append(LabelledQuery(query["text"], evidence, str(query.get("category", ""))))
     return Labelled(str(record.get("id", f"line {number}")), facts, questions), without
 
 

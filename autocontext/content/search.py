@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from math import log
 
 from autocontext.content.contents import Found
 from autocontext.content.paging import unpack
 from autocontext.content.records import ContentHit
 from autocontext.ranking import default_ranker
+from autocontext.ranking.words import is_cjk, pairs, rarity, words
 from autocontext.rendering import cut
 
 _PASSAGE = 600
@@ -53,19 +52,19 @@ class Passages:
         terms = set(_terms(query))
         lowered = [text.lower() for *_, text in self._pages]
         holders = {t: sum(t in text for text in lowered) for t in terms}
-        weight = {t: log(1 + len(lowered) / n) for t, n in holders.items() if n}
-        points = [sum(w for t, w in weight.items() if t in text) + (query in text) for text in lowered]
+        weights = {t: rarity(n, len(lowered)) for t, n in holders.items() if n}
+        points = [sum(w for t, w in weights.items() if t in text) + (query in text) for text in lowered]
         best = sorted((i for i, p in enumerate(points) if p > 0), key=lambda i: -points[i])[:_PAGES]
         return [self._pages[i] for i in sorted(best)]
 
 
 def _terms(query: str) -> Iterator[str]:
-    """What to look for in pages: beginnings of words; pairs of characters of Chinese, Japanese and Korean."""
-    for word in re.findall(r"[a-z0-9_]+|[^\W_a-z0-9]+", query):
-        if word.isascii():
-            yield word[:_STEM]
+    """What to look for in pages: the first letters of words, and pairs of CJK characters."""
+    for word, _ in words(query):
+        if is_cjk(word):
+            yield from pairs(word)
         else:
-            yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
+            yield word[:_STEM]
 
 
 def _passages(found: Found, start: int, text: str) -> Iterator[tuple[Found, int, str]]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from autocontext.errors import ConfigError
 from autocontext.ranking import RelevanceRanker, default_ranker
-from autocontext.ranking.words import is_cjk, words
+from autocontext.ranking.words import is_cjk, pairs, words
 
 Scale = Literal["raw", "max"]
 _ALIKE = 0.7
@@ -132,10 +132,7 @@ _NEGATIONS = frozenset(
 
 @lru_cache(maxsize=8192)
 def _word_set(text: str) -> frozenset[str]:
-    found: set[str] = set()
-    for word, _ in words(text):
-        found.update([word[i : i + 2] for i in range(len(word) - 1)] if is_cjk(word) and len(word) > 1 else [word])
-    return frozenset(found)
+    return frozenset(term for word, _ in words(text) for term in (pairs(word) if is_cjk(word) else [word]))
 
 
 def _unit(value: float) -> float:

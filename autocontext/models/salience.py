@@ -1,7 +1,7 @@
 """What makes a sentence worth keeping: errors, decisions, numbers, identifiers, and how central its words are.
 
 Centrality is the cosine between a unit's TF-IDF vector and the mean vector of all units (the centroid method of
-Radev, Jing and Budzikowska, 2000), with words of Latin and other spaced scripts, and pairs of characters for CJK.
+Radev, Jing and Budzikowska, 2000), over stems and pairs of CJK characters.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+
+from autocontext.ranking.words import rarity, terms
 
 _ERROR = re.compile(
     r"\b(?:errors?|exceptions?|fail(?:s|ed|ures?|ing)?|traceback|fatal|denied|refused|invalid|cannot|can't|could not"
@@ -36,9 +38,6 @@ _IDENTIFIER = re.compile(
     r"|`[^`\n]{2,60}`"
 )
 _NUMBER = re.compile(r"\d[\d.,:]*(?<![.,:])%?|[一二三四五六七八九十百千万]{2,}")
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+|[^\W_]{2,}")
-_CJK_START = "\u3040"
-_CJK_END = "\ud7af"
 
 
 def is_error(text: str) -> bool:
@@ -61,27 +60,16 @@ def numbers(text: str) -> frozenset[str]:
     return frozenset(_NUMBER.findall(text))
 
 
-def words(text: str) -> set[str]:
-    """The words of a text, lower case; of CJK runs the pairs of neighbouring characters."""
-    found: set[str] = set()
-    for run in _WORD.findall(text.lower()):
-        if _CJK_START <= run[0] <= _CJK_END and len(run) > 1:
-            found.update(run[i : i + 2] for i in range(len(run) - 1))
-        else:
-            found.add(run)
-    return found
-
-
 def centrality(texts: Sequence[str]) -> list[float]:
     """How close each text is to the mean of all, from 0 to 1 (the most central one)."""
-    bags = [words(text) for text in texts]
-    spread = Counter(word for bag in bags for word in bag)
-    weight = {word: math.log((1 + len(bags)) / spread[word]) for word in spread}
+    bags = [set(terms(text)) for text in texts]
+    spread = Counter(term for bag in bags for term in bag)
+    weight = {term: rarity(spread[term], len(bags)) for term in spread}
     raw = []
     for bag in bags:
         # fsum rounds once: the order of a set of strings, which changes from process to process, must not matter.
-        shared = math.fsum(weight[word] ** 2 * spread[word] for word in bag)
-        length = math.sqrt(math.fsum(weight[word] ** 2 for word in bag))
+        shared = math.fsum(weight[term] ** 2 * spread[term] for term in bag)
+        length = math.sqrt(math.fsum(weight[term] ** 2 for term in bag))
         raw.append(shared / length if length else 0.0)
     top = max(raw, default=0.0)
     return [value / top if top else 0.0 for value in raw]

@@ -1,18 +1,17 @@
-"""Which of many short texts matter for a query: lexical ranking in pure Python, updated text by text.
+"""Rank short texts by how relevant they are to a query: lexical, in pure Python, updated text by text.
 
-Shared by memories, content search, session search and the state optimiser. A ranker is told of texts under ids and
-gives every id a score from 0 (nothing in common) to 1 for a query. Nothing here needs more than the standard library.
+Memories, content search and the state optimiser use these rankers. A ranker holds texts under ids and scores each of
+them from 0 (nothing in common with the query) to 1.
 
     ranker = default_ranker()
     ranker.update("f1", "Prefers pytest for testing")
     ranker.update("f2", "Uses Docker")
     ranker.scores("How do I write tests?")      # {"f1": 0.3, "f2": 0.0}, about
-    ranker.update("f2", None)                   # forgets it
+    ranker.update("f2", None)                   # remove it
 
-An embedding model plugs in through the same protocol: see `RelevanceRanker`.
+To use an embedding model instead, implement `RelevanceRanker`.
 """
 
-from autocontext.ranking.features import Weights
 from autocontext.ranking.rankers import (
     Bm25Ranker,
     HybridRanker,
@@ -28,6 +27,5 @@ __all__ = [
     "InConversation",
     "RelevanceRanker",
     "TfidfRanker",
-    "Weights",
     "default_ranker",
 ]

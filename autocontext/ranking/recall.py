@@ -11,8 +11,8 @@ from autocontext.ranking.rankers import RelevanceRanker
 
 
 @dataclass(frozen=True)
-class Question:
-    """A query with the ids of the texts that answer it."""
+class LabelledQuery:
+    """A query and the ids of the texts that answer it."""
 
     text: str
     evidence: frozenset[str]
@@ -21,37 +21,37 @@ class Question:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Texts by id, and questions about them."""
+    """Texts by id, and queries about them."""
 
     name: str
     facts: Mapping[str, str]
-    questions: Sequence[Question]
+    queries: Sequence[LabelledQuery]
 
 
 @dataclass(frozen=True)
 class Judged:
-    """How one question was answered."""
+    """How well the answers to one query were ranked."""
 
     category: str
     recall: tuple[float, ...]
-    """At each of the depths asked for."""
+    """At each depth."""
     ndcg: float
-    """Normalised discounted cumulative gain at the second depth (10 by default), evidence weighing 1."""
+    """Normalised discounted cumulative gain at the second depth (10 by default); each piece of evidence weighs 1."""
 
 
 def judge(
-    made: Callable[[], RelevanceRanker], labelled: Labelled, depths: Sequence[int] = (5, 10, 15)
+    make: Callable[[], RelevanceRanker], labelled: Labelled, depths: Sequence[int] = (5, 10, 15)
 ) -> Iterable[Judged]:
-    """Tell a new ranker all texts and ask it every question; texts of one score keep their order."""
-    ranker = made()
+    """Add all texts to a new ranker and run every query; texts with equal scores keep their order."""
+    ranker = make()
     for key, text in labelled.facts.items():
         ranker.update(key, text)
-    for question in labelled.questions:
-        scores = ranker.scores(question.text)
+    for query in labelled.queries:
+        scores = ranker.scores(query.text)
         first = heapq.nlargest(max(depths), labelled.facts, key=lambda key: scores.get(key, 0.0))
-        hits = [key in question.evidence for key in first]
-        recall = tuple(sum(hits[:depth]) / len(question.evidence) for depth in depths)
-        yield Judged(question.category, recall, _ndcg(hits[: depths[min(1, len(depths) - 1)]], len(question.evidence)))
+        hits = [key in query.evidence for key in first]
+        recall = tuple(sum(hits[:depth]) / len(query.evidence) for depth in depths)
+        yield Judged(query.category, recall, _ndcg(hits[: depths[min(1, len(depths) - 1)]], len(query.evidence)))
 
 
 def _ndcg(hits: Sequence[bool], relevant: int) -> float:

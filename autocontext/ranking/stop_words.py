@@ -1,8 +1,9 @@
-"""Words that hold a sentence together and say nothing about its subject: English, Chinese, Japanese, Korean."""
+"""Function words, which say nothing about the subject of a text: English, Chinese, Japanese, Korean."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 
 from autocontext.ranking.stems import stem
 
@@ -29,7 +30,7 @@ last
 next time day today people name
 """
 LIGHT_WORDS = frozenset(map(stem, _LIGHT.split()))
-"""Stems of words that say a little: what one can do with anything, and what nearly every text holds."""
+"""Stems of words that say little: they fit any subject, or stand in nearly every text."""
 
 _HAN = """
 什么 怎么 怎样 怎么样 如何 为什么 为何 哪里 哪儿 哪个 哪些 哪 谁 多少 几个 是否 是不是 有没有 请问 以及 或者 还是 但是
@@ -43,8 +44,12 @@ _KANA = """
 について たい ない なる れる られる こと もの ため
 """
 _HANGUL = "입니다 습니다 합니다 하는 에서 으로 무엇 어떻게 어디 언제 누구 어떤 있는 있다 했다 하고 그리고"
-_LONGEST_FIRST = sorted([*_HAN.split(), *_KANA.split(), *_HANGUL.split(), "何"], key=len, reverse=True)
-# A particle follows what it marks: the same sign within a word in Hiragana is none.
+# A particle follows the word it marks; the same character within a Hiragana word is not a particle.
 _PARTICLE = r"(?<![\u3040-\u309f])[はがをにでとのもへやか]|(?<=[\uac00-\ud7af])[은는이가을를의에도](?![\uac00-\ud7af])"
-CJK_STOP = re.compile("|".join([*_LONGEST_FIRST, _PARTICLE]))
-"""Function words and question words within a run of Han, Kana or Hangul."""
+
+
+@cache
+def cjk_stop() -> re.Pattern[str]:
+    """Finds function words and question words in a run of Han, Kana or Hangul."""
+    longest_first = sorted([*_HAN.split(), *_KANA.split(), *_HANGUL.split(), "何"], key=len, reverse=True)
+    return re.compile("|".join([*longest_first, _PARTICLE]))

@@ -11,11 +11,12 @@ from autocontext.errors import InvalidMessage
 from autocontext.log_entries import Entry
 from autocontext.ranking.stems import stem
 from autocontext.ranking.stop_words import STOP_WORDS
+from autocontext.ranking.words import rarity, terms
 from autocontext.stores.protocol import SessionKey
-from autocontext.stores.search_index import Hit, Segment, messages_of, searchable, terms
+from autocontext.stores.search_index import Hit, Segment, messages_of, searchable
 
 _K1, _B = 1.2, 0.5
-"""As in `autocontext.ranking`: how soon repetition stops to count, how much length does."""
+"""BM25's k1 and b, as in `autocontext.ranking`."""
 _AROUND = 160
 """Characters of a snippet."""
 _WEAK = {stem(word) for word in STOP_WORDS}
@@ -70,8 +71,8 @@ def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]],
         emptied[session] = max(segment.emptied, emptied.get(session, -1))
         for term in hits:
             hits[term] += ((session, hit) for hit in segment.holders(term))
-    rarity = {t: math.log(1 + (documents - len(f) + 0.5) / (len(f) + 0.5)) for t, f in hits.items()}
-    most = math.fsum(rarity.values())
+    weights = {term: rarity(len(holders), documents) for term, holders in hits.items()}
+    most = math.fsum(weights.values())
     mean = total / documents if total else 1.0
     scores: dict[tuple[SessionKey, int, str], float] = {}
     for term, found in hits.items():
@@ -79,7 +80,7 @@ def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]],
             if document.sequence >= emptied[session]:  # what the user has cleared is not found any more
                 damping = _K1 * (1 - _B + _B * document.length / mean)
                 key = (session, document.sequence, document.message_id)
-                scores[key] = scores.get(key, 0.0) + rarity[term] * times / (times + damping) / most
+                scores[key] = scores.get(key, 0.0) + weights[term] * times / (times + damping) / most
     best = heapq.nsmallest(limit, scores.items(), key=lambda item: (-item[1], item[0]))
     return [Ranked(score, *key) for key, score in best]
 

@@ -12,18 +12,16 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from autocontext.log_entries import Added, Cleared, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from autocontext.ranking.stems import stem
-from autocontext.ranking.words import is_cjk, parts, words
+from autocontext.ranking.words import is_cjk, terms
 
 LONGEST = 256
 """Entries of one segment at most: what is read again when a session has grown by one message."""
 FORMAT = 1
-"""Goes up when terms are made in another way; segments of another format are made anew."""
+"""Raise it when `terms` changes: stores rebuild segments of another format."""
 
 
 class Document(NamedTuple):
@@ -122,20 +120,6 @@ def searchable(msg: Msg) -> str:
             case ToolResultBlock():
                 said.append(block.text)
     return "\n".join(said)
-
-
-def terms(text: str) -> Iterator[str]:
-    """The terms of a text, in order."""
-    for word, as_written in words(text):
-        if is_cjk(word):
-            yield from (word[i : i + 2] for i in range(max(1, len(word) - 1)))
-        else:
-            yield from _word_terms(word, as_written)
-
-
-@lru_cache(maxsize=65_536)
-def _word_terms(word: str, as_written: str) -> tuple[str, ...]:
-    return (stem(word), *map(stem, parts(word, as_written)))
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import InvalidMessage
 from autocontext.log_entries import Added
+from autocontext.ranking.words import terms
 from autocontext.stores import SessionKey
 from autocontext.stores.database import Statement
 from autocontext.stores.search import snippet
-from autocontext.stores.search_index import LONGEST, Segment, terms, written
+from autocontext.stores.search_index import LONGEST, Segment, written
 from autocontext.testing import conversation, tool_exchange
 from tests.conversations import texts
 from tests.stores.stores import KINDS, place, stored

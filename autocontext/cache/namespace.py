@@ -1,0 +1,315 @@
+"""One namespace of a cache: finds its results and judges whether they still count.
+
+An entry is found by namespace and key, and counts only if it was computed from the same task, version and arguments.
+Times in the database are milliseconds since 1970. Ticks are microseconds since 1970, no two of a process the same; they
+order entries by their last use and computations by their start.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds
+from autocontext.cache.stats import FIGURES, CacheStats
+from autocontext.cache.values import rebuilt_error
+from autocontext.canonical import CacheKey, canonical_key
+from autocontext.content import queries as contents
+from autocontext.content.contents import FOREVER
+from autocontext.content.paging import unpack
+from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.stores.database import Statement, Work
+from autocontext.stores.escaping import safe, unsafe
+
+_USES_IN_MEMORY = 1024
+"""Uses kept in memory before they are written together: a single hit writes nothing."""
+
+
+class CacheEntry(NamedTuple):
+    """One stored result, and what it was computed from."""
+
+    key: str
+    task: str
+    version: str
+    args: str
+    """Canonical JSON of the arguments; "" under a key that the caller chose."""
+    kind: str
+    """`value`; `error`; `content`, a value in the content store; `corrupt`, one there that cannot be read."""
+    body: str
+    cost: int
+    """Microseconds that computing it took."""
+    created: int
+    expires: int
+    gone: int
+    """When it may no longer be returned, not even while a new one is computed."""
+    used: int = 0
+    size: int = 0
+    tags: str = "[]"
+
+    def value(self) -> Any:
+        """The result, a new copy at each call. Raises StoreCorruptError when it cannot be read."""
+        if self.kind == "corrupt":
+            raise StoreCorruptError(self.body)
+        try:
+            return json.loads(self.body)
+        except ValueError as error:
+            raise StoreCorruptError(f"{self.key} cannot be read ({error}); delete(key) removes it") from None
+
+
+class Target(NamedTuple):
+    """A key to look up, and what the entry must have been computed from."""
+
+    key: str
+    origin: tuple[str, str, str] | None = None
+    """Task, version and arguments; None accepts any."""
+
+    @classmethod
+    def of(cls, key: CacheKey | str) -> Target:
+        """The target of a key. Raises ConfigError when it is not a key."""
+        if isinstance(key, CacheKey):
+            return cls(str(key), (key.task, key.version, key.args))
+        if not isinstance(key, str) or not key:
+            raise ConfigError(f"key: give a CacheKey or a text that is not empty (got {type(key).__name__})")
+        return cls(key)
+
+
+class Match(NamedTuple):
+    """A stored result that answers a call."""
+
+    entry: CacheEntry
+    result: Any
+    """The value; of a stored exception, the exception."""
+    stale: bool
+    """It is past its expiry."""
+    due: bool
+    """Recompute it in the background."""
+
+
+class CacheNamespace:
+    """The clock, limits and counters of one namespace; `lookup`, `match` and `entry` read and make its entries."""
+
+    def __init__(
+        self, namespace: str | Sequence[str], *, default_ttl: Seconds | None, max_entries: int | None,
+        max_bytes: int | None, lease_seconds: Seconds | None, large_bytes: int, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.text = namespace_text(namespace)
+        self.lease = None if lease_seconds is None else round(seconds(lease_seconds, "lease_seconds") * 1000)
+        """Milliseconds; None when processes do not wait for each other."""
+        if default_ttl is not None:
+            seconds(default_ttl, "default_ttl")
+        self._default_ttl = default_ttl
+        self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
+        self.large_bytes, self._clock = large_bytes, clock
+        self.unchecked: tuple[float, float] = (math.inf, math.inf)
+        """Entries and bytes stored since the limits were checked."""
+        self._lock = threading.Lock()
+        self._last_tick = 0
+        self._uses: dict[str, int] = {}
+        self._counts: Counter[str] = Counter()
+        self._holder = uuid.uuid4().hex
+
+    def now(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self._clock() * 1000)
+
+    def tick(self) -> int:
+        """Microseconds since 1970, more at each call."""
+        with self._lock:
+            self._last_tick = max(self._last_tick + 1, int(self._clock() * 1_000_000))
+            return self._last_tick
+
+    def holder(self) -> str:
+        """A new name for one that computes, unique among all processes."""
+        return f"{self._holder}-{self.tick()}"
+
+    # ------------------------------------------------------------------------------------------------------- reading
+    def lookup(self, target: Target) -> Work[CacheEntry | None]:
+        """The entry of a key, expired or not."""
+        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": safe(target.key)})
+        if not rows:
+            return None
+        entry = CacheEntry._make((*rows[0], 0, 0, "[]"))
+        if target.origin is not None and target.origin != (unsafe(entry.task), entry.version, entry.args):
+            return None
+        if entry.kind != "content":
+            return entry
+        try:
+            space, key = content_space(self.text), content_key(target.key)
+            content = yield from contents.read(space, key, 0, None, self.now())
+            if content is None:
+                return None
+            return entry._replace(kind="value", body=unpack(content.found.ref, content.bodies))
+        except StoreCorruptError as error:
+            return entry._replace(kind="corrupt", body=str(error))
+
+    def match(self, entry: CacheEntry | None, options: CacheOptions) -> Match | None:
+        """The result to return from an entry; None when there is none to return now."""
+        if entry is None or entry.kind == "corrupt":
+            return None
+        now = self.now()
+        stale = entry.expires <= now
+        if stale and (options["stale_while_revalidate"] is None or entry.gone <= now):
+            return None
+        try:
+            result = entry.value()
+        except StoreCorruptError:
+            return None  # computing replaces it
+        if entry.kind == "error":
+            error = rebuilt_error(result, options["cache_exceptions"])
+            return None if error is None else Match(entry, error, stale, due=stale)
+        beta = options["early_beta"]
+        # Vattani et al., VLDB 2015, algorithm XFetch: now - cost * beta * log(random) >= expiry.
+        due = stale or (
+            beta is not None and now - entry.cost / 1000 * beta * math.log(1.0 - random.random()) >= entry.expires
+        )
+        return Match(entry, result, stale, due)
+
+    def use(self, key: str) -> bool:
+        """Note that an entry was used, where limits need to know; True when it is time to write these notes."""
+        if self.max_entries is None and self.max_bytes is None:
+            return False
+        tick = self.tick()
+        with self._lock:
+            self._uses[key] = tick
+            return len(self._uses) >= _USES_IN_MEMORY
+
+    def write_uses(self) -> Work[None]:
+        """Write the noted uses."""
+        with self._lock:
+            uses, self._uses = self._uses, {}
+        if uses:
+            yield Statement(
+                "UPDATE autocontext_cache SET used = :used WHERE namespace = :ns AND key = :key AND used < :used",
+                [{"ns": self.text, "key": safe(key), "used": tick} for key, tick in sorted(uses.items())],
+            )
+
+    # ------------------------------------------------------------------------------------------------------ counting
+    def count(self, name: str, by: int = 1) -> None:
+        """Count an event for `stats`."""
+        with self._lock:
+            self._counts[name] += by
+
+    def stats(self, entries: int, size: int) -> CacheStats:
+        """The counts, together with the entries and bytes of the namespace."""
+        with self._lock:
+            return CacheStats(entries=entries, bytes=size, **{name: self._counts[name] for name in FIGURES[2:]})
+
+    # ------------------------------------------------------------------------------------------------------- writing
+    def entry(
+        self, key: CacheKey | str, kind: str, body: str, options: CacheOptions, *, cost: float = 0.0
+    ) -> CacheEntry:
+        """A new entry, created now; `cost` is in seconds."""
+        now, stale, ttl = self.now(), options["stale_while_revalidate"], options["ttl"]
+        if kind == "error":
+            stale, ttl = None, options["exception_ttl"]
+        expires = _after(now, self._default_ttl if ttl is None else ttl)
+        gone = expires if stale is None else _after(expires, stale)
+        task, version, args = (key.task, key.version, key.args) if isinstance(key, CacheKey) else ("", "", "")
+        name = str(key)
+        return CacheEntry(
+            name, task or name.split(":", 1)[0], version, args, kind, body, round(cost * 1_000_000), now, expires, gone,
+            self.tick(), len(name) + len(args) + len(body), json.dumps(tag_list(options["tags"])),
+        )  # fmt: skip
+
+
+_LOOKUP = f"SELECT {', '.join(CacheEntry._fields[:10])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
+
+
+def content_space(namespace: str) -> str:
+    """The content store's namespace for large results, apart from what its users keep there."""
+    return f"autocontext.cache:{namespace}"
+
+
+def content_key(key: str) -> str:
+    """The content store's key of a large result; it never looks like a handle."""
+    return f"result:{key}"
+
+
+def namespace_text(namespace: str | Sequence[str]) -> str:
+    """A namespace as one text. Raises ConfigError unless each part is a text that is not empty."""
+    parts = [namespace] if isinstance(namespace, str) else list(namespace or ())
+    if not parts or not all(isinstance(part, str) and part for part in parts):
+        raise ConfigError("namespace: give a text or a tuple of texts, none empty, e.g. (user_id, agent_id)")
+    return json.dumps(parts)
+
+
+def without_call_fields(value: Any, prefix: str | None) -> Any:
+    """A result without the fields that belong to one call."""
+    if prefix is None or not isinstance(value, dict):
+        return value
+    return {name: item for name, item in value.items() if not (isinstance(name, str) and name.startswith(prefix))}
+
+
+# ----------------------------------------------------------------------------------------------------------- options
+def completed(options: CacheOptions, **defaults: Any) -> CacheOptions:
+    """The options with defaults for the rest. Raises ConfigError that names a wrong value, TypeError for its name."""
+    if unknown := sorted(options.keys() - DEFAULTS.keys()):
+        if unknown[0] == "redact":
+            raise ConfigError("redact: the cache's option is called `hashed` now")
+        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
+    merged: CacheOptions = {**DEFAULTS, **defaults, **options}  # type: ignore[typeddict-item]
+    for field in ("ttl", "stale_while_revalidate", "exception_ttl"):
+        if merged[field] is not None:
+            seconds(merged[field], field)
+    beta, digits, kinds = merged["early_beta"], merged["float_digits"], merged["cache_exceptions"]
+    if beta is not None and not (isinstance(beta, int | float) and beta > 0):
+        raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")
+    if digits is not None and not (isinstance(digits, int) and digits > 0):
+        raise ConfigError(f"float_digits must be a whole number above 0, or None (got {digits!r})")
+    if not isinstance(kinds, tuple) or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+        raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
+    if merged["tags"]:
+        merged["tags"] = tag_list(merged["tags"])
+    return merged
+
+
+def call_key(task: str, params: Mapping[str, Any], options: CacheOptions) -> CacheKey:
+    """The key of a call, without the parameters of this call only. Raises UncacheableError, ConfigError."""
+    prefix, normalizer = options["per_call"], options["normalizer"]
+    if prefix is not None and any(str(name).startswith(prefix) for name in params):
+        params = {name: value for name, value in params.items() if not str(name).startswith(prefix)}
+    if normalizer is not None:
+        params = normalizer(dict(params))
+    return canonical_key(
+        task,
+        params,
+        ignore=options["ignore"],
+        quantize=options["quantize"],
+        version=options["version"],
+        hashed=options["hashed"],
+        float_digits=options["float_digits"],
+    )
+
+
+def seconds(length: Seconds, field: str) -> float:
+    """A length of time in seconds. Raises ConfigError unless it is above 0."""
+    value = length.total_seconds() if isinstance(length, timedelta) else length
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
+        raise ConfigError(f"{field} must be more than 0 seconds (got {length!r})")
+    return float(value)
+
+
+def tag_list(tags: Iterable[str] | str) -> list[str]:
+    """Tags in order, each once; a single text is one tag. Raises ConfigError."""
+    names = {tags} if isinstance(tags, str) else set(tags)
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigError("tags: each tag must be a text that is not empty")
+    return sorted(names)
+
+
+def _after(start: int, length: Seconds | None) -> int:
+    duration = math.inf if length is None else seconds(length, "ttl")
+    return FOREVER if duration * 1000 >= FOREVER - start else start + max(1, round(duration * 1000))
+
+
+def _limit(value: int | None, field: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ConfigError(f"{field} must be a whole number above 0, or None for no limit (got {value!r})")
+    return value

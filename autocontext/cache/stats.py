@@ -1,0 +1,39 @@
+"""The figures that `ResultCache.stats()` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What a cache holds, and what happened in this process since it was opened; `stats["hits"]` is `stats.hits`."""
+
+    entries: int
+    bytes: int
+    hits: int
+    misses: int
+    stale: int
+    """Hits on results past their expiry."""
+    computed: int
+    waited: int
+    """Calls that got a result which another caller was computing."""
+    stored: int
+    evicted: int
+    uncacheable: int
+    """Calls whose arguments or result cannot be stored; these compute each time."""
+    refresh_failed: int
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per look-up, 0 to 1; 0 before the first look-up."""
+        lookups = self.hits + self.misses
+        return self.hits / lookups if lookups else 0.0
+
+    def __getitem__(self, name: str) -> int:
+        if name not in FIGURES:
+            raise KeyError(name)
+        return int(getattr(self, name))
+
+
+FIGURES = tuple(field.name for field in fields(CacheStats))

@@ -1,0 +1,66 @@
+"""Storing a result: the large ones in the content store, and within the limits of the namespace."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from autocontext.cache import leases, rows
+from autocontext.cache.namespace import CacheEntry, CacheNamespace, content_key, content_space
+from autocontext.cache.rows import Capacity
+from autocontext.content.contents import FOREVER, About, Put
+from autocontext.content.paging import packed
+from autocontext.stores.database import Work
+
+_CHECKS_PER_LIMIT = 64
+"""A write counts the entries only once for each 1/64 of the limit that was written: counting costs more than a write."""
+
+
+def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:
+    """Whether an empty namespace has room for the entry."""
+    return namespace.max_bytes is None or entry.size <= namespace.max_bytes - namespace.max_bytes // _CHECKS_PER_LIMIT
+
+
+def storing(
+    namespace: CacheNamespace, entry: CacheEntry, *, begun: int | None = None, holder: str | None = None
+) -> Callable[[], Work[bool]]:
+    """The transaction that stores an entry; returns whether it did.
+
+    One whose computation began at the tick `begun` is not stored if it was invalidated since then. `holder` gives
+    its lease back.
+    """
+    large = None
+    if len(entry.body) >= namespace.large_bytes and entry.kind == "value":
+        content = packed(entry.body)
+        about = About(name=entry.task, path="", type="json", summary="")
+        space, key = content_space(namespace.text), content_key(entry.key)
+        large = Put(space, key, content, content.pages(), about, entry.created, FOREVER)
+        entry = entry._replace(kind="content", body="")
+    scopes = ["all", f"task {entry.task}", f"key {entry.key}", *(f"tag {tag}" for tag in json.loads(entry.tags))]
+
+    def work() -> Work[bool]:
+        valid = begun is None or not (yield from leases.invalidated_since(namespace.text, begun, scopes))
+        if valid:
+            yield from rows.put(namespace.text, entry, large)
+            yield from _keep_to_limits(namespace, entry)
+        if holder is not None:
+            yield from leases.give_back(namespace.text, entry.key, holder)
+        return valid
+
+    return work
+
+
+def _keep_to_limits(namespace: CacheNamespace, entry: CacheEntry) -> Work[None]:
+    entries, size = namespace.max_entries, namespace.max_bytes
+    if entries is None and size is None:
+        return
+    new_entries, new_bytes = namespace.unchecked = namespace.unchecked[0] + 1, namespace.unchecked[1] + entry.size
+    spare_entries, spare_bytes = (entries or 0) // _CHECKS_PER_LIMIT, (size or 0) // _CHECKS_PER_LIMIT
+    if (entries is None or new_entries <= spare_entries) and (size is None or new_bytes <= spare_bytes):
+        return
+    yield from namespace.write_uses()
+    capacity = Capacity(
+        None if entries is None else entries - spare_entries, None if size is None else size - spare_bytes
+    )
+    namespace.count("evicted", (yield from rows.evict(namespace.text, capacity, entry.created)))
+    namespace.unchecked = (0, 0)
