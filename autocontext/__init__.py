@@ -3,6 +3,7 @@
 import logging
 from typing import TYPE_CHECKING, Any
 
+from autocontext._version import __version__ as __version__
 from autocontext.config import AutoContextConfig
 from autocontext.errors import AutoContextError
 from autocontext.events import CompressionEvent, CompressionReport
@@ -24,9 +25,7 @@ from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.tools import ContextOffloadTool
 
 if TYPE_CHECKING:
-    from autocontext.context import AutoContext
-
-__version__ = "0.1.0"
+    from autocontext.suite import AutoContext
 
 __all__ = [
     "AsyncChatModel",
@@ -61,7 +60,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 def __getattr__(name: str) -> Any:
     """AutoContext brings all five systems with it: it is imported at first use."""
     if name == "AutoContext":
-        from autocontext.context import AutoContext  # noqa: PLC0415
+        from autocontext.suite import AutoContext  # noqa: PLC0415
 
         return AutoContext
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

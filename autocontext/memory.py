@@ -1,7 +1,7 @@
 """AutoContextMemory: the conversation of one agent, kept small and complete.
 
 Everything that changes goes through the journal: stored first, then recorded in the log, of which all reading is done.
-Compression itself is in `passes` (when and how it is driven) and `engine` (what it does).
+Compression itself is in `compression.runner` (when and how it is driven) and `compression.engine` (what it does).
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from autocontext import numbering, state
+from autocontext.compression.runner import Passes
+from autocontext.compression.tally import Tally
 from autocontext.config import AutoContextConfig
 from autocontext.errors import InvalidMessage, StateError
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
-from autocontext.journal import Journal
-from autocontext.log import Change, Log, contents
-from autocontext.log_entries import Added, Cleared, Entry, Forgotten, Noted, Offloaded, Removed, Restored
+from autocontext.history import numbering, state
+from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Noted, Offloaded, Removed, Restored
+from autocontext.history.log import Change, Log, contents
+from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.passes import Passes
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionKey, SessionStore
-from autocontext.tally import Tally
+from autocontext.stores.journal import Journal
 from autocontext.tokens import TokenCounter, get_counter
-from autocontext.view import View
 
 
 class AutoContextMemory:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from autocontext._version import __version__
 from autocontext.events import CompressionReport
 from autocontext.requests import ModelRequest, Usage
 
@@ -196,7 +197,7 @@ def _tracer() -> Tracer:
 
 @functools.lru_cache(maxsize=1)
 def _tracer_of(provider: Any) -> Tracer:
-    tracer: Tracer = provider.get_tracer(_SCOPE, _version())
+    tracer: Tracer = provider.get_tracer(_SCOPE, __version__)
     return tracer
 
 
@@ -208,7 +209,7 @@ def _counters() -> dict[str, Counter]:
 
 @functools.lru_cache(maxsize=1)
 def _counters_of(provider: Any) -> dict[str, Counter]:
-    meter = provider.get_meter(_SCOPE, _version())
+    meter = provider.get_meter(_SCOPE, __version__)
     described = {
         "passes": ("{pass}", "Compression passes"),
         "tokens.saved": ("{token}", "Tokens that passes have taken out of the context"),
@@ -219,9 +220,3 @@ def _counters_of(provider: Any) -> dict[str, Counter]:
         name: meter.create_counter(f"{_SCOPE}.{name}", unit=unit, description=text)
         for name, (unit, text) in described.items()
     }
-
-
-def _version() -> str:
-    from autocontext import __version__  # noqa: PLC0415 (this module is part of what that import brings)
-
-    return __version__

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from autocontext.chat_rules import first_violation
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
-from autocontext.rendering import unfence
 from autocontext.requests import ModelReply, ModelRequest, Usage
+from autocontext.text.chat_rules import first_violation
+from autocontext.text.rendering import unfence
 
 # ---------------------------------------------------------------------------------------------------------- model
 Answer: TypeAlias = "str | ModelReply | BaseException | type[BaseException] | Delayed"
@@ -214,7 +214,7 @@ def _fill(text: str, chars: int) -> str:
 def assert_valid_chat(messages: Iterable[Msg | Mapping[str, Any]]) -> None:
     """Check that strict chat services take these messages: Msgs or OpenAI chat dicts.
 
-    Raises AssertionError naming index and rule; the rules stand in `autocontext.chat_rules`.
+    Raises AssertionError naming index and rule; the rules stand in `autocontext.text.chat_rules`.
     """
     problem = first_violation(messages)
     if problem is not None:

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autocontext import numbering, rendering
-from autocontext.asking import in_thread
+from autocontext.flows.threads import in_thread
+from autocontext.history import numbering
 from autocontext.messages import Msg
-from autocontext.ranking.words import rarity, terms
 from autocontext.telemetry import reloaded
+from autocontext.text import rendering
+from autocontext.text.words import rarity, terms
 from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from pruning import prose
 
 from autocontext import Msg
 from autocontext.content import SqliteContentStore
+from autocontext.history.view import interface
 from autocontext.sessions import SessionState, StateOptimizer, restore_state_messages
 from autocontext.testing import assistant, tool_call, tool_result, user
-from autocontext.view import interface
 
 NAMES = ("main", "views", "models", "forms", "urls", "admin", "tests", "utils", "tasks", "auth", "cache", "api")
 FILES = [f"/src/app/{name}.py" for name in NAMES]

@@ -26,9 +26,9 @@ from measure import Row, percentile, run
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.content import SqliteContentStore, prune_messages
 from autocontext.content.pruning import chars_of
+from autocontext.history.view import interface
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assistant, system, tool_call, tool_result, user
-from autocontext.view import interface
 
 WORDS = ("the", "agent", "reads", "a", "file", "test", "error", "line", "value", "module", "path", "fails", "because")
 _REF = re.compile(r'context_reload\("(c_[0-9a-f]{12,64})"\)\]\Z')

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.log_entries import Added
+from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
 from autocontext.stores.sqlite_database import SqliteDatabase
 from benchmarks.measure import ROOT, Row, percentile, promises, run

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from autocontext import AutoContext, AutoContextConfig, Msg, ToolUseBlock
-from autocontext.context import Session
+from autocontext.suite import Session
 
 WINDOW = 8_000
 

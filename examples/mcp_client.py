@@ -14,8 +14,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
-from autocontext import AutoContextConfig, Msg, ToolResultBlock, ToolUseBlock
-from autocontext.context import AutoContext
+from autocontext import AutoContext, AutoContextConfig, Msg, ToolResultBlock, ToolUseBlock
 
 
 def work(file: Path) -> str:

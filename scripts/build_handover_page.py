@@ -18,7 +18,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.adapters.openai_chat import from_openai
 from autocontext.cli.showing import before_last_reply
 from autocontext.messages import is_note
-from autocontext.rendering import note_marks, untagged
+from autocontext.text.rendering import note_marks, untagged
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "handover.md"

@@ -136,7 +136,7 @@ def sql() -> None:
 
 def crypto() -> None:
     """A session that is sealed in the file below."""
-    from autocontext.log_entries import Sealed
+    from autocontext.history.entries import Sealed
     from autocontext.stores import EncryptedSessionStore, SessionKey, SqliteSessionStore
 
     kept(lambda: EncryptedSessionStore(SqliteSessionStore("agent.db"), b"k" * 32))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from autocontext import AutoContextConfig, Msg
-from autocontext.edits import Applied, apply
-from autocontext.handover import HandOver
+from autocontext.compression.handover import HandOver
+from autocontext.compression.tally import Tally
+from autocontext.history.edits import Applied, apply
+from autocontext.history.entries import Added, Edited
+from autocontext.history.log import Log
+from autocontext.history.proposals import Proposal, build
 from autocontext.ledger import WorkLedger
-from autocontext.log import Log
-from autocontext.log_entries import Added, Edited
-from autocontext.proposals import Proposal, build
 from autocontext.strategies import View
 from autocontext.strategies.fold import Fold
-from autocontext.tally import Tally
 
 
 class Sized:

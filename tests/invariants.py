@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
-from autocontext.log import Log
+from autocontext.history.log import Log
 from autocontext.messages import ToolResultBlock, ToolUseBlock
 from autocontext.testing import ScriptedModel
 from autocontext.tokens import get_counter

@@ -1,8 +1,11 @@
-"""Imports point one way, and the core does no I/O: checked over the syntax tree of every module."""
+"""Imports point one way and never in a circle, and the core does no I/O: checked over every module's syntax tree."""
 
 import ast
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -10,16 +13,25 @@ import autocontext
 
 PACKAGE = Path(autocontext.__file__).parent
 
-# Whatever is not named here is core: a new module must earn its place in the shell.
-SHELL = {
-    "__init__", "__main__", "memory", "journal", "passes", "attempts", "turns", "asking", "tools", "models", "stores",
-    "adapters", "cli", "telemetry", "testing", "flows", "context", "content", "cache", "sessions", "memories", "compat",
-}  # fmt: skip
-# Lowest first; a module imports only from its left. Core modules that stand beside this chain are not ordered.
-CHAIN = [
-    "messages", "view", "edits", "proposals", "log_entries", "log", "strategies", "engine", "memory", "context",
-    "adapters", "cli",
+# Rooms (folders) and the modules at the door, lowest first: what a module imports stands to its left, or in its room.
+LAYERS = [
+    "_version", "errors", "messages", "requests", "events", "prompts", "config", "plan", "redaction",
+    "flows", "telemetry", "tokens", "text", "ranking", "history", "ledger", "strategies", "models", "compression",
+    "stores", "content", "cache", "memories", "memory", "tools", "testing", "optimizer", "sessions", "compat", "suite",
+    "__init__", "adapters", "cli", "__main__",
 ]  # fmt: skip
+# Module and layer of each import that points to the right all the same, with the reason. Nothing else may be here.
+UPWARD = {
+    # `autocontext.stores.import_agentscope_java` is public and gives a memory; it is imported when it is called.
+    ("stores.agentscope_java", "memory"),
+}
+# These rooms, doors and modules do no I/O. Of `compression` the drivers of a pass do, of `cache` all but its keys.
+CORE = {
+    "_version", "errors", "messages", "requests", "events", "prompts", "config", "plan", "redaction",
+    "tokens", "text", "ranking", "history", "ledger", "strategies", "compression",
+    "cache.canonical", "cache.canonical_values",
+}  # fmt: skip
+DRIVERS = {"compression.runner", "compression.attempts", "compression.lock", "compression.asking"}
 DOES_IO = {
     "os", "pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap", "io",
     "socket", "ssl", "select", "selectors", "http", "urllib", "ftplib", "smtplib", "socketserver", "xmlrpc",
@@ -34,48 +46,93 @@ EXTRA_IN = {"tokens": {"tiktoken", "importlib", "lzma"}}
 READS_DATA = {"importlib", "lzma"}
 
 
+class Import(NamedTuple):
+    """One imported module, or one name of it ("" for the whole module)."""
+
+    line: int
+    dotted: str
+    name: str
+    runs: bool
+    """Whether it is ever executed: what stands under `if TYPE_CHECKING` is not."""
+
+    @property
+    def root(self) -> str:
+        return self.dotted.split(".")[0]
+
+    @property
+    def module(self) -> str:
+        """The module of this package that is reached, without "autocontext."; "" for a foreign one."""
+        if self.root != "autocontext":
+            return ""
+        whole = f"{self.dotted}.{self.name}".removeprefix("autocontext.").rstrip(".")
+        if self.name and exists(whole):
+            return whole
+        return self.dotted.removeprefix("autocontext").lstrip(".") or "__init__"
+
+    def __str__(self) -> str:
+        return f"{self.dotted}.{self.name}".rstrip(".")
+
+
+def exists(module: str) -> bool:
+    path = PACKAGE.joinpath(*module.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def layer(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
 def modules() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         name = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
         yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def imported(module: str, tree: ast.Module) -> Iterator[tuple[int, str, str]]:
-    """Line, dotted module and name ("" for a whole module) of each import, relative ones resolved."""
+def is_package(module: str) -> bool:
+    return module == "__init__" or PACKAGE.joinpath(*module.split(".")).is_dir()
+
+
+def imported(module: str, tree: ast.Module) -> Iterator[Import]:
+    """Every import of a module, also those inside functions; relative ones resolved."""
+    only_types: set[ast.AST] = set()
     for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            only_types.update(inner for statement in node.body for inner in ast.walk(statement))
+        runs = node not in only_types
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name, "") for alias in node.names)
+            yield from (Import(node.lineno, alias.name, "", runs) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
-                above = ["autocontext", *module.split(".")][: -node.level]
+                package = [part for part in module.split(".") if part != "__init__"]
+                above = ["autocontext", *(package if is_package(module) else package[:-1])]
+                above = above[: len(above) - node.level + 1]
                 base = ".".join([*above, *([node.module] if node.module else [])])
-            yield from ((node.lineno, base, alias.name) for alias in node.names)
+            yield from (Import(node.lineno, base, alias.name, runs) for alias in node.names)
 
 
-def own(dotted: str, name: str) -> str:
-    """The first-level module of this package that an import reaches; "" for a foreign one or the package itself."""
-    parts = dotted.split(".")
-    if parts[0] != "autocontext":
-        return ""
-    if len(parts) > 1:
-        return parts[1]
-    return name if (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").exists() else ""
+def is_core(module: str) -> bool:
+    return module not in DRIVERS and (module in CORE or layer(module) in CORE)
+
+
+def order_violations(module: str, tree: ast.Module) -> Iterator[str]:
+    own = layer(module)
+    for found in imported(module, tree):
+        target = layer(found.module)
+        if target and target != own and LAYERS.index(target) > LAYERS.index(own) and (module, target) not in UPWARD:
+            yield f"{module}:{found.line}: {own} imports {found}, which stands above it"
 
 
 def core_violations(module: str, tree: ast.Module) -> Iterator[str]:
-    top = module.split(".", maxsplit=1)[0]
-    allowed = EXTRA_IN.get(top, set())
-    for line, dotted, name in imported(module, tree):
-        root = dotted.split(".")[0]
-        if root == "autocontext":
-            target = own(dotted, name)
-            if target in SHELL or not target:
-                yield f"{module}:{line}: the core imports {dotted}.{name} of the shell"
-        elif root in (DOES_IO | READS_DATA) - allowed:
-            yield f"{module}:{line}: the core imports {dotted}, which does I/O"
-        elif root not in stdlib() | THIRD_PARTY | allowed:
-            yield f"{module}:{line}: the core imports {dotted}, which is no core dependency"
+    allowed = EXTRA_IN.get(layer(module), set())
+    for found in imported(module, tree):
+        if found.module:
+            if not is_core(found.module):
+                yield f"{module}:{found.line}: the core imports {found} of the shell"
+        elif found.root in (DOES_IO | READS_DATA) - allowed:
+            yield f"{module}:{found.line}: the core imports {found}, which does I/O"
+        elif found.root not in sys.stdlib_module_names | THIRD_PARTY | allowed:
+            yield f"{module}:{found.line}: the core imports {found}, which is no core dependency"
     for node in ast.walk(tree):
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
             yield f"{module}:{node.lineno}: the core is not asynchronous"
@@ -83,24 +140,13 @@ def core_violations(module: str, tree: ast.Module) -> Iterator[str]:
             yield f"{module}:{node.lineno}: the core calls {node.func.id}()"
 
 
-def order_violations(module: str, tree: ast.Module) -> Iterator[str]:
-    top = module.split(".", maxsplit=1)[0]
-    for line, dotted, name in imported(module, tree):
-        target = own(dotted, name)
-        if target in ("adapters", "cli") and top not in (target, "cli", "__main__"):
-            yield f"{module}:{line}: only the command line may import {target}"
-        if top in CHAIN and target in CHAIN and CHAIN.index(target) > CHAIN.index(top):
-            yield f"{module}:{line}: {top} imports {target}, which stands above it"
-
-
 def private_violations(module: str, tree: ast.Module) -> Iterator[str]:
     """What adapters and the command line take from other parts must be public, as for any user."""
-    top = module.split(".", maxsplit=1)[0]
-    for line, dotted, name in imported(module, tree):
-        if own(dotted, name) in ("", top):
+    for found in imported(module, tree):
+        if layer(found.module) in ("", "__init__", layer(module)):
             continue
-        if any(part.startswith("_") for part in [*dotted.split("."), name]):
-            yield f"{module}:{line}: {dotted}.{name} is not public"
+        if any(part.startswith("_") for part in str(found).split(".")):
+            yield f"{module}:{found.line}: {found} is not public"
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
             mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
@@ -108,45 +154,68 @@ def private_violations(module: str, tree: ast.Module) -> Iterator[str]:
                 yield f"{module}:{node.lineno}: .{node.attr} is not public"
 
 
-def stdlib() -> frozenset[str]:
-    import sys
-
-    return sys.stdlib_module_names
-
-
 def violations(module: str, tree: ast.Module) -> list[str]:
-    top = module.split(".", maxsplit=1)[0]
     found = list(order_violations(module, tree))
-    if top not in SHELL:
+    if is_core(module):
         found += core_violations(module, tree)
-    if top in ("adapters", "cli"):
+    if layer(module) in ("adapters", "cli"):
         found += private_violations(module, tree)
     return found
 
 
+def circle(trees: Iterable[tuple[str, ast.Module]]) -> list[str]:
+    """The modules of a circle of imports, those inside functions included; [] when there is none."""
+    graph = {
+        module: {i.module for i in imported(module, tree) if i.runs and i.module not in ("", module)}
+        for module, tree in trees
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as e:
+        return list(e.args[1])
+    return []
+
+
+def test_every_room_and_door_has_its_layer() -> None:
+    assert sorted({layer(module) for module, _ in modules()}) == sorted(LAYERS)
+
+
 def test_the_package_keeps_its_layers() -> None:
-    seen = dict(modules())
-    assert {"messages", "config", "errors"} <= seen.keys()
-    assert [v for module, tree in seen.items() for v in violations(module, tree)] == []
+    assert [v for module, tree in modules() for v in violations(module, tree)] == []
+
+
+def test_no_imports_run_in_a_circle() -> None:
+    assert circle(modules()) == []
+
+
+def test_what_is_allowed_to_point_up_still_does() -> None:
+    found = {(module, layer(i.module)) for module, tree in modules() for i in imported(module, tree)}
+    assert found >= UPWARD
 
 
 @pytest.mark.parametrize(
     ("module", "source"),
     [
-        ("edits", "import asyncio"),
-        ("log", "from pathlib import Path"),
-        ("engine", "async def compress(): pass"),
-        ("engine", "from autocontext.memory import AutoContextMemory"),
-        ("engine", "from autocontext import Msg"),
-        ("engine", "from . import memory"),
+        ("history.edits", "import asyncio"),
+        ("history.log", "from pathlib import Path"),
+        ("compression.engine", "async def compress(): pass"),
+        ("compression.engine", "from autocontext.compression.runner import Passes"),
+        ("compression.engine", "from autocontext.memory import AutoContextMemory"),
+        ("compression.engine", "from autocontext import Msg"),
+        ("compression.engine", "from .. import memory"),
+        ("compression.engine", "from ..compression import runner"),
         ("strategies.rounds", "from ..models import extractive"),
         ("strategies.rounds", "def f():\n    import openai"),
-        ("rendering", "print('hello')"),
-        ("rendering", "import lzma"),
+        ("text.rendering", "print('hello')"),
+        ("text.rendering", "import lzma"),
         ("tokens.vocabulary", "import urllib.request"),
-        ("messages", "from autocontext.view import View"),
-        ("edits", "from autocontext.log import Log"),
-        ("strategies", "from autocontext.engine import compress"),
+        ("messages", "from autocontext.history.view import View"),
+        ("text.rendering", "from autocontext.history.log import Log"),
+        ("cache.canonical", "from autocontext.stores.database import Database"),
+        ("strategies", "from autocontext.compression.engine import compress"),
+        ("strategies.fold", "if TYPE_CHECKING:\n    from autocontext.compression.handover import HandOver"),
+        ("telemetry", "def f():\n    from autocontext import __version__"),
+        ("stores.database", "def f():\n    from autocontext.memory import AutoContextMemory"),
         ("memory", "from autocontext.adapters import openai_chat"),
         ("models.openai", "import autocontext.cli"),
         ("adapters.openai_chat", "from autocontext.messages import _freeze_object"),
@@ -161,7 +230,9 @@ def test_each_rule_finds_its_violation(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("tokens.vocabulary", "import lzma\nfrom importlib import resources\ndef f():\n    import tiktoken"),
-        ("memory", "import asyncio\nfrom autocontext.engine import compress"),
+        ("memory", "import asyncio\nfrom autocontext.compression.engine import compress"),
+        ("compression.runner", "import asyncio"),
+        ("cache.rows", "import sqlite3"),
         ("__main__", "from autocontext.cli import main"),
         ("cli.demo", "from autocontext.adapters.openai_chat import from_openai"),
         ("adapters.openai_chat", "from autocontext.messages import Msg\nclass A:\n    def f(self): return self._x"),
@@ -169,3 +240,28 @@ def test_each_rule_finds_its_violation(module: str, source: str) -> None:
 )
 def test_what_is_allowed_is_not_a_violation(module: str, source: str) -> None:
     assert violations(module, ast.parse(source)) == []
+
+
+@pytest.mark.parametrize(
+    ("sources", "circular"),
+    [
+        (
+            {"ledger.work": "def f():\n    from autocontext.ledger.pages import Page", "ledger.pages": "import math"},
+            False,
+        ),
+        (
+            {"history.log": "from autocontext.history import view", "history.view": "import autocontext.history.log"},
+            True,
+        ),
+        (
+            {"ledger.work": "def f():\n    from .pages import Page", "ledger.pages": "from .work import WorkLedger"},
+            True,
+        ),
+        (
+            {"ledger.work": "from .pages import Page", "ledger.pages": "if TYPE_CHECKING:\n    from .work import X"},
+            False,
+        ),
+    ],
+)
+def test_a_circle_is_found(sources: dict[str, str], circular: bool) -> None:
+    assert bool(circle((module, ast.parse(source)) for module, source in sources.items())) == circular

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from autocontext import AutoContextMemory, ContextOffloadTool, ModelRequest, Msg
-from autocontext.log_entries import Entry
+from autocontext.history.entries import Entry
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
 from tests import invariants

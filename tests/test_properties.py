@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
-from autocontext.chat_rules import first_violation
 from autocontext.testing import ScriptedModel, conversation
+from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import histories, valid_histories
 from tests.invariants import CONFIGS, ESTIMATE, REPLIES, beyond_one_reload, made, owed, unreachable

@@ -11,7 +11,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from autocontext.adapters.openai_chat import to_openai
-from autocontext.chat_rules import first_violation
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.testing import (
@@ -29,6 +28,7 @@ from autocontext.testing import (
     tool_result,
     user,
 )
+from autocontext.text.chat_rules import first_violation
 from tests.conversations import Exchange, Say, histories, play, texts, valid_histories
 from tests.profiles import share
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg
-from autocontext.rendering import transcript
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
+from autocontext.text.rendering import transcript
 from autocontext.tokens import get_counter
 from autocontext.tools import INSTRUCTIONS, PAGE_TOKENS
 from tests.conversations import histories

@@ -17,8 +17,8 @@ from autocontext.config import AutoContextConfig
 from autocontext.memory import AutoContextMemory
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.plan import PlanLike
-from autocontext.rendering import tag
 from autocontext.stores import SessionStore
+from autocontext.text.rendering import tag
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from autocontext.context import AutoContext
 from autocontext.errors import AutoContextError, MissingExtraError
+from autocontext.suite import AutoContext
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:

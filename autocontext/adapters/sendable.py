@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autocontext.chat_rules import first_violation
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages
+from autocontext.text.chat_rules import first_violation
 
 INTERRUPTED = "Error: this call was interrupted before it gave a result. Repeat it if the result is still needed."
 """What the model reads as the result of a call that has none."""

@@ -1,10 +1,10 @@
 """Results of tools, found again by their parameters."""
 
+from autocontext.cache.canonical import CacheKey, canonical_key
 from autocontext.cache.numerals import normalize_number
 from autocontext.cache.result_cache import ResultCache
 from autocontext.cache.stats import CacheStats
 from autocontext.cache.values import MISS
-from autocontext.canonical import CacheKey, canonical_key
 from autocontext.errors import InvalidNumber, UncacheableError
 
 __all__ = [

@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from autocontext import flows
-from autocontext.asking import in_thread
 from autocontext.cache.flights import FlightResult, FlightState
 from autocontext.cache.misses import CachedCall, Compute, MissFlow, MissStep, Pause, WaitFor, miss, value_of
 from autocontext.cache.namespace import CacheEntry, CacheNamespace
 from autocontext.errors import ConfigError
+from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database
 
 _CLOSING = 5.0

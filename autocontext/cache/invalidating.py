@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from autocontext.cache import leases, rows
+from autocontext.cache.canonical import CacheKey, text_of
 from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
-from autocontext.canonical import CacheKey, text_of
 from autocontext.errors import ConfigError
 from autocontext.stores.database import Statement, Work
 from autocontext.stores.escaping import safe

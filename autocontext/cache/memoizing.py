@@ -8,9 +8,9 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from autocontext.cache.canonical import CacheKey, canonical
 from autocontext.cache.namespace import call_key
 from autocontext.cache.options import CacheOptions, check_names
-from autocontext.canonical import CacheKey, canonical
 from autocontext.errors import ConfigError
 
 

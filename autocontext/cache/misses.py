@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from autocontext.cache import leases
+from autocontext.cache.canonical import CacheKey
 from autocontext.cache.flights import Flight, FlightResult, Flights, FlightState
 from autocontext.cache.leases import LeaseReply
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Match, Target, without_call_fields
 from autocontext.cache.options import CacheOptions
 from autocontext.cache.storing import fits, storing
 from autocontext.cache.values import encoded, encoded_error
-from autocontext.canonical import CacheKey
 from autocontext.errors import UncacheableError
 from autocontext.stores.database import Read, Write
 

@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from autocontext.cache.canonical import CacheKey, canonical_key
 from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds
 from autocontext.cache.stats import FIGURES, CacheStats
 from autocontext.cache.values import rebuilt_error
-from autocontext.canonical import CacheKey, canonical_key
 from autocontext.content import queries as contents
 from autocontext.content.contents import FOREVER
 from autocontext.content.paging import unpack
@@ -263,7 +263,9 @@ def completed(options: CacheOptions, **defaults: Any) -> CacheOptions:
         raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")
     if digits is not None and not (isinstance(digits, int) and digits > 0):
         raise ConfigError(f"float_digits must be a whole number above 0, or None (got {digits!r})")
-    if not isinstance(kinds, tuple) or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
+    if not isinstance(kinds, tuple) or not all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+    ):
         raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
     if merged["tags"]:
         merged["tags"] = tag_list(merged["tags"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
-from autocontext.canonical import Names, names_in
+from autocontext.cache.canonical import Names, names_in
 from autocontext.errors import ConfigError
 
 Seconds: TypeAlias = float | timedelta

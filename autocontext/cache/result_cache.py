@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
-from autocontext.asking import in_thread
 from autocontext.cache import files, rows
+from autocontext.cache.canonical import CacheKey
 from autocontext.cache.computing import Computing, acalled, called
 from autocontext.cache.flights import Flights
 from autocontext.cache.invalidating import EVERYTHING, Selection, invalidating, purging
@@ -28,11 +28,12 @@ from autocontext.cache.options import CacheOptions, Seconds
 from autocontext.cache.stats import CacheStats
 from autocontext.cache.storing import fits, storing
 from autocontext.cache.values import MISS, encoded
-from autocontext.canonical import CacheKey
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
+from autocontext.flows.threads import in_thread
 from autocontext.stores.closing import Closing
-from autocontext.stores.database import Database, open_database
+from autocontext.stores.database import Database
+from autocontext.stores.opening import open_database
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autocontext import CompressionEvent, Msg
-from autocontext.edits import Edit
-from autocontext.log import Change, Log
-from autocontext.log_entries import Entry
+from autocontext.history.edits import Edit
+from autocontext.history.entries import Entry
+from autocontext.history.log import Change, Log
 from autocontext.tokens import TokenCounter
 
 KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")

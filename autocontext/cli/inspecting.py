@@ -12,8 +12,8 @@ from autocontext import AutoContextError, AutoContextMemory, CompressionEvent, M
 from autocontext.cli import show, stored
 from autocontext.cli.layout import Column, harmless
 from autocontext.cli.screen import Screen
-from autocontext.rendering import transcript
 from autocontext.stores import SessionInfo
+from autocontext.text.rendering import transcript
 
 _EVERY = 1.0
 """Seconds between two looks of --watch."""

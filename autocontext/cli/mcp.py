@@ -12,7 +12,7 @@ from autocontext.errors import ConfigError
 from autocontext.stores import SessionInfo
 
 if TYPE_CHECKING:
-    from autocontext.context import AutoContext
+    from autocontext.suite import AutoContext
 
 
 def add(commands: Any, parent: argparse.ArgumentParser) -> None:
@@ -35,7 +35,7 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Serve until the client is gone. Raises ConfigError when no session is named and there is none."""
     from autocontext.adapters.mcp_server import serve  # noqa: PLC0415 (an extra)
-    from autocontext.context import AutoContext  # noqa: PLC0415 (databases: only this command needs them)
+    from autocontext.suite import AutoContext  # noqa: PLC0415 (databases: only this command needs them)
 
     where = arguments.db
     if arguments.session is None and "://" not in where and not Path(where).exists():

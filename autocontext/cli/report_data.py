@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__, rendering
+from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__
 from autocontext.cli import show
 from autocontext.cli.history import KINDS, History, Pass, holders, kind_of, tool_sizes
 from autocontext.cli.report_page import embedded
 from autocontext.stores import SessionKey
+from autocontext.text import rendering
 from autocontext.tokens import TokenCounter
 
 _NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes", "evidence (of an earlier release)")

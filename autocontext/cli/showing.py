@@ -14,9 +14,9 @@ from autocontext.cli.layout import harmless
 from autocontext.cli.lines import BrokenLine
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
+from autocontext.history.numbering import names
 from autocontext.messages import is_note
-from autocontext.numbering import names
-from autocontext.rendering import head_and_tail, transcript
+from autocontext.text.rendering import head_and_tail, transcript
 
 _ABOUT = """\
 Prints the context of a stored session as its model sees it now: one line for each message, or with --context the

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autocontext.asking import in_thread
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import ContentInfo, Page
 from autocontext.content.store import ContentStore
+from autocontext.flows.threads import in_thread
 
 DEFAULT_LENGTH = 5_000
 MAX_LENGTH = 10_000

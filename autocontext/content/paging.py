@@ -11,7 +11,7 @@ from typing import Literal
 
 from autocontext.content.records import Page
 from autocontext.errors import StoreCorruptError
-from autocontext.rendering import cut
+from autocontext.text.rendering import cut
 
 PAGE_CHARS = 16 * 1024
 """Characters of a row: a read of 10,000 touches two rows at most."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from autocontext.content import placeholders
 from autocontext.content.policy import PrunePolicy
-from autocontext.failures import first_line, is_failure
+from autocontext.history.view import View
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -18,7 +18,7 @@ from autocontext.messages import (
     is_pinned,
     is_user_turn,
 )
-from autocontext.view import View
+from autocontext.text.failures import first_line, is_failure
 
 PRUNED = "pruned"
 """Metadata key of a block whose text was replaced: {"ref", "chars", "sha256"} of the text."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 from autocontext.errors import ConfigError
-from autocontext.rendering import cut
+from autocontext.text.rendering import cut
 from autocontext.tokens import get_counter
 
 

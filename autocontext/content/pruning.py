@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from autocontext import flows
-from autocontext.asking import in_thread
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, text_at
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.store import ContentStore
 from autocontext.errors import StoreCorruptError
+from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
 
 

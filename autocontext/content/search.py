@@ -8,8 +8,8 @@ from autocontext.content.contents import Found
 from autocontext.content.paging import unpack
 from autocontext.content.records import ContentHit
 from autocontext.ranking import default_ranker
-from autocontext.ranking.words import is_cjk, pairs, rarity, words
-from autocontext.rendering import cut
+from autocontext.text.rendering import cut
+from autocontext.text.words import is_cjk, pairs, rarity, words
 
 _PASSAGE = 600
 """Characters."""

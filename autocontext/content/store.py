@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from autocontext.asking import in_thread
 from autocontext.content import queries
 from autocontext.content.contents import FOREVER, About, Found, Pages, Put
 from autocontext.content.operations import Home, Operations
@@ -16,6 +15,7 @@ from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.flows.threads import in_thread
 from autocontext.stores.closing import Closing, DatabasePart
 from autocontext.stores.database import Database
 

@@ -20,7 +20,7 @@ from autocontext.ledger.effects import (
 )
 from autocontext.ledger.outcomes import Outcome
 from autocontext.messages import ToolUseBlock, leaves
-from autocontext.rendering import one_line
+from autocontext.text.rendering import one_line
 
 _TELLING = ("url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
             "flight_number", "code", "expression", "name", "pattern", "question")  # fmt: skip

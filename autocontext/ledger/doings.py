@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.ledger.calls import Call, Key, label_in, shortened
 from autocontext.messages import ToolUseBlock
-from autocontext.rendering import one_line
+from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger

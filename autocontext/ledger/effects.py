@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from autocontext.ledger import shell
 from autocontext.plan import PLAN_TOOLS, lists_steps
-from autocontext.rendering import one_line
+from autocontext.text.rendering import one_line
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
 EFFECTS: tuple[Effect, ...] = ("reads", "changes", "runs")

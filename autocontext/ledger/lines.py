@@ -9,14 +9,14 @@ from heapq import heapify, heappop, heappush
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
+from autocontext.history.runs import Runs
 from autocontext.ledger.calls import Call, Key, shortened
 from autocontext.ledger.doings import ERROR, LEAST_ERROR, MOST
+from autocontext.ledger.fading import fading
 from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import find, values_in
-from autocontext.ledger.work import fading
-from autocontext.rendering import one_line, printable
-from autocontext.runs import Runs
+from autocontext.text.rendering import one_line, printable
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from autocontext.failures import is_failure_text
 from autocontext.ledger.effects import Effect
+from autocontext.text.failures import is_failure_text
 
 _ENDS = 4_000
 """Characters at each end of a result that are searched for exit codes and errors."""

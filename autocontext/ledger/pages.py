@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from autocontext.history.runs import Runs
 from autocontext.ledger.calls import Call, Key, label_in, shortened
 from autocontext.ledger.doings import LABEL, NARROW, Changed, Doings, Group, by_folder
 from autocontext.ledger.lines import Quotes
@@ -20,8 +21,7 @@ from autocontext.ledger.speech import Speech, remarks
 from autocontext.ledger.values import known_values
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
-from autocontext.rendering import one_line
-from autocontext.runs import Runs
+from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger

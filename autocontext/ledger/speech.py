@@ -7,11 +7,11 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from autocontext.history.runs import Runs
 from autocontext.ledger.calls import shortened
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_user
 from autocontext.messages import Msg, is_user_turn
-from autocontext.rendering import one_line
-from autocontext.runs import Runs
+from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger

@@ -15,15 +15,16 @@ from heapq import nlargest
 from operator import attrgetter
 from typing import NamedTuple
 
+from autocontext.history.runs import Runs
 from autocontext.ledger.calls import Call, Shape, call_of, shape_of
 from autocontext.ledger.effects import Effect
+from autocontext.ledger.fading import FADED, FADING, FLOOR
 from autocontext.ledger.outcomes import outcome_of
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
 from autocontext.ledger.values import argument_values, values_in
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
 from autocontext.plan import PlanLike, is_plan_call
-from autocontext.runs import Runs
 
 _NEWEST = 3
 """Messages that are remembered for each value."""
@@ -32,18 +33,9 @@ _MOST_VALUES = 2_500
 _LEFT = 1_800
 _SAID = 3.0
 """What a value is worth that the user or the agent wrote, compared with one that a tool printed."""
-_FLOOR = 0.1
-"""Share of its worth that a value keeps for ever."""
-_HALF = 40.0
-"""Messages after which a value that was not seen again has lost half of its worth."""
 
 
 _number, _name = attrgetter("number"), attrgetter("name")
-
-
-_FADED = 400
-"""Messages after which only the floor is left."""
-_FADING = [_FLOOR + 0.5 ** (age / _HALF) for age in range(_FADED)]
 
 
 class Seen(NamedTuple):
@@ -223,7 +215,7 @@ class WorkLedger:
         now = len(self.messages)
         # One expression, as a rendering asks it of all values.
         ranked = [
-            ((told + _SAID * said) * (_FADING[now - n[0]] if now - n[0] < _FADED else _FLOOR), value)
+            ((told + _SAID * said) * (FADING[now - n[0]] if now - n[0] < FADED else FLOOR), value)
             for value, (told, said, n) in self.values.items()
         ]
         return nlargest(most, ranked)
@@ -262,11 +254,6 @@ class WorkLedger:
             quotes_budget=quotes_budget,
         )
         return page.text()
-
-
-def fading(number: int, now: int) -> float:
-    """The share of its worth that something keeps that was last seen in this message."""
-    return _FADING[now - number] if now - number < _FADED else _FLOOR
 
 
 def _shifted(call: Call, shift: int) -> Call:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from autocontext.memories.document import Fact
 from autocontext.memories.relevance import Repeats
 from autocontext.memories.reports import DroppedFact, Reason, SelectedFact
-from autocontext.rendering import cut
+from autocontext.text.rendering import cut
 from autocontext.tokens import TokenCounter
 
 _TRIES = 64

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from autocontext.errors import ConfigError
 from autocontext.ranking import RelevanceRanker, default_ranker
-from autocontext.ranking.words import is_cjk, pairs, words
+from autocontext.text.words import is_cjk, pairs, words
 
 Scale = Literal["raw", "max"]
 _ALIKE = 0.7

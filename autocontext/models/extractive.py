@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 
 from autocontext.models.salience import centrality, identifiers, is_decision, is_error, numbers
 from autocontext.models.sections import Kind, Unit, sections, units
-from autocontext.rendering import cut, unfence
 from autocontext.requests import ModelReply, ModelRequest, Usage
+from autocontext.text.rendering import cut, unfence
 from autocontext.tokens import TokenCounter, get_counter
 
 _SHARE_WITHOUT_LIMIT = 0.3

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from autocontext.ranking.words import rarity, terms
+from autocontext.text.words import rarity, terms
 
 _ERROR = re.compile(
     r"\b(?:errors?|exceptions?|fail(?:s|ed|ures?|ing)?|traceback|fatal|denied|refused|invalid|cannot|can't|could not"

@@ -1,6 +1,6 @@
 """A transcript taken apart: its sections by line heads, and the units that a note can be made of.
 
-The line heads are those that `autocontext.rendering.transcript` writes.
+The line heads are those that `autocontext.text.rendering.transcript` writes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from autocontext.models.salience import is_error
-from autocontext.rendering import cut
+from autocontext.text.rendering import cut
 
 Kind = Literal["user", "assistant", "thinking", "system", "tool", "call", "result", "text"]
 

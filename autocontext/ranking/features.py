@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from autocontext.ranking.stems import stem
-from autocontext.ranking.stop_words import LIGHT_WORDS, STOP_WORDS
-from autocontext.ranking.words import is_cjk, parts, weak_signs, words
+from autocontext.text.stems import stem
+from autocontext.text.stop_words import LIGHT_WORDS, STOP_WORDS
+from autocontext.text.words import is_cjk, parts, weak_signs, words
 
 _PART = 0.5
 """A part of a joined name ("next" in "next.js"); the whole name counts 1."""

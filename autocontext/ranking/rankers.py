@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 from autocontext.errors import ConfigError
 from autocontext.ranking.features import features
 from autocontext.ranking.postings import Postings
-from autocontext.ranking.words import rarity
+from autocontext.text.words import rarity
 
 
 @runtime_checkable

@@ -6,7 +6,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Self
 
-from autocontext.stores.database import Database, Schema, open_database
+from autocontext.stores.database import Database, Schema
+from autocontext.stores.opening import open_database
 
 
 class Closing(ABC):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 from autocontext.errors import StoreError, StoreVersionError
@@ -151,19 +150,3 @@ _FIND_SCHEMA = {
         "WHERE table_schema = current_schema() AND table_name = 'autocontext_schema'"
     ),
 }
-
-
-def open_database(url: Database | str | Path) -> Database:
-    """Open a database by its file path, `:memory:` or `postgresql://` URL; an open Database is returned as it is.
-
-    Raises StoreError for a URL of another kind, MissingExtraError when the extra `sql` is not installed.
-    """
-    if isinstance(url, Database):
-        return url
-    if isinstance(url, str) and "://" in url:
-        from autocontext.stores.sql_database import SqlDatabase  # noqa: PLC0415 (sqlalchemy is an extra)
-
-        return SqlDatabase(url)
-    from autocontext.stores.sqlite_database import SqliteDatabase  # noqa: PLC0415 (it imports this module)
-
-    return SqliteDatabase(url)

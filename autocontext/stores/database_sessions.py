@@ -8,9 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from autocontext.asking import in_thread
 from autocontext.errors import StoreCorruptError
-from autocontext.log_entries import Entry
+from autocontext.flows.threads import in_thread
+from autocontext.history.entries import Entry
 from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
 from autocontext.stores.closing import DatabasePart

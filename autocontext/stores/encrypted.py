@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autocontext.asking import in_thread
 from autocontext.errors import StoreError
-from autocontext.log_entries import Entry, Sealed
+from autocontext.flows.threads import in_thread
+from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
 from autocontext.stores.sealing import Keyring

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autocontext.edits import Edit
-from autocontext.log import Log
-from autocontext.log_entries import Added, Edited, Entry, Noted, Offloaded, Snapshot
+from autocontext.history.edits import Edit
+from autocontext.history.entries import Added, Edited, Entry, Noted, Offloaded, Snapshot
+from autocontext.history.log import Log
 from autocontext.messages import (
     COMPRESS_META,
     PINNED,
@@ -19,7 +19,7 @@ from autocontext.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from autocontext.rendering import with_tag
+from autocontext.text.rendering import with_tag
 
 ERASED = "[redacted]"
 _KEPT_METADATA = (COMPRESS_META, PINNED)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from autocontext.errors import Conflict
-from autocontext.log_entries import Entry
+from autocontext.history.entries import Entry
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
 from autocontext.stores.records import expiry, now

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from autocontext.asking import in_thread
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
-from autocontext.log_entries import Entry, dump_entry, load_entry
+from autocontext.flows.threads import in_thread
+from autocontext.history.entries import Entry, dump_entry, load_entry
 from autocontext.stores.erasing import erased
 from autocontext.stores.protocol import SessionKey
 

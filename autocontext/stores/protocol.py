@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from autocontext.errors import InvalidMessage
-from autocontext.log_entries import Entry
+from autocontext.history.entries import Entry
 
 
 class SessionKey(NamedTuple):

@@ -7,7 +7,7 @@ import time
 import zlib
 
 from autocontext.errors import StoreCorruptError
-from autocontext.log_entries import Entry, dump_entry, load_entry
+from autocontext.history.entries import Entry, dump_entry, load_entry
 
 _WORTH_COMPRESSING = 128
 """Bytes; below that the time costs more than the space."""

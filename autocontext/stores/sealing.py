@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 
 from autocontext.errors import ConfigError, MissingExtraError, StoreCorruptError, StoreError
-from autocontext.log_entries import Entry, Sealed
+from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.records import from_bytes, to_bytes
 

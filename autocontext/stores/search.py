@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from autocontext.errors import InvalidMessage
-from autocontext.log_entries import Entry
-from autocontext.ranking.stems import stem
-from autocontext.ranking.stop_words import STOP_WORDS
-from autocontext.ranking.words import rarity, terms
+from autocontext.history.entries import Entry
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_index import Hit, Segment, messages_of, searchable
+from autocontext.text.stems import stem
+from autocontext.text.stop_words import STOP_WORDS
+from autocontext.text.words import rarity, terms
 
 _K1, _B = 1.2, 0.5
 """BM25's k1 and b, as in `autocontext.ranking`."""

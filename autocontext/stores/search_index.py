@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from autocontext.log_entries import Added, Cleared, Entry, Offloaded, Snapshot
+from autocontext.history.entries import Added, Cleared, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from autocontext.ranking.words import is_cjk, terms
+from autocontext.text.words import is_cjk, terms
 
 LONGEST = 256
 """Entries of one segment at most: what is read again when a session has grown by one message."""

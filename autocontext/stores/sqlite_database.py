@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
-from autocontext.asking import in_thread
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
+from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database, Row, Work
 
 T = TypeVar("T")

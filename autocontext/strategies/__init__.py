@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import Protocol, runtime_checkable
 
 from autocontext.config import AutoContextConfig
-from autocontext.proposals import Proposal, Question
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.view import Span, View
 from autocontext.strategies.current_round import CurrentRound, CurrentRoundLargeMessages
 from autocontext.strategies.large_messages import LargeMessages
 from autocontext.strategies.rounds import Rounds
 from autocontext.strategies.tool_runs import ToolRuns
-from autocontext.view import Span, View
 
 
 @runtime_checkable

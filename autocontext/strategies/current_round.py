@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
 from autocontext.events import CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, CURRENT_ROUND_MESSAGE_COMPRESS
+from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
+from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_compressed, is_note
-from autocontext.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.strategies.selection import answer_size, is_large, note, recent, stays
-from autocontext.view import View
+from autocontext.text import rendering
 
 
 def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
+from autocontext.history.proposals import MESSAGE_TEXT, Proposal
+from autocontext.history.view import View
 from autocontext.messages import is_compressed, is_pinned, is_user_turn
-from autocontext.proposals import MESSAGE_TEXT, Proposal
-from autocontext.view import View
+from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.handover import HandOver
+    from autocontext.strategies.notes import NoteWriter
 
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
@@ -27,7 +27,7 @@ class FirstMessage:
 
     name = "first_message"
 
-    def __init__(self, config: AutoContextConfig, hand_over: HandOver, fixed: int) -> None:
+    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, fixed: int) -> None:
         self.config, self._hand_over, self._fixed = config, hand_over, fixed
 
     def propose(self, view: View) -> list[Proposal]:

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.view import View
 from autocontext.messages import Msg, is_note, is_user_turn
-from autocontext.proposals import Proposal, Question
 from autocontext.strategies.selection import stays
-from autocontext.view import View
+from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.handover import HandOver
+    from autocontext.strategies.notes import NoteWriter
 
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
 _LEAST = 2
@@ -52,7 +52,7 @@ class Fold:
     def __init__(
         self,
         config: AutoContextConfig,
-        hand_over: HandOver,
+        hand_over: NoteWriter,
         *,
         excess_messages: float,
         excess_tokens: float,

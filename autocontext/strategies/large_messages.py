@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
 from autocontext.events import LARGE_MESSAGE_OFFLOAD, LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION
+from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
+from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_compressed
-from autocontext.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.strategies.selection import is_large, may_be_large, recent, stays
-from autocontext.view import View
+from autocontext.text import rendering
 
 
 class LargeMessages:

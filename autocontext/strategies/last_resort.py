@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
+from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
+from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned
-from autocontext.proposals import MESSAGE_TEXT, Proposal, Question
-from autocontext.view import View
+from autocontext.text import rendering
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
 LENGTHS = (1_000, 80)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import PREVIOUS_ROUND_CONVERSATION_SUMMARY
+from autocontext.history.proposals import Proposal
+from autocontext.history.view import Round, View
 from autocontext.messages import is_fold, is_note
 from autocontext.plan import plan_line
-from autocontext.proposals import Proposal
 from autocontext.strategies.selection import question, recent, stays
-from autocontext.view import Round, View
 
 _SHARE = 0.3
 """Size of the summary as a share of the round."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from autocontext import rendering
 from autocontext.config import AutoContextConfig
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.view import View
 from autocontext.messages import Msg, is_pinned
 from autocontext.plan import plan_line
-from autocontext.proposals import Proposal, Question
-from autocontext.view import View
+from autocontext.text import rendering
 
 RELOAD_TOOL = "context_reload"
 _LEAST_ANSWER = 64

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import TOOL_INVOCATION_COMPRESS
-from autocontext.proposals import Proposal
+from autocontext.history.proposals import Proposal
+from autocontext.history.view import View
 from autocontext.strategies.selection import note, recent, stays
-from autocontext.view import View
 
 _RUNS_A_PASS = 5
 _SHARE = 0.3

@@ -4,9 +4,9 @@ from hypothesis import given
 
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.adapters.sendable import INTERRUPTED, sendable
-from autocontext.chat_rules import first_violation
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.testing import assert_valid_chat, assistant, tool_call, tool_result, user
+from autocontext.text.chat_rules import first_violation
 from tests.conversations import histories, valid_histories
 
 

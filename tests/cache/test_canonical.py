@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from autocontext.canonical import canonical, canonical_key
+from autocontext.cache.canonical import canonical, canonical_key
 from autocontext.errors import ConfigError, UncacheableError
 from tests.cache.pairs import DIFFERENT, EQUAL, Budget, Colour, Level, Pair, Point
 
@@ -127,7 +127,7 @@ def test_a_label_holds_no_separators_and_ends_somewhere() -> None:
 
 def test_a_key_is_the_same_in_every_process() -> None:
     program = (
-        "from autocontext.canonical import canonical_key\n"
+        "from autocontext.cache.canonical import canonical_key\n"
         "print(canonical_key('t', {'s': {'b', 'a', 'c'}, 'd': {'y': 1.5, 'x': None}}, version=2).digest)"
     )
     digests = {

@@ -17,7 +17,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport,
 from autocontext.cli.history import KINDS, History
 from autocontext.cli.report_data import data
 from autocontext.cli.report_page import embedded, written
-from autocontext.log_entries import Noted
+from autocontext.history.entries import Noted
 from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.testing import ScriptedModel, conversation, tool_exchange, user

@@ -9,9 +9,9 @@ from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.adapters.openai_chat import from_openai
 from autocontext.cli.showing import before_last_reply, shortened
 from autocontext.messages import is_note
-from autocontext.rendering import transcript
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assistant, conversation, tool_exchange, user
+from autocontext.text.rendering import transcript
 from tests.cli.terminal import chat, on_terminal, run, without_escapes, write
 
 USER = ("--user", "ann")

@@ -9,9 +9,9 @@ from autocontext import Msg
 from autocontext.content import Known, PrunePolicy, SqliteContentStore, prune_messages, restore_messages
 from autocontext.content.paging import PAGE_CHARS, packed, payload, unpack, window
 from autocontext.content.pruning import chars_of
+from autocontext.history.view import interface
 from autocontext.messages import ImageBlock, ThinkingBlock, ToolUseBlock
 from autocontext.testing import assert_valid_chat
-from autocontext.view import interface
 from tests.conversations import histories, texts, valid_histories
 from tests.profiles import share
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
-from autocontext.chat_rules import first_violation
-from autocontext.log import Log
-from autocontext.log_entries import Entry
+from autocontext.history.entries import Entry
+from autocontext.history.log import Log
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, conversation
+from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.invariants import ESTIMATE, unreachable
 

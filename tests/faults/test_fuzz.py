@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, ContextOffloadTool, ModelReply, Msg
 from autocontext.adapters.openai_chat import from_openai, to_openai
-from autocontext.chat_rules import first_violation
 from autocontext.errors import InvalidMessage, StateError
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel
+from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import histories, texts, valid_histories
 from tests.faults.script import CONFIG, MESSAGES

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from autocontext import AutoContextMemory, ModelReply, ModelRequest, Msg, TextBlock
-from autocontext.chat_rules import first_violation
-from autocontext.log import Log
-from autocontext.log_entries import Edited
+from autocontext.history.entries import Edited
+from autocontext.history.log import Log
 from autocontext.messages import is_tool_message
 from autocontext.testing import ScriptedModel, conversation, user
+from autocontext.text.chat_rules import first_violation
 from tests.faults.script import CONFIG, MESSAGES, PATIENCE, FaultyStore, check, model, opened
 
 HALF = MESSAGES[:40]

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import autocontext.failures
+import autocontext.text.failures
 from autocontext.ledger.effects import EFFECTS, Effect
 from autocontext.ledger.outcomes import outcome_of
 from tests.conversations import texts
 
-CODE = Path(autocontext.failures.__file__).read_text(encoding="utf-8")
+CODE = Path(autocontext.text.failures.__file__).read_text(encoding="utf-8")
 """A source file that is full of words about errors."""
 FAILED: list[tuple[str, Effect | None]] = [
     ("<returncode>1</returncode>\n<output>\nx\n</output>", "runs"),

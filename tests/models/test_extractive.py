@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.models import ExtractiveModel
 from autocontext.models.extractive import high_estimate
-from autocontext.rendering import fence, section
 from autocontext.requests import ModelRequest
+from autocontext.text.rendering import fence, section
 from autocontext.tokens import get_counter
 from tests.profiles import share
 

@@ -8,7 +8,7 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.config import STRATEGIES
-from autocontext.log_entries import Noted
+from autocontext.history.entries import Noted
 from autocontext.messages import Origin, is_ledger, is_note
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from autocontext.tokens import get_counter

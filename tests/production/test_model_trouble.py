@@ -9,7 +9,6 @@ import pytest
 from autocontext import AutoContextMemory, ModelReply, ModelRequest, Usage
 from autocontext.errors import ModelError
 from autocontext.models import CallableModel
-from autocontext.rendering import unfence
 from autocontext.testing import (
     EMPTY,
     WHITESPACE,
@@ -21,6 +20,7 @@ from autocontext.testing import (
     tool_exchange,
     user,
 )
+from autocontext.text.rendering import unfence
 from tests.invariants import unreachable
 from tests.production.agents import day, notes, rounds_only, small
 

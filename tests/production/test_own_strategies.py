@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg
-from autocontext.chat_rules import first_violation
 from autocontext.config import STRATEGIES
 from autocontext.errors import InvalidEdit
 from autocontext.strategies import Proposal, Question, Span, View
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, user
+from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import valid_histories
 from tests.invariants import owed, unreachable

@@ -6,8 +6,8 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, ModelRequest, Plan
 from autocontext.redaction import REDACTED, redact_secrets
-from autocontext.rendering import unfence
 from autocontext.testing import ScriptedModel, assistant, tool_exchange, user
+from autocontext.text.rendering import unfence
 from tests.production.agents import day, notes, rounds_only
 
 SECRETS = {

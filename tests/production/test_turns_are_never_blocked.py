@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from autocontext import AutoContextMemory, CompressionReport, ModelReply, ModelRequest, Msg
-from autocontext.log_entries import Entry
+from autocontext.history.entries import Entry
 from autocontext.stores import InMemorySessionStore
 from autocontext.strategies import Proposal, View
 from autocontext.testing import Delayed, ScriptedModel, assert_valid_chat, tool_call, tool_result, user

@@ -12,7 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from autocontext.stores.database import Database, open_database
+from autocontext.stores.database import Database
+from autocontext.stores.opening import open_database
 
 SERVER = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
 HOMES = ("memory", "file", "postgresql")

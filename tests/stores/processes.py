@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import AutoContextError
-from autocontext.log import Log
+from autocontext.history.log import Log
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
 from autocontext.stores.database import Statement
 from autocontext.testing import assert_valid_chat, conversation, tool_exchange

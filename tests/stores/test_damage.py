@@ -9,7 +9,7 @@ import pytest
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import StoreCorruptError, StoreError, StoreVersionError
-from autocontext.log_entries import Added
+from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from tests.stores.stores import opened as open_store

@@ -6,7 +6,8 @@ import threading
 import pytest
 
 from autocontext.errors import StoreCorruptError, StoreError, StoreVersionError
-from autocontext.stores.database import Schema, Statement, open_database
+from autocontext.stores.database import Schema, Statement
+from autocontext.stores.opening import open_database
 from tests.stores.homes import HOMES, SERVER, database, own_schema
 
 NOTES = Schema(

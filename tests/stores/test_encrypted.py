@@ -10,8 +10,8 @@ import pytest
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
-from autocontext.log import Log
-from autocontext.log_entries import Added, Sealed
+from autocontext.history.entries import Added, Sealed
+from autocontext.history.log import Log
 from autocontext.stores import (
     EncryptedSessionStore,
     InMemorySessionStore,

@@ -5,7 +5,7 @@ import pytest
 from autocontext import AutoContext, Msg
 from autocontext.content.queries import SCHEMA as CONTENTS
 from autocontext.memories.schema import SCHEMA as MEMORIES
-from autocontext.sessions.states import SCHEMA as STATES
+from autocontext.optimizer.states import SCHEMA as STATES
 from autocontext.stores.copying import copy_sessions
 from autocontext.stores.moving import copy_parts, tables_of
 from tests.stores.homes import home

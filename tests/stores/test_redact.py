@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.log_entries import Added, Noted, Offloaded, dump_entry
+from autocontext.history.entries import Added, Noted, Offloaded, dump_entry
 from autocontext.messages import Origin
-from autocontext.rendering import written_note
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.erasing import ERASED
 from autocontext.stores.records import pack
 from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, tool_exchange, user
+from autocontext.text.rendering import written_note
 from tests.profiles import share
 from tests.stores.stores import KINDS, stored
 

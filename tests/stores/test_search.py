@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import InvalidMessage
-from autocontext.log_entries import Added
-from autocontext.ranking.words import terms
+from autocontext.history.entries import Added
 from autocontext.stores import SessionKey
 from autocontext.stores.database import Statement
 from autocontext.stores.search import snippet
 from autocontext.stores.search_index import LONGEST, Segment, written
 from autocontext.testing import conversation, tool_exchange
+from autocontext.text.words import terms
 from tests.conversations import texts
 from tests.stores.stores import KINDS, place, stored
 

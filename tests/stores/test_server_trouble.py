@@ -9,7 +9,7 @@ import pytest
 
 from autocontext import Msg
 from autocontext.errors import Conflict, StoreError
-from autocontext.log_entries import Added
+from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqlSessionStore
 from autocontext.stores.sql_database import SqlDatabase
 from tests.stores.homes import SERVER, own_schema

@@ -6,10 +6,10 @@ from typing import Any, assert_type
 from autocontext import AutoContext, AutoContextMemory, Msg
 from autocontext.cache import MISS, ResultCache, canonical_key
 from autocontext.content import PrunePolicy, SqliteContentStore, get_file_content_tool, prune_messages
-from autocontext.context import Prepared, SaveReport, Session
 from autocontext.memories import Memory, MemoryInjector, MemoryStore, format_memory_for_injection
 from autocontext.sessions import OptimizationReport, SessionState, StateConfig, StateOptimizer
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore, SqliteSessionStore
+from autocontext.suite import Prepared, SaveReport, Session
 
 
 def stored(store: SessionStore) -> list[Msg]:

@@ -19,8 +19,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from autocontext.rendering import transcript
 from autocontext.testing import assert_valid_chat
+from autocontext.text.rendering import transcript
 from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked, conversation
 from tests.adapters.contract.scripted_agent import PARALLEL, ScriptedAgent, part_text, secret
 from tests.fakes import Close, Cut, FakeOpenAI, Hang, Raw, Reply

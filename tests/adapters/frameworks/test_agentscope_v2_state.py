@@ -42,8 +42,8 @@ from autocontext.adapters.agentscope_v2 import (
     to_agentscope,
 )
 from autocontext.errors import ConfigError, InvalidMessage
-from autocontext.rendering import TAG
 from autocontext.stores import SqliteSessionStore
+from autocontext.text.rendering import TAG
 from autocontext.tools import ContextOffloadTool
 from tests.production.agents import day, rounds_only
 

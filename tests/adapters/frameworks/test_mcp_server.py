@@ -17,10 +17,9 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.memory import create_connected_server_and_client_session
 
-from autocontext import AutoContextConfig, Msg
+from autocontext import AutoContext, AutoContextConfig, Msg
 from autocontext.adapters.mcp_server import AutoContextTools, create_server
 from autocontext.cli import main
-from autocontext.context import AutoContext
 from tests.adapters.contract.suite import ROOT
 
 SECRET = "the code word is heron"

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from autocontext import Msg
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.log_entries import Added, Cleared, Forgotten, Noted, Offloaded, Removed
+from autocontext.history.entries import Added, Cleared, Forgotten, Noted, Offloaded, Removed
 from autocontext.stores import SessionKey
 from autocontext.testing import conversation
 from tests.conversations import texts

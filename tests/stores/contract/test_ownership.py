@@ -11,10 +11,11 @@ from autocontext.cache import ResultCache
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import StoreError, StoreVersionError
 from autocontext.memories import MemoryStore
-from autocontext.sessions.states import StateStore
+from autocontext.optimizer.states import StateStore
 from autocontext.stores import DatabaseSessionStore, EncryptedSessionStore, SessionKey
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Schema, Statement, open_database
+from autocontext.stores.database import Schema, Statement
+from autocontext.stores.opening import open_database
 from tests.stores.homes import HOMES, database, home
 from tests.stores.stores import KEY
 

@@ -8,7 +8,7 @@ import pytest
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.log_entries import Added, Cleared, Noted, Offloaded
+from autocontext.history.entries import Added, Cleared, Noted, Offloaded
 from autocontext.stores import Revision, SessionKey, copy_sessions
 from autocontext.testing import conversation
 from tests.stores.stores import DURABLE, KINDS, stored

@@ -1,0 +1,172 @@
+"""The account of a pass: what each strategy did, what it cost, and the report about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from autocontext.compression.questions import Written
+from autocontext.compression.tally import Tally
+from autocontext.config import AutoContextConfig
+from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
+from autocontext.history.edits import Applied, Edit
+from autocontext.history.log import Log
+from autocontext.history.view import View
+from autocontext.requests import Usage
+
+
+@dataclass
+class Tried:
+    """What became of one strategy's proposals."""
+
+    proposed: int = 0
+    applied: Applied | None = None
+    unanswered: int = 0
+    fault: str = ""
+    """Why what it proposed could not be used."""
+    problem: str = ""
+    """What was wrong with the model's answers, if anything was."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether the view is another one now."""
+        return self.applied is not None and bool(self.applied.edits)
+
+    def report(self, name: str) -> StrategyReport:
+        """What it looks like in the report."""
+        if self.applied is not None and self.applied.edits:
+            count = sum(len(e.ids) for e in self.applied.edits)
+            reason = f"replaced {count} messages in {len(self.applied.edits)} edits"
+            if self.problem:
+                reason += f"; the model gave no usable answer: {self.problem}"
+            return StrategyReport(name=name, applied=True, reason=reason, tokens_saved=self.applied.saved)
+        return StrategyReport(name=name, applied=False, reason=self._why_nothing())
+
+    def _why_nothing(self) -> str:
+        if not self.proposed:
+            return self.fault or "nothing to do"
+        if self.unanswered:
+            return f"the model gave no usable answer: {self.problem}"
+        if self.applied is not None and self.applied.refused:
+            return f"refused: {self.applied.refused[0].reason}"
+        return "it would not make the context smaller"
+
+
+class Account:
+    """Adds up while a pass goes on."""
+
+    def __init__(self, log: Log, tally: Tally, config: AutoContextConfig) -> None:
+        self._log, self._tally, self._config = log, tally, config
+        self._before = View(log.view_ids, log.view_messages, tally.count)
+        self._tokens_before = tally.total()
+        self._refused: list[RefusedEdit] = []
+        self._strategies: list[StrategyReport] = []
+        self._calls = self._fallbacks = 0
+        self._usage = Usage()
+        self.saved = 0
+        """Tokens that the edits have taken out of the view."""
+        self.unanswered = 0
+        """Proposals that the model gave no usable answer for."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether any strategy has changed the view."""
+        return any(s.applied for s in self._strategies)
+
+    def tried(self, name: str, tried: Tried) -> None:
+        """Enter what a strategy did."""
+        self._strategies.append(tried.report(name))
+        self.unanswered += tried.unanswered
+        self.saved += tried.applied.saved if tried.applied is not None else 0
+
+    def refused(self, strategy: str, applied: Applied) -> None:
+        """Enter the edits that the gate did not let through."""
+        self._refused += [RefusedEdit(strategy=strategy, reason=r.reason, ids=r.edit.ids) for r in applied.refused]
+
+    def asked(self, written: Sequence[Written]) -> None:
+        """Enter what was asked of the model."""
+        self._calls += sum(w.calls for w in written)
+        self._fallbacks += sum(w.fallback for w in written)
+        self._usage = sum((w.usage for w in written), self._usage)
+
+    def report(self, outcome: Outcome, reason: str) -> CompressionReport:
+        """The report about the pass."""
+        changed = self._first_changed()
+        return CompressionReport(
+            outcome=outcome,
+            reason=reason,
+            tokens_before=self._tokens_before,
+            tokens_after=self._tally.total(),
+            messages_before=len(self._before),
+            messages_after=len(self._log.view_ids),
+            strategies=tuple(self._strategies),
+            model_calls=self._calls,
+            fallbacks=self._fallbacks,
+            usage=self._usage,
+            cost=price(self._usage, self._config),
+            refused=tuple(self._refused),
+            first_changed=changed,
+            prefix_tokens_invalidated=0 if changed is None else self._before.tokens(changed, len(self._before)),
+        )
+
+    def _first_changed(self) -> int | None:
+        after = self._log.view_ids
+        pairs = enumerate(self._before.ids)
+        return next((i for i, id_ in pairs if i >= len(after) or after[i] != id_), None)
+
+    def too_large(self) -> str:
+        """Which part of a view over the window cannot be made smaller."""
+        size, m = max(
+            ((self._tally.count(i, m), m) for i, m in zip(self._log.view_ids, self._log.view_messages, strict=True)),
+            key=lambda pair: pair[0],
+            default=(0, None),
+        )
+        what = f"{self._tally.total()} tokens are more than max_token ({self._config.max_token}); the largest part is "
+        if m is None or self._tally.fixed > size:
+            return what + f"the system text and tool schemas with {self._tally.fixed} tokens"
+        return what + f"the {m.role} message {m.id} with {size} tokens"
+
+
+def untouched(log: Log, tally: Tally, outcome: Outcome, reason: str) -> CompressionReport:
+    """The report of a pass that did nothing to the view."""
+    size, tokens = len(log.view_ids), tally.at_most
+    return CompressionReport(
+        outcome=outcome,
+        reason=reason,
+        tokens_before=tokens,
+        tokens_after=tokens,
+        messages_before=size,
+        messages_after=size,
+    )
+
+
+def price(used: Usage, config: AutoContextConfig) -> float | None:
+    """What such model calls cost, by the configured prices; None without prices."""
+    if config.prices is None:
+        return None
+    per_token = config.prices.get("input", 0.0), config.prices.get("output", 0.0)
+    return (used.input_tokens * per_token[0] + used.output_tokens * per_token[1]) / 1e6
+
+
+def event(view: View, edit: Edit, usage: Usage, tokens_after: int) -> CompressionEvent:
+    """The event of one edit of this view; `usage` is that of its model calls."""
+    start = view.position[edit.ids[0]]
+    stop = start + len(edit.ids)
+    tokens_before = view.tokens(start, stop)
+    return CompressionEvent(
+        event_type=edit.event_type,
+        timestamp=time.time_ns() // 1_000_000,
+        compressed_message_count=len(edit.ids),
+        previous_message_id=view.ids[start - 1] if start else None,
+        next_message_id=view.ids[stop] if stop < len(view) else None,
+        compressed_message_id=edit.messages[0].id if edit.messages else None,
+        metadata={
+            "inputToken": usage.input_tokens,
+            "outputToken": usage.output_tokens,
+            "time": usage.seconds,
+            "tokenBefore": tokens_before,
+            "tokenAfter": tokens_after,
+        },
+        token_reduction=tokens_before - tokens_after,
+    )

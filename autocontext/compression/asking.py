@@ -1,0 +1,151 @@
+"""Putting an Ask to a model, concurrently and patiently; a failure ends as an Answer, never as an exception."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from autocontext.compression.questions import Ask
+from autocontext.config import AutoContextConfig
+from autocontext.errors import ModelError
+from autocontext.flows.threads import in_thread, run_to_end
+from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
+from autocontext.telemetry import calling
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.5
+"""Seconds before the first retry, doubled each time, then scattered so that clients do not march in step."""
+_LONGEST_PAUSE = 20.0
+_HEAD_START = 0.02
+"""Seconds that calls get before other work is begun beside them."""
+
+
+class Asker:
+    """A model with the configuration's patience around it."""
+
+    def __init__(self, model: Any, config: AutoContextConfig) -> None:
+        from autocontext.models.extractive import ExtractiveModel  # noqa: PLC0415 (10 ms `import autocontext` spares)
+
+        self._extractive = model if isinstance(model, ExtractiveModel) else ExtractiveModel()
+        self.model = self._extractive if model is None else model
+        self._config = config
+
+    @property
+    def asks(self) -> bool:
+        """Whether there is a model beside the embedded summariser."""
+        return self.model is not self._extractive
+
+    def ask(self, ask: Ask) -> list[Answer]:
+        """Answers in the order of the requests; a model that blocks is called from threads, all at once."""
+        if ask.extractive or self.model is self._extractive:
+            return [self._extract(r, limit) for r, limit in zip(ask.requests, ask.limits, strict=True)]
+        return run_to_end(self._answers(ask, in_loop=False))
+
+    async def aask(self, ask: Ask) -> list[Answer]:
+        """The same without blocking the event loop."""
+        if ask.extractive or self.model is self._extractive:
+            pairs = list(zip(ask.requests, ask.limits, strict=True))
+            return await in_thread(lambda: [self._extract(r, limit) for r, limit in pairs])
+        return await self._answers(ask, in_loop=True)
+
+    def _extract(self, request: ModelRequest, limit: int) -> Answer:
+        reply = self._extractive.complete(request)
+        text, problem = text_of(reply, request.prompt, limit)
+        return Answer(text=text or None, problem=problem)
+
+    async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
+        places = asyncio.Semaphore(self._config.max_parallel_summaries)
+
+        async def one(request: ModelRequest, limit: int) -> Answer:
+            async with places:
+                return await self._patiently(request, limit, in_loop=in_loop)
+
+        return await _beside(asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
+
+    async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
+        """One request, tried again until it is answered or patience ends."""
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
+        used, problem, calls, pause = Usage(), "", 0, 0.0
+        for attempt in range(1 + self._config.model_retries):
+            await asyncio.sleep(pause)
+            calls += 1
+            pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+            begun = time.monotonic()
+            try:
+                with calling(self.model, request) as span:
+                    reply = await asyncio.wait_for(self._call(request, in_loop=in_loop), self._config.model_timeout)
+                    own = _usage(reply, time.monotonic() - begun)
+                    text, problem = text_of(reply, request.prompt, limit)
+                    span.answered(own, problem)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                problem = "the model's own call was cancelled"
+                continue
+            except TimeoutError:
+                problem = f"no answer within {self._config.model_timeout:g} s"
+                continue
+            except ModelError as e:
+                problem = str(e)
+                if not e.retryable:
+                    break
+                pause = max(pause, min(e.retry_after or 0.0, self._config.model_timeout))
+                continue
+            except Exception as e:  # noqa: BLE001 (whatever a model raises must not end the turn)
+                problem = f"{type(e).__name__}: {e}"
+                continue
+            used += own
+            if text:
+                return Answer(text=text, calls=calls, usage=used)
+        return Answer(problem=problem, calls=calls, usage=used)
+
+    async def _call(self, request: ModelRequest, *, in_loop: bool) -> ModelReply:
+        """One call: natively asynchronous in the caller's event loop, else in a thread, if the model can do both."""
+        acomplete, complete = getattr(self.model, "acomplete", None), getattr(self.model, "complete", None)
+        if acomplete is not None and (in_loop or complete is None):
+            reply = await acomplete(request)
+        elif complete is not None:
+            reply = await in_thread(lambda: complete(request))
+        else:
+            raise ModelError(f"{type(self.model).__name__} has neither complete() nor acomplete()", retryable=False)
+        if not isinstance(reply, ModelReply):
+            raise ModelError(f"the model returned {type(reply).__name__}, not ModelReply", retryable=False)
+        return reply
+
+
+def _usage(reply: ModelReply, seconds: float) -> Usage:
+    """The reply's usage, with the time measured here when the model gave none."""
+    used = reply.usage or Usage()
+    return used if used.seconds else used.model_copy(update={"seconds": seconds})
+
+
+async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None) -> list[T]:
+    """Wait for the answers, and in the meantime do some work in a thread, if there is time for it."""
+    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
+    working: asyncio.Task[object] | None = None
+
+    def begin(work: Callable[[], object]) -> None:
+        nonlocal working
+        working = asyncio.ensure_future(in_thread(work))
+
+    # Not at once: a thread that computes would hold up the calls, which have to go out first.
+    timer = asyncio.get_running_loop().call_later(_HEAD_START, begin, work) if work is not None else None
+    try:
+        found = await answers
+    finally:
+        if timer is not None:
+            timer.cancel()
+    if working is not None:
+        await working
+    return found

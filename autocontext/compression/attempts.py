@@ -1,0 +1,139 @@
+"""One pass on its way: it plans on a copy of the log; its edits are committed where they still fit the log itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autocontext.compression.accounting import price, untouched
+from autocontext.compression.drafts import Draft
+from autocontext.compression.engine import Pass, compress
+from autocontext.compression.limits import Settings, due
+from autocontext.compression.lock import Running, Turn
+from autocontext.compression.questions import Ask
+from autocontext.compression.tally import Tally
+from autocontext.config import AutoContextConfig
+from autocontext.events import CompressionReport
+from autocontext.history.entries import Entry
+from autocontext.history.log import Log
+from autocontext.requests import Answer, Usage
+from autocontext.telemetry import PassSpan
+
+if TYPE_CHECKING:
+    from autocontext.ledger import WorkLedger
+
+
+class TurnLost(Exception):
+    """The pass must not change anything any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the memory was cleared, loaded or put back while the pass was running, or the pass given up")
+
+
+def empty_ledger(config: AutoContextConfig) -> WorkLedger:
+    """The work ledger before the first pass."""
+    from autocontext.ledger import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+
+    return WorkLedger(config.tool_effects)
+
+
+@dataclass
+class Ground:
+    """What the passes of one memory stand on.
+
+    `lock` is held while the log is copied or changed and while the store takes an entry; not while a pass is planned,
+    and never while a model is asked.
+    """
+
+    log: Log
+    tally: Tally
+    lock: threading.RLock
+    commit: Callable[[Entry], None]
+    turn: Turn = field(default_factory=Turn)
+    """Of one pass at a time."""
+    ledger: WorkLedger | None = None
+    """Of all originals up to the last pass; touched by the running pass alone. None before the first one."""
+
+
+class Attempt:
+    """A pass that has the turn, from its first step to its report."""
+
+    def __init__(self, ground: Ground, settings: Settings, running: Running, span: PassSpan) -> None:
+        self.running, self.span = running, span
+        self.report: CompressionReport | None = None
+        """Set when the pass has come to its end."""
+        self._ground, self._settings = ground, settings
+        self._spent: list[Answer] = []
+        """All that the model has answered."""
+        self._draft: Draft | None = None
+        self._steps: Pass | None = None
+
+    def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
+        """Go on until the pass asks again or ends; others may read and add meanwhile. Raises TurnLost."""
+        self._spent += answers or ()
+        with self._ground.turn.inside():
+            steps = self._steps or self._started()
+            if isinstance(steps, CompressionReport):
+                self.report = steps
+                return steps
+        with self.inside():
+            self._follow()
+            sent: list[Answer] | bool | None = answers
+            try:
+                while not isinstance(step := steps.send(sent), Ask):
+                    sent = None if self._commit(step.entry) else False
+            except StopIteration as done:
+                self._follow()
+                self.report = done.value
+                return self.report
+            return step
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Mark what runs in here, and the threads and tasks it starts, as parts of this pass."""
+        with self._ground.turn.inside(), self.span.inside():
+            yield
+
+    def busy(self, reason: str) -> CompressionReport:
+        """The report of a pass that was given up, with what it has used all the same."""
+        with self._ground.lock:
+            report = untouched(self._ground.log, self._ground.tally, "busy", reason)
+        used = sum((answer.usage for answer in self._spent), Usage())
+        calls = sum(answer.calls for answer in self._spent)
+        cost = price(used, self._settings.config)
+        return report.model_copy(update={"model_calls": calls, "usage": used, "cost": cost})
+
+    def _started(self) -> Pass | CompressionReport:
+        """The pass, on a copy made now; the report when none is due."""
+        ground = self._ground
+        with ground.lock:
+            if reason := due(ground.log, ground.tally, self._settings):
+                return untouched(ground.log, ground.tally, "not_needed", reason)
+            self._draft = Draft(ground.log, ground.tally)
+            if ground.ledger is None:
+                ground.ledger = empty_ledger(self._settings.config)
+            self._steps = compress(self._draft.log, self._draft.tally, ground.ledger, self._settings)
+        return self._steps
+
+    def _follow(self) -> bool:
+        """Take over what was recorded meanwhile; True when messages were added at most. Raises TurnLost."""
+        ground = self._ground
+        with ground.lock:
+            if not ground.turn.has(self.running):
+                raise TurnLost
+            return self._draft is None or self._draft.follow(ground.log, ground.tally)
+
+    def _commit(self, entry: Entry) -> bool:
+        """Commit an entry that was checked on the copy; False when the view has lost messages since.
+
+        Neither check nor commit lets go of the lock: in between the view could become another one.
+        """
+        with self._ground.lock:
+            if not self._follow():
+                return False
+            self._ground.commit(entry)
+            self._follow()
+            return True

@@ -1,0 +1,316 @@
+"""One compression pass, without I/O: a generator that yields what has to be done outside.
+
+The protocol, for whoever drives it:
+
+- `Ask(requests, ...)`: put the questions to the model, all at once; send back one Answer per request, in order. A
+  failure is an Answer with a `problem`, never an exception. `meanwhile` is work for the time until then; it must have
+  ended when the answers are sent, but need not have been begun.
+- `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
+  nothing has changed. Whoever lets the pass plan on a copy of the log may find that the view has lost messages since:
+  then bring the copy up to date and send back False, and the entry is made anew.
+
+Between two steps messages may be added: edits name ids and are checked against the view as it is when they are made.
+The generator returns the CompressionReport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from autocontext.compression.accounting import Account, Tried, event, untouched
+from autocontext.compression.handover import HandOver
+from autocontext.compression.limits import Gauge, Settings, due
+from autocontext.compression.promising import plain
+from autocontext.compression.questions import Ask, Wording, Written, write
+from autocontext.compression.tally import Tally
+from autocontext.events import CompressionReport, Outcome
+from autocontext.history.edits import Applied, Edit, apply
+from autocontext.history.entries import Edited, Noted
+from autocontext.history.log import Log
+from autocontext.history.proposals import Proposal, Question, build
+from autocontext.history.view import View
+from autocontext.messages import Msg
+from autocontext.requests import Answer, Usage
+from autocontext.strategies import Strategy, steps
+from autocontext.strategies.first_message import FirstMessage
+from autocontext.strategies.fold import Fold
+from autocontext.strategies.last_resort import LENGTHS, Previews
+from autocontext.text import rendering
+
+if TYPE_CHECKING:
+    from autocontext.ledger import WorkLedger
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """An entry to be stored, then recorded."""
+
+    entry: Edited | Noted
+
+
+Step: TypeAlias = Ask | Commit
+Sent: TypeAlias = "list[Answer] | bool | None"
+Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
+
+
+def compress(log: Log, tally: Tally, ledger: WorkLedger, settings: Settings) -> Pass:
+    """Run the strategies in order until the target is met; see the module for the protocol."""
+    if reason := due(log, tally, settings):
+        return untouched(log, tally, "not_needed", reason)
+    return (yield from _Run(log, tally, ledger, settings).run())
+
+
+_BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
+
+
+@dataclass
+class _Made:
+    """An edit on its way, with what its model calls used."""
+
+    edit: Edit
+    usage: Usage = field(default_factory=Usage)
+
+
+class _Run:
+    """The state of one pass."""
+
+    def __init__(self, log: Log, tally: Tally, ledger: WorkLedger, settings: Settings) -> None:
+        self.log, self.tally, self.settings = log, tally, settings
+        self.config = settings.config
+        self.hand_over = HandOver(log, tally, ledger, settings.config, settings.plan)
+        self.gauge = Gauge(log, tally, settings)
+        self.account = Account(log, tally, settings.config)
+        self.breaker_open = settings.pacing.breaker_open(len(log.view_ids), tally.total())
+        self._seen: tuple[int, View] | None = None
+
+    def view(self) -> View:
+        """What strategies see: the same value until something is recorded; what one has worked out serves the next.
+
+        All but the evidence ledger of an earlier release, which the first pass that changes something takes away.
+        """
+        if self._seen is None or self._seen[0] != len(self.log.entries):
+            self._seen = (len(self.log.entries), self._current_view())
+        return self._seen[1]
+
+    def _current_view(self) -> View:
+        ids, messages = self.log.view_ids, self.log.view_messages
+        if self.log.ledger is not None:
+            kept = [i for i, id_ in enumerate(ids) if id_ != self.log.ledger]
+            ids, messages = [ids[i] for i in kept], [messages[i] for i in kept]
+        return View(ids, messages, self.tally.count)
+
+    def run(self) -> Pass:
+        for strategy in steps(self.config):
+            changed = yield from self._try(strategy)
+            if (changed and self.config.escalation == "single") or self._fits():
+                break
+        if self.config.last_resort and self.config.escalation == "until_fit":
+            yield from self._last_resort()
+        while self.log.ledger is not None and self.account.changed:
+            yield Commit(Noted(message=None))
+        return self.account.report(*self._outcome())
+
+    def _last_resort(self) -> Generator[Step, Sent, None]:
+        """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
+        if not self._fits() and self.hand_over.used:
+            yield from self._try(FirstMessage(self.config, self.hand_over, self.tally.fixed))
+        progress = True
+        asks = self._asks
+        while not self._fits() and progress:
+            progress = yield from self._try(self._fold(asks=asks))
+            # One note a pass is worth a call; where there is no room for what a model writes, the ledger alone may do.
+            progress, asks = progress or asks, False
+        yield from self._fit()
+
+    def _fit(self) -> Generator[Step, Sent, None]:
+        """While the view is over the window: notes yield first, then long texts, then what protected tools gave."""
+        for least in LENGTHS:
+            progress = True
+            while (excess := self._overflow()) and progress:
+                progress = yield from self._try(self._fold(excess, shortens=True))
+                for unread in (False, True):
+                    if excess := self._overflow():
+                        cut = Previews(self.config, excess, unread=unread, least=least)
+                        progress |= yield from self._try(cut)
+                if excess := self._overflow():
+                    progress |= yield from self._try(self._fold(excess, last_resort=True))
+
+    def _fold(
+        self, overflow: int = 0, *, asks: bool = False, shortens: bool = False, last_resort: bool = False
+    ) -> Fold:
+        """A fold that reaches the target, or one that only takes what is over the window."""
+        messages, tokens = (0, overflow) if overflow else self.gauge.excess()
+        return Fold(
+            self.config,
+            self.hand_over,
+            excess_messages=messages,
+            excess_tokens=tokens,
+            asks=asks,
+            shortens=shortens,
+            last_resort=last_resort,
+        )
+
+    @property
+    def _asks(self) -> bool:
+        """Whether a model of the user's own may be asked for notes in this pass."""
+        return self.settings.asks and not self.breaker_open
+
+    def _fits(self) -> bool:
+        return self.gauge.met()
+
+    def _overflow(self) -> int:
+        return self.gauge.overflow()
+
+    def _outcome(self) -> tuple[Outcome, str]:
+        changed = self.account.changed
+        if self.tally.reaches(self.config.max_token + 1):
+            return "impossible", self.account.too_large() + (f"; {_BREAKER}" if self.breaker_open else "")
+        if self.account.unanswered and not changed:
+            return "failed", "the model gave no usable answer"
+        if self.gauge.met() and not changed:
+            return "not_needed", "nothing was worth compressing, and the view is under the target"
+        if self.gauge.met() or (changed and self.config.escalation == "single"):
+            return "applied", ""
+        if self.breaker_open:
+            return "partly", _BREAKER
+        return "partly", "the target is not reached" if changed else "nothing is left to compress"
+
+    # ------------------------------------------------------------------------------------------------ one strategy
+    def _try(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
+        """Let a strategy propose, make what the gate lets through, and say whether anything changed."""
+        tried = yield from self._carry_out(strategy)
+        self.account.tried(strategy.name, tried)
+        return tried.changed
+
+    def _carry_out(self, strategy: Strategy) -> Generator[Step, Sent, Tried]:
+        view = self.view()
+        own = any(strategy is s for s in self.config.strategies)
+        proposals, fault = _proposals(strategy, view, own=own)
+        if not own:
+            proposals = [self.hand_over.completed(view, p, asks=self._asks) for p in proposals]
+        if self.breaker_open and any(p.questions for p in proposals):
+            proposals, fault = [p for p in proposals if not p.questions], _BREAKER
+        tried = Tried(len(proposals), fault=fault)
+        if not proposals:
+            return tried
+        worth_asking = self._promising(strategy.name, view, proposals)
+        made = yield from self._edits(strategy.name, worth_asking, tried, own=own)
+        tried.unanswered = len(worth_asking) - len(made)
+        yield from self._make(strategy.name, view, made, tried)
+        return tried
+
+    def _make(
+        self, strategy: str, proposed_on: View, made: Sequence[_Made], tried: Tried
+    ) -> Generator[Step, Sent, None]:
+        """Commit what the gate lets through; where the view has lost messages since, it is checked again."""
+        usage = {m.edit.ids: m.usage for m in made}
+        edits = tuple(m.edit for m in made)
+        while True:
+            view = self.view()
+            tried.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on)
+            edits = tried.applied.edits
+            if not edits:
+                return
+            events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages))) for e in edits)
+            if (yield Commit(Edited(edits=edits, events=events))) is not False:
+                break
+
+    def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
+        """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
+
+        def frame_tokens(p: Proposal) -> int:
+            return sum(map(self._count, self._draft(strategy, p).messages))
+
+        sure = plain(view, [p for p in proposals if p.questions], frame_tokens)
+        drafts = {i: self._draft(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
+        passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
+        return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
+
+    def _draft(self, strategy: str, p: Proposal) -> Edit:
+        # Without its ledger: a draft tells whether the frame is shorter, and a ledger is made to be.
+        return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
+
+    def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
+        # Where the view has become another one since, a refused edit is nobody's mistake.
+        done = apply(view, edits, self._count, strict=self.settings.strict and not stale)
+        self.account.refused(strategy, done)
+        return done
+
+    def _edits(
+        self, strategy: str, proposals: Sequence[Proposal], tried: Tried, *, own: bool
+    ) -> Generator[Step, Sent, list[_Made]]:
+        """The edits of the proposals whose questions were answered, in order; a user's `own` ledger may fail."""
+        questions = [q for p in proposals for q in p.questions]
+        meanwhile = self.hand_over.learn if questions else None
+        written = yield from self._written(questions, meanwhile)
+        tried.problem = next((w.problem for w in written if w.problem), "")
+        made: list[_Made] = []
+        at = 0
+        for p in proposals:
+            answers = written[at : at + len(p.questions)]
+            at += len(p.questions)
+            texts = [w.text for w in answers if w.text is not None]
+            if len(texts) == len(answers):
+                fallback = any(w.fallback for w in answers)
+                guarded = own or not self.settings.strict
+                proposal = replace(p, ledger=_guarded(p.ledger)) if guarded else p
+                edit = build(proposal, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
+                made.append(_Made(edit, sum((w.usage for w in answers), Usage())))
+        return made
+
+    def _written(
+        self, questions: Sequence[Question], meanwhile: Callable[[], object] | None
+    ) -> Generator[Step, Sent, list[Written]]:
+        if not questions:
+            return []
+        language = rendering.conversation_language(self.log.view_messages)
+        try:
+            written = yield from write(questions, Wording(self.config, language, self.settings.plan, meanwhile))
+        except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
+            return [Written(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
+        self.account.asked(written)
+        return written
+
+    def _count(self, msg: Msg) -> int:
+        return self.tally.count(msg.id, msg)
+
+
+def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Proposal], str]:
+    """What a strategy proposes, and what is wrong with it; a user's `own` strategy may fail in any way."""
+    try:
+        found = list(strategy.propose(view))
+    except Exception as e:  # noqa: BLE001 (a turn must not end because somebody's strategy has a bug)
+        return [], f"propose() failed: {type(e).__name__}: {e}"
+    good = [p for p in found if isinstance(p, Proposal) and (_usable(p, view) if own else p.well_formed)]
+    return good, "" if len(good) == len(found) else "not every proposal is a Proposal for a span of the view"
+
+
+def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:
+    """A ledger that does not end the turn when it fails, be it a user's own or ours."""
+    if ledger is None:
+        return None
+
+    def made(note: str) -> str:
+        try:
+            text = ledger(note)
+        except Exception as e:  # noqa: BLE001 (as for what it proposes)
+            return f"(no ledger: {type(e).__name__})"
+        return text if isinstance(text, str) else ""
+
+    return made
+
+
+def _usable(proposal: Proposal, view: View) -> bool:
+    """Whether a proposal can be carried out; found out by trying, since it may hold anything."""
+    try:
+        places = [view.position.get(id_) for id_ in proposal.span.ids]
+        pairs = zip(places, proposal.span.messages, strict=True)
+        forged = any(at is not None and view.messages[at] is not m for at, m in pairs)
+        if forged or not proposal.well_formed or not all(q.well_formed for q in proposal.questions):
+            return False
+        build(proposal, ["."] * len(proposal.questions))
+    except Exception:  # noqa: BLE001 (as above)
+        return False
+    return True

@@ -1,0 +1,156 @@
+"""Writing the notes of a pass: which originals a note stands for, and the work ledger's text about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from autocontext.compression.tally import Tally
+from autocontext.config import AutoContextConfig
+from autocontext.history.log import Log
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.runs import Runs
+from autocontext.history.view import Span, View
+from autocontext.messages import Msg
+from autocontext.plan import PlanLike, plan_lines
+from autocontext.text import rendering
+
+if TYPE_CHECKING:
+    from autocontext.ledger import WorkLedger
+
+_LEAST = 96
+"""Tokens; a shorter text says nothing."""
+_QUOTES = 0.6
+"""Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
+_SMALL_WINDOW = 4_000
+"""Tokens of a window in which lines are quoted as long as there is room that nothing else would take."""
+_SHARE_OF_SPAN = 0.4
+"""Largest note of a span that is not the whole past, as a share of the span."""
+_FOLD_WITHOUT_LEDGER = 0.05
+"""Share of the window that a fold's note may take where the configuration leaves the work ledger out."""
+_LONGEST_NAME = 60
+"""Characters of a tool's name in a list of them."""
+
+
+class HandOver:
+    """The work ledger of one log during a pass."""
+
+    def __init__(
+        self, log: Log, tally: Tally, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
+    ) -> None:
+        self._log, self._tally, self._ledger, self._config, self._plan = log, tally, ledger, config, plan
+
+    @property
+    def used(self) -> bool:
+        """Whether notes of spans are renderings of the work ledger."""
+        return self._config.ledger_ratio > 0
+
+    @property
+    def share(self) -> int:
+        """Tokens that the notes of folds may take together."""
+        return int(self._config.max_token * (self._config.ledger_ratio or _FOLD_WITHOUT_LEDGER))
+
+    @property
+    def quotes_of_spare(self) -> float:
+        """Share of a note up to which lines are quoted where the room would stay empty otherwise."""
+        return max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token))
+
+    def number(self, id_: str) -> int | None:
+        """The number of an original; None of anything else."""
+        place = self._log.place.get(id_)
+        return None if place is None else place + 1
+
+    def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
+        """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
+
+        Without a model to ask, the ledger is the note.
+        """
+        if not self.used or p.text is None or p.ledger is not None:
+            return p
+        start = view.position[p.span.ids[0]]
+        tokens = view.tokens(start, start + len(p.span))
+        size = self.frame + max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
+        text: str | Question = p.text
+        if isinstance(text, Question):
+            text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
+        return replace(p, text=text, ledger=self.writing(view, p.span, min(size, tokens - 1)))
+
+    def writing(
+        self, view: View, span: Span, budget: int, *, plan: bool = False, quotes: float | None = None
+    ) -> Callable[[str], str]:
+        """What makes the text of a note of at most `budget` tokens about a span, once the model's text is known.
+
+        `plan`: with the attached plan. `quotes`: share of the note from which on no more lines are quoted.
+        """
+        share = _QUOTES if quotes is None else quotes
+        return lambda note: self._text(
+            view, span, note, budget, plan=_readable(self._plan) if plan else None, quotes=share
+        )
+
+    def _text(
+        self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float
+    ) -> str:
+        self.learn()
+        inside = set(span.ids)
+        shown = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
+        if note:
+            shown.append(Msg(role="assistant", content=note))
+        numbers = self._log.numbers(span.ids)
+        head = ledger_head(numbers, self._ledger.tools(numbers))
+        count = self._tally.count_text
+        room = max(0, budget - self.frame - count(head))
+        body = self._ledger.render(
+            room,
+            count,
+            only=numbers,
+            known=self._log.numbers(view.ids),
+            shown=shown,
+            plan=plan,
+            said_budget=self._config.user_message_budget,
+            quotes_budget=int(room * quotes),
+        )
+        return f"{head}\n{body}" if body else head
+
+    def needed(self, view: View, span: Span, most: int) -> int:
+        """Tokens of what a note about a span has to say, quotes left out: at least 1, at most `most`."""
+        return max(1, self._tally.count_text(self._text(view, span, "", most, quotes=0.0)))
+
+    def earlier_notes(self, span: Span) -> str:
+        """What models have written in the notes of a span."""
+        return "\n".join(filter(None, map(rendering.written_note, span.messages)))
+
+    @cached_property
+    def frame(self) -> int:
+        """Tokens of a note that says nothing."""
+        role = self._config.note_role
+        text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
+        return self._tally.counter.count(Msg(role=role, content=text)) + 1
+
+    def learn(self) -> None:
+        """Take in what was added since."""
+        for id_ in self._log.original[len(self._ledger) :]:
+            self._ledger.append(self._log.messages[id_])
+        self._ledger.trim()
+
+
+def _readable(plan: PlanLike | None) -> PlanLike | None:
+    """The plan, unless it cannot be read: a user's object that fails must not cost the note."""
+    try:
+        plan_lines(plan, ())
+    except Exception:  # noqa: BLE001 (it may be any object)
+        return None
+    return plan
+
+
+def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
+    """First line of a work ledger: which messages it stands for, and how often which tools were called in them."""
+    size = len(numbers)
+    span = ""
+    if size:
+        first, last = numbers.pairs[0][0], numbers.pairs[-1][1]
+        span = f" (m{first})" if first == last else f" (m{first}-m{last})"
+    tools = ", ".join(f"{rendering.one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
+    return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")

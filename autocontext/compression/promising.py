@@ -1,0 +1,49 @@
+"""Which proposals are so plainly worth a model's answer that they need no draft to find out.
+
+Only a saving of work: drafting and checking takes most of a pass that asks much. What is answered meets the gate in
+`history.edits` in any case, and what is not plain here is drafted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.view import View
+from autocontext.messages import is_pinned
+
+_UUID_CHARACTERS = 36
+"""By at most so many tokens does one handle differ from another."""
+
+
+def plain(view: View, asking: Sequence[Proposal], frame_tokens: Callable[[Proposal], int]) -> set[int]:
+    """Those (by identity) that make one note of whole exchanges that are longer than the note's frame.
+
+    `frame_tokens` gives the tokens of the note with an answer of one character.
+    """
+    ids = [id_ for p in asking for id_ in p.span.ids]
+    if len(set(ids)) < len(ids):
+        return set()
+    frames: dict[tuple[str, str], int] = {}
+    found = set()
+    for p in asking:
+        if isinstance(p.text, Question) and (size := _whole(view, p)):
+            frame = (p.role, p.footer)
+            if frame not in frames:
+                frames[frame] = frame_tokens(p) + _UUID_CHARACTERS
+            if size > frames[frame]:
+                found.add(id(p))
+    return found
+
+
+def _whole(view: View, p: Proposal) -> int:
+    """Tokens of a proposal's span when it stands in the view, not last, and nothing in it must stay; else 0."""
+    start = view.position.get(p.span.ids[0], -1)
+    stop = start + len(p.span.ids)
+    if start < 0 or stop >= len(view) or view.ids[start:stop] != p.span.ids or not view.closed(start, stop):
+        return 0
+    if any(m.role == "system" or is_pinned(m) for m in p.span.messages):
+        return 0
+    if p.context is not None and any(id_ not in view.position for id_ in p.context.ids):
+        return 0
+    return view.tokens(start, stop)

@@ -1,0 +1,215 @@
+"""From questions to written texts: requests, chunks of transcripts that are too long for one, merging, the fallback.
+
+A generator like the engine, of which it is a part: it yields Ask and is sent Answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from autocontext.config import AutoContextConfig
+from autocontext.history.proposals import Question
+from autocontext.plan import PlanLike
+from autocontext.requests import Answer, ModelRequest, Usage
+from autocontext.text import rendering
+
+_LEAST_TARGET = 64
+"""Tokens; a shorter summary of a chunk says nothing."""
+_OF_A_CHUNK = 2 / 3
+"""Largest summary of a chunk, as a share of it: merging must get shorter every time, whatever the model answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Questions to be put to the model at the same time."""
+
+    requests: tuple[ModelRequest, ...]
+    limits: tuple[int, ...]
+    """Characters that each answer must stay under: what it is to replace."""
+    extractive: bool = False
+    """The model has failed on these: let the extractive summariser answer."""
+    meanwhile: Callable[[], object] | None = None
+    """Work that may be done while the model is at it, in any thread; the pass does later what was not done."""
+
+
+Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[Written]"]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What became of one question."""
+
+    text: str | None = None
+    """None when no usable answer could be had."""
+    problem: str = ""
+    """What was wrong with the model's answer to any part of it; "" when nothing was."""
+    usage: Usage = field(default_factory=Usage)
+    calls: int = 0
+    fallback: bool = False
+    """Whether any part of the text was written without the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How questions become requests in this pass."""
+
+    config: AutoContextConfig
+    language: str
+    plan: PlanLike | None
+    meanwhile: Callable[[], object] | None = None
+
+    def request(self, question: Question) -> ModelRequest:
+        """The request for one question, redacted if the configuration says so."""
+        request = rendering.request(
+            question.purpose,
+            question.parts,
+            self.config.prompts,
+            language=self.language,
+            plan=self.plan,
+            target_tokens=question.target_tokens,
+        )
+        if self.config.redact is None:
+            return request
+        return request.model_copy(update={"prompt": self.redacted(request.prompt)})
+
+    def redacted(self, text: str | None) -> str | None:
+        """A text as the hook leaves it."""
+        return text if text is None or self.config.redact is None else self.config.redact(text)
+
+    def cuttable(self, question: Question) -> Question:
+        """The question so that cutting its parts cuts no secret in two, whose halves nobody would recognise."""
+        if self.config.redact is None or sum(question.sizes) <= self.room:
+            return question
+        return replace(question, parts=tuple(map(self.config.redact, question.parts)))
+
+    @property
+    def room(self) -> int:
+        """Tokens of transcript that one request may hold."""
+        return self.config.summary_max_input_tokens or max(1, self.config.max_token // 2)
+
+
+def write(questions: Sequence[Question], wording: Wording) -> Asking:
+    """One Written per question, in order; everything that can be asked at the same time is."""
+    chunked = [chunks(wording.cuttable(q), wording.room) for q in questions]
+    limits = [_limit(c, 1.0 if len(cs) == 1 else _OF_A_CHUNK) for cs in chunked for c in cs]
+    parts = yield from _ask([c for cs in chunked for c in cs], limits, wording)
+    at = 0
+    written: list[Written] = []
+    to_merge: list[int] = []
+    for i, cs in enumerate(chunked):
+        own, at = parts[at : at + len(cs)], at + len(cs)
+        written.append(_joined(own))
+        if len(cs) > 1 and _size(written[i].text or "") > questions[i].target_tokens:
+            to_merge.append(i)
+    if to_merge:
+        merges = [_merge(questions[i], written[i], wording.room) for i in to_merge]
+        for i, merged in zip(to_merge, (yield from write(merges, wording)), strict=True):
+            written[i] = _and(written[i], merged)
+    return written
+
+
+def _limit(question: Question, share: float) -> int:
+    """Characters that the answer must stay under."""
+    return int((sum(map(len, question.parts)) + len(question.parts)) * share)
+
+
+def _and(partial: Written, merged: Written) -> Written:
+    """The merged text, with what both steps used."""
+    return Written(
+        merged.text,
+        partial.problem or merged.problem,
+        partial.usage + merged.usage,
+        partial.calls + merged.calls,
+        partial.fallback or merged.fallback,
+    )
+
+
+def _joined(parts: Sequence[Written]) -> Written:
+    """Several partial texts as one; no text when one of them is missing."""
+    texts = [p.text for p in parts if p.text is not None]
+    return Written(
+        "\n".join(dict.fromkeys(filter(None, texts))) if len(texts) == len(parts) else None,
+        next((p.problem for p in parts if p.problem), ""),
+        sum((p.usage for p in parts), Usage()),
+        sum(p.calls for p in parts),
+        any(p.fallback for p in parts),
+    )
+
+
+def _merge(question: Question, partial: Written, room: int) -> Question:
+    """The question that joins partial summaries; each is cut so that merging gets shorter every time."""
+    text = partial.text or ""
+    size = _size(text)
+    target = min(question.target_tokens, max(_LEAST_TARGET, min(size, room) // 2))
+    otherwise = None if question.otherwise is None else text
+    return Question("merge", (text,), target, (size,), otherwise)
+
+
+def _size(text: str) -> int:
+    """Tokens of a text, estimated."""
+    return max(1, len(text.encode("utf-8", "replace")) // 4)
+
+
+def _ask(questions: Sequence[Question], limits: Sequence[int], wording: Wording) -> Asking:
+    """Put questions to the model; those it fails on to the extractive summariser, if that is wanted."""
+    if not questions:
+        return []
+    requests = tuple(wording.request(q) for q in questions)
+    answers = yield Ask(requests, tuple(limits), meanwhile=wording.meanwhile)
+    written = [Written(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
+    for i, q in enumerate(questions):
+        if written[i].text is None and q.otherwise is not None:
+            written[i] = replace(written[i], text=q.otherwise, fallback=True)
+    failed = [i for i, w in enumerate(written) if w.text is None]
+    if failed and wording.config.extractive_fallback:
+        again = yield Ask(tuple(requests[i] for i in failed), tuple(limits[i] for i in failed), extractive=True)
+        for i, a in zip(failed, again, strict=True):
+            written[i] = replace(written[i], text=wording.redacted(a.text), fallback=a.text is not None)
+    return written
+
+
+def chunks(question: Question, room: int) -> list[Question]:
+    """The question, or several over consecutive parts of at most `room` tokens each, cut at message boundaries.
+
+    Only a message that is larger than that by itself is cut inside.
+    """
+    if sum(question.sizes) <= room:
+        return [question]
+    groups: list[list[tuple[str, int]]] = [[]]
+    used = 0
+    for part, size in _pieces(question, room):
+        if used + size > room and groups[-1]:
+            groups.append([])
+            used = 0
+        groups[-1].append((part, size))
+        used += size
+    total = sum(question.sizes)
+    return [
+        Question(
+            question.purpose,
+            tuple(part for part, _ in group),
+            _chunk_target(question.target_tokens, sum(size for _, size in group), total),
+            tuple(size for _, size in group),
+            question.otherwise if group is groups[0] or question.otherwise is None else "",
+        )
+        for group in groups
+    ]
+
+
+def _chunk_target(target: int, size: int, total: int) -> int:
+    """Tokens to ask for of a chunk: its share of the whole, not too little, and never more than half of it."""
+    return max(1, min(max(_LEAST_TARGET, target * size // total), size // 2))
+
+
+def _pieces(question: Question, room: int) -> Generator[tuple[str, int], None, None]:
+    """The parts with their tokens, those that are larger than `room` in several."""
+    for part, size in zip(question.parts, question.sizes, strict=True):
+        if size <= room:
+            yield part, size
+            continue
+        step = max(1, len(part) * room // size)
+        for start in range(0, len(part), step):
+            piece = part[start : start + step]
+            yield piece, min(room, max(1, size * len(piece) // len(part)))

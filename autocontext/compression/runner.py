@@ -1,0 +1,277 @@
+"""Running passes for one memory: when due, one at a time, from synchronous or asynchronous code, or beside it."""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from autocontext.compression.accounting import untouched
+from autocontext.compression.asking import Asker
+from autocontext.compression.attempts import Attempt, Ground, TurnLost
+from autocontext.compression.limits import Limits, Settings, due
+from autocontext.compression.pacing import Pacing
+from autocontext.compression.questions import Ask
+from autocontext.compression.tally import Tally
+from autocontext.config import AutoContextConfig
+from autocontext.errors import Conflict, ContextOverflowError
+from autocontext.events import CompressionReport, UsageTotals
+from autocontext.flows.threads import in_thread
+from autocontext.history.entries import Entry
+from autocontext.history.log import Log
+from autocontext.plan import PlanLike
+from autocontext.telemetry import PassSpan
+
+if TYPE_CHECKING:
+    import asyncio
+
+_log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
+_COUNTED_ASIDE = 64 * 1024
+"""Bytes; asynchronous callers have more text than this tokenized in a thread."""
+_LOCK_PAUSE = 0.001
+_OWN_PASS = "this code is part of the running pass, or blocks its event loop: waiting for it would never end"
+
+Listener = Callable[[CompressionReport], Any]
+
+
+class Passes:
+    """What a memory needs to keep its view small."""
+
+    def __init__(
+        self,
+        *,
+        log: Log,
+        tally: Tally,
+        config: AutoContextConfig,
+        model: Any,
+        lock: threading.RLock,
+        commit: Callable[[Entry], None],
+        conversation: str = "",
+    ) -> None:
+        self.plan: PlanLike | None = None
+        self.usage = UsageTotals()
+        self._listeners: dict[object, Listener] = {}
+        self._log, self._tally, self._config, self._lock = log, tally, config, lock
+        self._ground = Ground(log, tally, lock, commit)
+        self._turn = self._ground.turn
+        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
+        self._asker = Asker(model, config)
+        self._conversation = conversation
+        self._strict = bool(getattr(model, "strict", False))
+        """A test model may ask for it: a proposal that breaks a rule then raises."""
+        self._pacing = Pacing()
+        self._thread: threading.Thread | None = None
+        """The pass beside the conversation that synchronous code has started last."""
+        self._tasks: set[asyncio.Task[CompressionReport]] = set()
+        """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
+
+    def start_anew(self) -> None:
+        """Forget what earlier passes came to, the running one included: the view is another one now."""
+        self._pacing = Pacing()
+        self._ground.ledger = None
+        self._turn.revoke()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Call `listener` with the report of each pass; returns the function that stops it, however often called."""
+        key = object()
+        self._listeners[key] = listener
+
+        def stop() -> None:
+            self._listeners.pop(key, None)
+
+        return stop
+
+    # ------------------------------------------------------------------------------------------------- when reading
+    def before_reading(self) -> None:
+        """Run the pass that is due before the view is shown, or start it beside the conversation."""
+        if not self._waits():
+            self._start_thread()
+        elif self._due():
+            self.run()
+
+    async def abefore_reading(self) -> None:
+        """The same for asynchronous callers."""
+        await self._count_aside()
+        async with self.held():
+            waits = self._waits()
+            due = self._due(early=not waits)
+        if due and waits:
+            await self.arun()
+        elif due:
+            self._start_task()
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """The lock, without blocking the event loop for it. Nothing may be awaited inside."""
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
+        while True:
+            if self._lock.acquire(blocking=False):
+                break
+            await asyncio.sleep(_LOCK_PAUSE)
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _waits(self) -> bool:
+        """Whether a turn has to wait for a pass that is due."""
+        if not self._config.background:
+            return True
+        with self._lock:
+            return self._tally.reaches(self._config.max_token + 1)
+
+    def _due(self, *, early: bool = False) -> bool:
+        limits = self._early_limits if early else self._limits
+        with self._lock:
+            # The two comparisons by themselves first: every turn makes them.
+            return limits.reached(self._log, self._tally) and not due(
+                self._log, self._tally, self._settings(early=early)
+            )
+
+    def _start_thread(self) -> None:
+        with self._lock:
+            if self._turn.taken or (self._thread and self._thread.is_alive()) or not self._due(early=True):
+                return
+            # In a copy of the caller's context, as a task has it: traces belong together.
+            work = partial(contextvars.copy_context().run, self._in_background)
+            self._thread = threading.Thread(target=work, name="autocontext-pass", daemon=True)
+            self._thread.start()
+
+    def _in_background(self) -> None:
+        try:
+            self.run(early=True)
+        except Exception:  # noqa: BLE001 (nobody waits for a thread: what went wrong can only be logged)
+            _log.exception("a pass in the background failed; the view is as it was")
+
+    def _start_task(self) -> None:
+        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
+
+        loop = asyncio.get_running_loop()
+        if self._turn.taken or any(task.get_loop() is loop for task in tuple(self._tasks)):
+            return
+        task = loop.create_task(self.arun(early=True))
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[CompressionReport]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a pass in the background failed; the view is as it was", exc_info=error)
+
+    # ------------------------------------------------------------------------------------------------------ running
+    def run(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> CompressionReport:
+        """Run a pass if one is due, or anyway with `force`; waits for one that is running.
+
+        `max_token` is the window of this pass, in place of the configured one.
+        """
+        running = self._turn.take()
+        if running is None:
+            return self._busy()
+        settings = self._settings(force=force, early=early, max_token=max_token)
+        with PassSpan(self._conversation) as span:
+            attempt = Attempt(self._ground, settings, running, span)
+            try:
+                step = attempt.advance()
+                while isinstance(step, Ask):
+                    with attempt.inside():
+                        answers = self._asker.ask(step)
+                    step = attempt.advance(answers)
+            except (Conflict, TurnLost) as e:
+                step = attempt.busy(str(e))
+            finally:
+                self._end(attempt)
+        return self._tell(step, early=early)
+
+    async def arun(
+        self, *, force: bool = False, early: bool = False, max_token: int | None = None
+    ) -> CompressionReport:
+        """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
+        running = await self._turn.atake()
+        if running is None:
+            return self._busy()
+        settings = self._settings(force=force, early=early, max_token=max_token)
+        with PassSpan(self._conversation) as span:
+            attempt = Attempt(self._ground, settings, running, span)
+            try:
+                await self._count_aside(anyway=force)
+                step = await self._advanced(attempt)
+                async with self.held():
+                    self._end(attempt)
+            except BaseException:
+                self._abandon(attempt)
+                raise
+        return self._tell(step, early=early)
+
+    async def _advanced(self, attempt: Attempt) -> CompressionReport:
+        """What the pass comes to."""
+        try:
+            step = await in_thread(attempt.advance)
+            while isinstance(step, Ask):
+                with attempt.inside():
+                    answers = await self._asker.aask(step)
+                step = await in_thread(partial(attempt.advance, answers))
+        except (Conflict, TurnLost) as e:
+            return await in_thread(partial(attempt.busy, str(e)))
+        return step
+
+    def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
+        config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
+        asks = self._asker.asks
+        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=asks)
+
+    def _busy(self) -> CompressionReport:
+        with self._lock:
+            return untouched(self._log, self._tally, "busy", _OWN_PASS)
+
+    def _end(self, attempt: Attempt) -> None:
+        """What a pass came to counts before the next one may begin; also what was paid for in vain."""
+        report = attempt.busy("") if attempt.report is None else attempt.report
+        with self._lock:
+            attempt.span.report = report
+            self._pacing = self._pacing.after(report)
+            if report.model_calls or report.outcome not in ("not_needed", "busy"):
+                self.usage += report
+        self._turn.give_back(attempt.running)
+
+    def _abandon(self, attempt: Attempt) -> None:
+        """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
+        self._ground.ledger = None  # that thread goes on with the old one until it finds the turn lost
+        if self._lock.acquire(blocking=False):
+            try:
+                self._end(attempt)
+            finally:
+                self._lock.release()
+        else:
+            self._turn.give_back(attempt.running)
+            threading.Thread(target=self._end, args=(attempt,), name="autocontext-end", daemon=True).start()
+
+    async def _count_aside(self, *, anyway: bool = False) -> None:
+        """Have new texts tokenized in a thread, if they have to be at all and are long together."""
+        async with self.held():
+            share = self._config.background_ratio if self._config.background else self._config.token_ratio
+            needed = anyway or self._tally.at_most >= int(self._config.max_token * share)
+            waiting = self._tally.waiting(_COUNTED_ASIDE) if needed else []
+        if waiting:
+            counted = await in_thread(lambda: [(id_, msg, self._tally.counter.count(msg)) for id_, msg in waiting])
+            async with self.held():
+                for id_, msg, tokens in counted:
+                    self._tally.learn(id_, msg, tokens)
+
+    # ------------------------------------------------------------------------------------------------------- after
+    def _tell(self, report: CompressionReport, *, early: bool) -> CompressionReport:
+        """Tell the listeners. Raises ContextOverflowError with `strict_fit`."""
+        if report.outcome in ("not_needed", "busy"):
+            return report
+        for listener in tuple(self._listeners.values()):
+            try:
+                listener(report)
+            except Exception:  # noqa: BLE001 (a listener must not cost a turn)
+                _log.exception("a compression listener failed")
+        if report.outcome == "impossible" and self._config.strict_fit and not early:
+            raise ContextOverflowError(report.reason)
+        return report

@@ -1,0 +1,116 @@
+"""The running token sum of the working view: each message is counted once, and only when it has to be.
+
+UTF-8 bytes bound tokens from above, so as long as the sum of bounds stays under a limit nothing is tokenized at all.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from functools import lru_cache
+
+from autocontext.history.log import Change, Log
+from autocontext.messages import Msg
+from autocontext.tokens import TokenCounter
+
+_REMEMBERED = 4_096
+"""Texts whose tokens are remembered."""
+
+
+class Tally:
+    """Token counts by message id, and the sum over the working view and what is sent with it."""
+
+    def __init__(self, counter: TokenCounter, log: Log) -> None:
+        self.fixed = 0
+        """Tokens that are sent besides the messages: system text, tool schemas."""
+        self.correction = 0
+        """What a provider's own count had more than ours; void after the next edit."""
+        self.counter = counter
+        self.count_text = lru_cache(maxsize=_REMEMBERED)(counter.count_text)
+        """Tokens of a text; most lines of a note are those of the note before it."""
+        self._log = log
+        self._counts: dict[str, int] = {}
+        """Every message counted so far, also those that have left the view."""
+        self._bounds: dict[str, int] = {}
+        """Messages in view that are not counted yet, with their upper bound."""
+        self._counted = 0
+        self._bounded = 0
+        self.update(Change(come=tuple(log.view_ids)))
+
+    def update(self, change: Change) -> None:
+        """Follow a change of the view; costs what changed, not what is there."""
+        if change.all_new:
+            self._counts.clear()
+            self._bounds.clear()
+            self._counted = self._bounded = 0
+        if change.gone or change.all_new:
+            self.correction = 0
+        for id_ in change.gone:
+            if id_ in self._bounds:
+                self._bounded -= self._bounds.pop(id_)
+            else:
+                self._counted -= self._counts[id_]
+        for id_ in change.come:
+            if id_ in self._counts:
+                self._counted += self._counts[id_]
+            else:
+                self._bounds[id_] = bound = self.counter.bound(self._log.messages[id_])
+                self._bounded += bound
+
+    def reaches(self, limit: int) -> bool:
+        """Whether the view has at least `limit` tokens; tokenizes only when the bounds cannot tell."""
+        if self.at_most < limit:
+            return False
+        return self.total() >= limit
+
+    @property
+    def at_most(self) -> int:
+        """Upper bound of the view's tokens; their number once all are counted."""
+        return self._counted + self._bounded + self.fixed + self.correction
+
+    def total(self) -> int:
+        """Tokens of the view."""
+        for id_ in list(self._bounds):
+            self._settle(id_)
+        return self.at_most
+
+    def count(self, id_: str, msg: Msg) -> int:
+        """Tokens of one message, counted now or earlier."""
+        if id_ in self._bounds:
+            return self._settle(id_)
+        if id_ not in self._counts:
+            self._counts[id_] = self.counter.count(msg)
+        return self._counts[id_]
+
+    def waiting(self, size: int) -> list[tuple[str, Msg]]:
+        """Messages in view that are not counted yet, with their ids, if their bounds come to more than `size`."""
+        return [(id_, self._log.messages[id_]) for id_ in self._bounds] if self._bounded > size else []
+
+    def learn(self, id_: str, msg: Msg, tokens: int) -> None:
+        """Take over a count that was made elsewhere; void when the id means another message by now."""
+        if id_ in self._bounds and self._log.messages[id_] is msg:
+            self._bounded -= self._bounds.pop(id_)
+            self._counts[id_] = tokens
+            self._counted += tokens
+
+    def fork(self, log: Log) -> Tally:
+        """A copy that counts for a fork of the log."""
+        twin = copy(self)
+        twin._log, twin._counts, twin._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
+        return twin
+
+    def learn_from(self, fork: Tally) -> None:
+        """Take over what a fork has counted."""
+        known = fork._counts
+        for id_ in [id_ for id_ in self._bounds if id_ in known]:
+            self.learn(id_, fork._log.messages[id_], known[id_])
+
+    def anchor(self, tokens: int) -> None:
+        """Let the sum be what a provider has counted; holds until something leaves the view."""
+        self.correction = 0
+        self.correction = tokens - self.total()
+
+    def _settle(self, id_: str) -> int:
+        msg = self._log.messages[id_]
+        n = self.counter.count(msg)
+        self.learn(id_, msg, n)
+        return n

@@ -1,0 +1,202 @@
+"""Every rule about a change of the working memory, in one place.
+
+How a change comes about: a strategy reads a View and returns Proposals; `build` turns a proposal and the texts asked of
+the model into an Edit; `apply` checks all edits of a strategy against the view they are meant for and makes the new
+view in one pass. Nothing else changes a view, so a strategy, also a user's own, can be wrong but not do harm.
+
+The rules that `apply` enforces:
+
+1. the ids an edit replaces are contiguous in this very view, and no other edit of the batch has taken them;
+2. the tool-call interface of the span is the same before and after, so pairing holds for the whole view;
+3. a span whose interface is not empty is rewritten message by message: same number, role, name, calls and result ids;
+   thinking, images and all other blocks stay as they are there;
+4. everything that is replaced stands in the edit's offload entry, under its UUID;
+5. system messages and pinned messages stay;
+6. tokens really shrink;
+7. a note in the user's role does not come last: it would read as the question to answer.
+
+An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for
+rule 6: how long a text will be is not known when it is proposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from autocontext.errors import InvalidEdit
+from autocontext.history.view import View, interface
+from autocontext.messages import (
+    Msg,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Value,
+    is_note,
+    is_pinned,
+)
+
+_NO_GAIN = "it would not make the context smaller"
+
+
+class Edit(Value):
+    """A change that can be checked, applied and stored: `ids` go, `messages` come, `offload` keeps what went."""
+
+    uuid: str
+    ids: tuple[str, ...]
+    messages: tuple[Msg, ...]
+    offload: tuple[str, ...]
+    """Ids of the messages in the offload entry, in order."""
+    event_type: str
+    strategy: str = ""
+
+
+# ------------------------------------------------------------------------------------------------------------ checks
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An edit that `apply` did not make, and the rule it broke."""
+
+    edit: Edit
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What `apply` did: the new view, the edits it made, those it refused, and the tokens of each new message."""
+
+    view: View
+    edits: tuple[Edit, ...]
+    refused: tuple[Refused, ...]
+    saved: int
+    """Tokens that the view has lost."""
+
+
+def apply(view: View, edits: Iterable[Edit], count: Callable[[Msg], int], *, strict: bool = False) -> Applied:
+    """Check edits against this view and make those that keep every rule, in one pass over it.
+
+    `count` gives a message's tokens. Raises InvalidEdit for the first bad edit when `strict`.
+    """
+    taken: set[str] = set()
+    made, refused, saved = [], [], 0
+    for edit in edits:
+        gain, reason = _judge(view, edit, taken, count)
+        if reason:
+            if strict and reason != _NO_GAIN:
+                raise InvalidEdit(f"{edit.strategy or edit.event_type}: {reason}")
+            refused.append(Refused(edit, reason))
+            continue
+        taken.update(edit.ids)
+        made.append(edit)
+        saved += gain
+    by_first = {edit.ids[0]: edit for edit in made}
+    ids, messages = splice(view.ids, view.messages, by_first, taken)
+    return Applied(View(ids, messages, view.tokens_of), tuple(made), tuple(refused), saved)
+
+
+def splice(
+    ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], gone: set[str]
+) -> tuple[list[str], list[Msg]]:
+    """Ids and messages with each edit's new messages in the place of its first old one."""
+    new_ids: list[str] = []
+    new_messages: list[Msg] = []
+    for id_, m in zip(ids, messages, strict=True):
+        if id_ in by_first:
+            made = by_first[id_].messages
+            new_ids.extend(n.id for n in made)
+            new_messages.extend(made)
+        elif id_ not in gone:
+            new_ids.append(id_)
+            new_messages.append(m)
+    return new_ids, new_messages
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """An edit before the gate, with the messages of the view that it names."""
+
+    view: View
+    edit: Edit
+    start: int
+    old: tuple[Msg, ...]
+
+    @classmethod
+    def of(cls, view: View, edit: Edit) -> _Case | None:
+        """None when the ids do not stand together in this view."""
+        start = view.position.get(edit.ids[0], -1) if edit.ids else -1
+        stop = start + len(edit.ids)
+        if start < 0 or view.ids[start:stop] != edit.ids:
+            return None
+        return cls(view, edit, start, view.messages[start:stop])
+
+
+def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
+    """Tokens that the edit saves, and the rule it breaks ("" when none)."""
+    case = _Case.of(view, edit)
+    if case is None:
+        return 0, "the messages to replace do not stand together in this view"
+    if not taken.isdisjoint(edit.ids):
+        return 0, "another edit of the same strategy has replaced these messages"
+    for rule in (_pairing, _offloaded, _fixed_messages, _last):
+        if broken := rule(case):
+            return 0, broken
+    gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
+    return (gain, "") if gain > 0 else (0, _NO_GAIN)
+
+
+def _pairing(case: _Case) -> str:
+    owed = interface(case.old)
+    if interface(case.edit.messages) != owed:
+        return "tool calls and results outside would lose their partners"
+    if owed and (wrong := _shape_change(case.old, case.edit.messages)):
+        return f"messages with calls or results answered outside keep their shape: {wrong}"
+    return ""
+
+
+def _offloaded(case: _Case) -> str:
+    if not case.edit.uuid or not set(case.edit.ids) <= set(case.edit.offload):
+        return "what is replaced must be offloaded first"
+    if not all(id_ in case.view.position for id_ in case.edit.offload):
+        return "what is offloaded must stand in this view"
+    if any(n.id in case.view.position for n in case.edit.messages):
+        return "a new message needs an id of its own"
+    return ""
+
+
+def _fixed_messages(case: _Case) -> str:
+    if any(m.role == "system" for m in case.old):
+        return "system messages stay"
+    if any(map(is_pinned, case.old)):
+        return "pinned messages stay"
+    return ""
+
+
+def _last(case: _Case) -> str:
+    at_end = case.start + len(case.old) == len(case.view) and case.edit.messages
+    if at_end and is_note(new := case.edit.messages[-1]) and new.role == "user" and not is_note(case.old[-1]):
+        return "a note in the user's role must not come last"
+    return ""
+
+
+def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
+    """What a rewrite changes besides texts; "" when nothing."""
+    if len(old) != len(new):
+        return f"{len(old)} messages, not {len(new)}"
+    for a, b in zip(old, new, strict=True):
+        if (a.role, a.name) != (b.role, b.name):
+            return f"role and name of {a.id}"
+        if _skeleton(a) != _skeleton(b):
+            return f"calls, results and other blocks of {a.id}"
+    return ""
+
+
+def _skeleton(msg: Msg) -> list[object]:
+    """All of a message that a rewrite leaves alone: blocks in order, without texts."""
+    frame: list[object] = []
+    for block in msg.content:
+        if isinstance(block, ToolUseBlock):
+            frame.append(("call", block.id, block.name))
+        elif isinstance(block, ToolResultBlock):
+            frame.append(("result", block.id, block.name, block.is_error))
+        elif not isinstance(block, TextBlock):
+            frame.append(block)
+    return frame

@@ -1,0 +1,147 @@
+"""The entries of the log, and how they are written.
+
+An entry says what happened, and holds every message that came with it. Entries are values: stores keep them, `Log`
+reads them, nothing changes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from base64 import b64decode, b64encode
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from autocontext.errors import StoreCorruptError, one_line
+from autocontext.events import CompressionEvent
+from autocontext.history.edits import Edit
+from autocontext.messages import Msg, Value
+
+
+class Added(Value):
+    """A message was added."""
+
+    type: Literal["added"] = "added"
+    message: Msg
+
+
+class Edited(Value):
+    """One strategy's edits, with one event each; already checked by `edits.apply`."""
+
+    type: Literal["edited"] = "edited"
+    edits: tuple[Edit, ...]
+    events: tuple[CompressionEvent, ...]
+
+
+class Noted(Value):
+    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view."""
+
+    type: Literal["noted"] = "noted"
+    message: Msg | None
+    after: str | None = None
+
+
+class Removed(Value):
+    """Messages left the working view; the originals keep them."""
+
+    type: Literal["removed"] = "removed"
+    ids: tuple[str, ...]
+
+
+class Restored(Value):
+    """One compression was undone: `ids` stand again where `note` stood."""
+
+    type: Literal["restored"] = "restored"
+    uuid: str
+    note: str
+    ids: tuple[str, ...]
+
+
+class Offloaded(Value):
+    """The caller put messages under a key of his own."""
+
+    type: Literal["offloaded"] = "offloaded"
+    uuid: str
+    messages: tuple[Msg, ...]
+
+
+class Forgotten(Value):
+    """The caller dropped an offload entry."""
+
+    type: Literal["forgotten"] = "forgotten"
+    uuid: str
+
+
+class Cleared(Value):
+    """Everything was dropped."""
+
+    type: Literal["cleared"] = "cleared"
+
+
+class Snapshot(Value):
+    """A whole state, which replaces whatever was before."""
+
+    type: Literal["snapshot"] = "snapshot"
+    messages: dict[str, Msg]
+    """Every message by its id in this log."""
+    original: tuple[str, ...]
+    view: tuple[str, ...]
+    offloads: dict[str, tuple[str, ...]]
+    events: tuple[CompressionEvent, ...]
+    replaced: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=lambda found: not found)
+    """Per note, what it took the place of, where its offload entry does not end with that."""
+
+
+class Sealed(Value):
+    """An entry that only the holder of a key can read; no log takes it, `EncryptedSessionStore` opens it."""
+
+    type: Literal["sealed"] = "sealed"
+    key_id: str
+    nonce: str
+    """Base64 of 96 random bits."""
+    data: str
+    """Base64 of the encrypted entry with its authentication tag."""
+
+
+Entry: TypeAlias = Annotated[
+    Added | Edited | Noted | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
+    Field(discriminator="type"),
+]
+
+
+@functools.cache
+def _entry_json() -> TypeAdapter[Entry]:
+    # Made at first use, since it costs as much as importing the module. NaN and infinity are values like any other.
+    return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants"))
+
+
+_WRAPPED = '{"type":"base64","data":"'
+"""How a text begins that holds halves of surrogate pairs: as they are, neither JSON readers nor databases take them."""
+
+
+def dump_entry(entry: Entry) -> str:
+    """An entry as one line of JSON that can be written as UTF-8, whatever its texts hold; `load_entry` reads it back.
+
+    Where a text holds a surrogate, the line is the base64 of the JSON. Escaping it would not do: a pair that arrived in
+    two halves would come back as one character.
+    """
+    try:
+        return _entry_json().dump_json(entry).decode()
+    except PydanticSerializationError:
+        text = json.dumps(_entry_json().dump_python(entry), ensure_ascii=False)
+        return f'{_WRAPPED}{b64encode(text.encode("utf-8", "surrogatepass")).decode()}"}}'
+
+
+def load_entry(text: str) -> Entry:
+    """The entry that `dump_entry` has written. Raises StoreCorruptError naming what is wrong with the text."""
+    try:
+        if not text.startswith(_WRAPPED):
+            return _entry_json().validate_json(text)
+        whole = b64decode(text[len(_WRAPPED) : -2], validate=True).decode("utf-8", "surrogatepass")
+        return _entry_json().validate_python(json.loads(whole))
+    except ValidationError as e:
+        raise StoreCorruptError(one_line("entry", e.errors(include_url=False))) from None
+    except ValueError as e:  # of the base64, its UTF-8, its JSON, or a value inside
+        raise StoreCorruptError(f"entry: {e}") from None

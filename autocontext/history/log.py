@@ -1,0 +1,283 @@
+"""The append-only log, and the four readings of it: working view, originals, offloads, events.
+
+Each message is held once; the readings hold its id. Recording an entry is the only way any of them changes, so
+replaying the entries gives the same state, and a crash between two entries leaves the state of the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import copy
+from typing import NamedTuple
+
+from autocontext.errors import StoreError
+from autocontext.events import CompressionEvent
+from autocontext.history.edits import splice
+from autocontext.history.entries import (
+    Added,
+    Cleared,
+    Edited,
+    Entry,
+    Forgotten,
+    Noted,
+    Offloaded,
+    Removed,
+    Restored,
+    Sealed,
+    Snapshot,
+)
+from autocontext.history.runs import Runs
+from autocontext.messages import Msg, is_ledger
+
+
+class Change(NamedTuple):
+    """How the working view changed: ids that left and ids that came; `all_new` when ids mean other messages now."""
+
+    gone: tuple[str, ...] = ()
+    come: tuple[str, ...] = ()
+    all_new: bool = False
+
+
+class Log:
+    """Entries in order, and their readings; `record` keeps them in step."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries: list[Entry] = []
+        self._reset()
+        for entry in entries:
+            self.record(entry)
+
+    def _reset(self) -> None:
+        self.messages: dict[str, Msg] = {}
+        """Every message ever recorded, by id."""
+        self.original: list[str] = []
+        self.place: dict[str, int] = {}
+        """Where each original stands in the original memory."""
+        self.view_ids: list[str] = []
+        self.view_messages: list[Msg] = []
+        self.ledger: str | None = None
+        """Id of the evidence ledger in view."""
+        self.offloads: dict[str, tuple[str, ...]] = {}
+        self.replaced: dict[str, tuple[str, ...]] = {}
+        """Per note or shortened message made here, the ids it took the place of.
+
+        A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
+        self._numbers: dict[str, Runs] = {}
+        """Per note, the numbers of the originals behind it."""
+        self.events: list[CompressionEvent] = []
+        self._made: set[str] = set()
+        """UUIDs of the entries that compressions have made."""
+
+    def fork(self) -> Log:
+        """A log of its own that has recorded the same."""
+        twin = copy(self)
+        for name, reading in vars(self).items():
+            if isinstance(reading, list | dict | set):
+                setattr(twin, name, reading.copy())
+        return twin
+
+    def record(self, entry: Entry) -> Change:
+        """Append an entry and bring the readings up to it; says how the view changed."""
+        change: Change = getattr(self, f"_on_{entry.type}")(entry)
+        self.entries.append(entry)
+        return change
+
+    def _keep(self, msg: Msg) -> str:
+        """Hold a message and return its id here: its own, or with a suffix when another addition has that id."""
+        key, n = msg.id, 1
+        while key in self.messages:
+            n += 1
+            key = f"{msg.id}~{n}"
+        self.messages[key] = msg
+        return key
+
+    def _share(self, msg: Msg) -> str:
+        """The id of a message that is held already, or a new one."""
+        return msg.id if self.messages.get(msg.id) == msg else self._keep(msg)
+
+    def _on_added(self, entry: Added) -> Change:
+        key = self._keep(entry.message)
+        self.place[key] = len(self.original)
+        self.original.append(key)
+        self.view_ids.append(key)
+        self.view_messages.append(entry.message)
+        return Change(come=(key,))
+
+    def _on_edited(self, entry: Edited) -> Change:
+        gone: set[str] = set()
+        come: list[str] = []
+        for edit in entry.edits:
+            gone.update(edit.ids)
+            for m in edit.messages:
+                self.messages[m.id] = m
+                come.append(m.id)
+                self.replaced[m.id] = edit.ids
+                self._numbers_of(m.id)
+            # A handle may have an entry already: a reloaded page, shortened again, goes back to where it came from.
+            self._made.add(edit.uuid)
+            self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
+        by_first = {edit.ids[0]: edit for edit in entry.edits}
+        self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, gone)
+        self.events.extend(entry.events)
+        return Change(tuple(gone), tuple(come))
+
+    def _on_noted(self, entry: Noted) -> Change:
+        gone = () if self.ledger is None else (self.ledger,)
+        ids = [id_ for id_ in self.view_ids if id_ != self.ledger]
+        if entry.message is not None:
+            self.messages[entry.message.id] = entry.message
+            ids.insert(0 if entry.after is None else ids.index(entry.after) + 1, entry.message.id)
+        self._set_view(ids)
+        return Change(gone, () if entry.message is None else (entry.message.id,))
+
+    def _on_removed(self, entry: Removed) -> Change:
+        self._set_view([id_ for id_ in self.view_ids if id_ not in set(entry.ids)])
+        return Change(gone=entry.ids)
+
+    def _on_restored(self, entry: Restored) -> Change:
+        at = self.view_ids.index(entry.note)
+        self._set_view([*self.view_ids[:at], *entry.ids, *self.view_ids[at + 1 :]])
+        return Change((entry.note,), entry.ids)
+
+    def _on_offloaded(self, entry: Offloaded) -> Change:
+        ids: dict[str, None] = {}
+        for m in entry.messages:
+            # A message that stands twice in the entry is held twice: readings of it tell messages apart by id.
+            ids[self._keep(m) if m.id in ids else self._share(m)] = None
+        self.offloads[entry.uuid] = tuple(ids)
+        return Change()
+
+    def _on_forgotten(self, entry: Forgotten) -> Change:
+        self.offloads.pop(entry.uuid, None)
+        return Change()
+
+    def _on_cleared(self, _: Cleared) -> Change:
+        self._reset()
+        return Change(all_new=True)
+
+    def _on_snapshot(self, entry: Snapshot) -> Change:
+        self._reset()
+        self.messages = dict(entry.messages)
+        self.original = list(entry.original)
+        self.place = {id_: i for i, id_ in enumerate(self.original)}
+        self._set_view(entry.view)
+        self.offloads = dict(entry.offloads)
+        self.events = list(entry.events)
+        counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
+        for id_, m in entry.messages.items():
+            if m.origin is not None and counts.get(id_, 0) > 0:
+                self._made.add(m.origin.uuid)
+                # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
+                tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
+                self.replaced[id_] = entry.replaced.get(id_, tail)
+        return Change(come=entry.view, all_new=True)
+
+    def _on_sealed(self, _: Sealed) -> Change:
+        raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
+
+    def shared(self) -> dict[str, tuple[str, ...]]:
+        """What the notes replaced whose entries do not end with it, because a later edit has added to them."""
+        found = {}
+        for id_, ids in self.replaced.items():
+            origin = self.messages[id_].origin
+            entry = self.offloads.get(origin.uuid, ()) if origin is not None else ()
+            if entry[-len(ids) :] != ids and set(ids) <= set(entry):
+                found[id_] = ids
+        return found
+
+    def _set_view(self, ids: Iterable[str]) -> None:
+        self.view_ids = list(ids)
+        self.view_messages = [self.messages[id_] for id_ in self.view_ids]
+        pairs = zip(self.view_ids, self.view_messages, strict=True)
+        # A ledger that was added, copied from another memory's view, is an original like any other.
+        self.ledger = next((id_ for id_, m in pairs if is_ledger(m) and id_ not in self.place), None)
+
+    # --------------------------------------------------------------------------------------------------- readings
+    def read(self, ids: Iterable[str]) -> list[Msg]:
+        """The messages behind some ids."""
+        return [self.messages[id_] for id_ in ids]
+
+    @property
+    def ledger_handle(self) -> str:
+        """The UUID by which everything that is out of view can be reloaded: the ledger's; "" without a ledger."""
+        origin = self.messages[self.ledger].origin if self.ledger is not None else None
+        return origin.uuid if origin is not None else ""
+
+    def originals_of(self, uuid: str) -> list[Msg]:
+        """The messages behind an offload entry, with what was shortened, condensed or folded before put back.
+
+        So whatever a note in view covers, all the way down, comes back by one reload. An entry of the caller's own
+        reads as he made it.
+        """
+        ids = self.offloads.get(uuid, ())
+        if uuid and uuid == self.ledger_handle:
+            pairs = zip(self.view_ids, self.view_messages, strict=True)
+            ids = tuple(id_ for id_, m in pairs if m.origin is not None and id_ != self.ledger)
+        elif uuid not in self._made:
+            return self.read(ids)
+        found: dict[str, None] = {}
+        opened: set[str] = set()
+        todo = list(reversed(ids))
+        while todo:
+            id_ = todo.pop()
+            origin = self.messages[id_].origin if id_ in self.replaced else None
+            if origin is None or origin.uuid not in self.offloads:
+                found[id_] = None
+            elif id_ not in opened:
+                opened.add(id_)
+                todo.extend(reversed(self.behind(id_)))
+        return self.read(found)
+
+    def note_of(self, uuid: str) -> str | None:
+        """Id of the message in view that stands for an offload entry; None when it has left the view."""
+        for id_, m in zip(self.view_ids, self.view_messages, strict=True):
+            if id_ in self.replaced and m.origin is not None and m.origin.uuid == uuid:
+                return id_
+        return None
+
+    def behind(self, id_: str) -> tuple[str, ...]:
+        """Ids that a note or shortened message took the place of."""
+        return self.replaced.get(id_, ())
+
+    def covered(self, ids: Iterable[str]) -> list[str]:
+        """Ids of the originals that notes and shortened messages stand for, all the way down, in order."""
+        behind = Runs.union(self.numbers([id_]) for id_ in ids if id_ in self.replaced)
+        return [self.original[number - 1] for number in behind]
+
+    def numbers(self, ids: Iterable[str]) -> Runs:
+        """The numbers of the originals among some messages and behind them, all the way down."""
+        return Runs.union(self._numbers_of(id_) for id_ in ids)
+
+    def _numbers_of(self, id_: str) -> Runs:
+        """Those of one message; what a note replaced never changes, so it is worked out once."""
+        todo = [id_]
+        while todo:
+            inner = self.replaced.get(todo[-1])
+            if inner is None or todo[-1] in self._numbers:
+                todo.pop()
+            elif missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
+                todo += missing
+            else:
+                parts = [self._numbers[i] if i in self.replaced else self._own_number(i) for i in inner]
+                self._numbers[todo.pop()] = Runs.union(parts)
+        return self._numbers[id_] if id_ in self.replaced else self._own_number(id_)
+
+    def _own_number(self, id_: str) -> Runs:
+        place = self.place.get(id_)
+        return Runs() if place is None else Runs([(place + 1, place + 1)])
+
+    def snapshot(self) -> Snapshot:
+        """The whole state as one entry."""
+        return Snapshot(
+            messages=dict(self.messages),
+            original=tuple(self.original),
+            view=tuple(self.view_ids),
+            offloads=dict(self.offloads),
+            events=tuple(self.events),
+            replaced=self.shared(),
+        )
+
+
+def contents(log: Log) -> Mapping[str, list[Msg]]:
+    """The offload entries with their messages."""
+    return {uuid: log.read(ids) for uuid, ids in log.offloads.items()}

@@ -1,0 +1,117 @@
+"""Which tools fail, with what, and whether trying again may help."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from autocontext.messages import Msg, ToolResultBlock
+from autocontext.text.failures import IsFailure, failure_kind, first_line, is_failure
+
+Severity = Literal["critical", "high", "medium", "low"]
+
+_TRANSIENT = (
+    "timeout",
+    "timed out",
+    "connection",
+    "rate limit",
+    "temporary",
+    "temporarily",
+    "retry",
+    "async",
+    "network",
+)
+_CONFIGURATION = ("validation", "invalid", "missing", "undefined", "not found", "permission", "access denied")
+_CRITICAL = ("fatal", "critical", "system")
+_TYPES: Mapping[str, str] = {
+    "validation_error": "validation", "not_found_error": "not_found", "permission_error": "permission",
+    "connection_error": "connection", "rate_limit_error": "rate_limit", "execution_error": "async",
+    "general_error": "general",
+}  # fmt: skip
+_SEVERITY: Mapping[str, Severity] = {
+    "permission": "high", "validation": "high", "not_found": "medium", "connection": "medium", "rate_limit": "low",
+    "async": "low",
+}  # fmt: skip
+_MANY = 3
+"""A tool with more errors than that gets a recommendation."""
+_ADVICE: Mapping[str, str] = {
+    "validation": "check its arguments against its schema",
+    "not_found": "check that what it is asked for exists",
+    "permission": "grant it access, or do without it",
+    "connection": "check that its service can be reached",
+    "rate_limit": "call it less often, or wait longer between calls",
+    "async": "give it more time",
+}
+
+
+class ErrorPatternAnalyzer:
+    """Finds patterns in the failures of tools. `detector` decides what a failure is."""
+
+    def __init__(self, max_retry_attempts: int = 3, *, detector: IsFailure = is_failure) -> None:
+        self.max_retry_attempts = max_retry_attempts
+        self._is_failure = detector
+
+    def analyze_error_patterns(self, history: Sequence[Msg]) -> dict[str, Any]:
+        """Counts by tool and type, patterns with message ids, recommendations; JSON-able."""
+        found = [self._pattern(m, r, tool) for m, r, tool in _results(history) if self._is_failure(r)]
+        by_tool: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for pattern in found:
+            by_tool[pattern["tool"]].append(pattern)
+        return {
+            "total_errors": len(found),
+            "tools_with_errors": {tool: len(patterns) for tool, patterns in by_tool.items()},
+            "error_types": dict(Counter(p["type"] for p in found)),
+            "error_patterns": found,
+            "recommendations": [_recommendation(tool, p) for tool, p in by_tool.items() if len(p) > _MANY],
+            "analysis_timestamp": history[-1].timestamp if history else "",
+        }
+
+    def should_retry_tool(self, error: str, attempts: int) -> bool:
+        """Whether to call a tool again after `attempts` failures, the last with this text.
+
+        Never from `max_retry_attempts` on, never for a wrong configuration; for a passing trouble yes, else once more.
+        """
+        lowered = error.lower()
+        if attempts >= self.max_retry_attempts or any(word in lowered for word in _CONFIGURATION):
+            return False
+        return any(word in lowered for word in _TRANSIENT) or attempts < 2
+
+    def get_retry_delay(self, attempts: int, error: str = "") -> float:
+        """Seconds to wait before the next attempt: 2 to the power of `attempts`, twice that for a rate limit."""
+        return 2.0**attempts * (2 if failure_kind(error) == "rate_limit_error" else 1)
+
+    def _pattern(self, msg: Msg, result: ToolResultBlock, tool: str) -> dict[str, Any]:
+        text = result.text
+        kind = _TYPES[failure_kind(text)]
+        return {
+            "tool": tool,
+            "type": kind,
+            "severity": severity(text),
+            "transient": any(word in text[:300].lower() for word in _TRANSIENT),
+            "message": first_line(text),
+            "message_id": msg.id,
+            "call_id": result.id,
+        }
+
+
+def severity(text: str) -> Severity:
+    """How bad a failure is, by its text."""
+    opening = text[:300].lower()
+    if any(word in opening for word in _CRITICAL):
+        return "critical"
+    return _SEVERITY.get(_TYPES[failure_kind(text)], "medium")
+
+
+def _results(history: Sequence[Msg]) -> list[tuple[Msg, ToolResultBlock, str]]:
+    names: dict[str, str] = {}
+    found = []
+    for m in history:
+        names.update((use.id, use.name) for use in m.tool_uses)
+        found += [(m, r, r.name or names.get(r.id, "unknown")) for r in m.tool_results]
+    return found
+
+
+def _recommendation(tool: str, patterns: list[dict[str, Any]]) -> str:
+    kind = Counter(p["type"] for p in patterns).most_common(1)[0][0]
+    return f"{tool} failed {len(patterns)} times, mostly {kind}: {_ADVICE.get(kind, 'look at its last error')}"

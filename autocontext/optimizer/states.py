@@ -1,0 +1,158 @@
+"""Saved working states: one row per revision of a session, a few of them kept, beside the log that keeps everything."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from autocontext.errors import Conflict, StateError, StoreCorruptError
+from autocontext.optimizer.state import SessionState
+from autocontext.stores.closing import DatabasePart
+from autocontext.stores.database import Database, Row, Schema, Statement, Work
+from autocontext.stores.protocol import SessionKey
+from autocontext.stores.records import now
+
+SCHEMA = Schema(
+    "states",
+    (
+        (
+            (
+                "CREATE TABLE autocontext_states (user_id TEXT NOT NULL, session_id TEXT NOT NULL, "
+                "revision BIGINT NOT NULL, created_at BIGINT NOT NULL, metadata TEXT NOT NULL, body BYTEA NOT NULL, "
+                "PRIMARY KEY (user_id, session_id, revision))"
+            ),
+        ),
+    ),
+)
+_KEPT = 5
+"""Revisions of a session: the newest can be damaged, and one may want to look at what it was before."""
+_SESSION = "user_id = :user_id AND session_id = :session_id"
+
+
+class SavedState(NamedTuple):
+    """A state as it was saved."""
+
+    revision: int
+    """From 1 on, one more at each save."""
+    saved_at: int
+    """Milliseconds since 1970 (UTC)."""
+    metadata: dict[str, Any]
+    """type, last_updated, optimization_applied, compression_ratio, original_length, optimized_length, and `log`: how
+    many entries the session's log had."""
+    state: SessionState
+
+
+class StateStore(DatabasePart):
+    """Saved states in a database. `url`: a path, `:memory:`, a URL or an open Database."""
+
+    def __init__(self, url: Database | str | Path) -> None:
+        super().__init__(url, SCHEMA)
+
+    def save(self, state: SessionState, *, metadata: Mapping[str, Any], expected: int) -> int:
+        """Store a state as the revision after `expected` (0: the first), with its metadata, in one transaction.
+
+        Returns the new revision. Raises Conflict when another process has saved since: load that and save again.
+        """
+        return self.database.write(partial(_save, _row(state, metadata, expected + 1)))
+
+    async def asave(self, state: SessionState, *, metadata: Mapping[str, Any], expected: int) -> int:
+        """`save` without blocking the event loop."""
+        return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1)))
+
+    def load(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
+        """The newest saved state of a session, or one revision of it; None when there is none.
+
+        Raises StoreCorruptError naming session and revision; the revisions before it can still be loaded.
+        """
+        return _loaded(session, self.database.read(partial(_load, session, revision)))
+
+    async def aload(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
+        """`load` without blocking the event loop."""
+        return _loaded(session, await self.database.aread(partial(_load, session, revision)))
+
+    def revisions(self, session: SessionKey) -> list[int]:
+        """The revisions that are kept, oldest first."""
+        return self.database.read(partial(_revisions, session))
+
+    def delete(self, session: SessionKey) -> bool:
+        """Drop all saved states of a session; False when there was none."""
+        return self.database.write(partial(_delete, session))
+
+
+def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dict[str, Any]:
+    return {
+        "user_id": state.user_id,
+        "session_id": state.session_id,
+        "revision": revision,
+        "created_at": now(),
+        "metadata": json.dumps(dict(metadata)),
+        "body": zlib.compress(state.to_json().encode(), 6),
+    }
+
+
+def _save(row: dict[str, Any]) -> Work[int]:
+    session = {"user_id": row["user_id"], "session_id": row["session_id"]}
+    newest = yield Statement(f"SELECT MAX(revision) FROM autocontext_states WHERE {_SESSION}", session)
+    there = newest[0][0] or 0
+    saved: list[Row] = []
+    if there == row["revision"] - 1:
+        saved = yield Statement(
+            "INSERT INTO autocontext_states (user_id, session_id, revision, created_at, metadata, body) "
+            "VALUES (:user_id, :session_id, :revision, :created_at, :metadata, :body) "
+            "ON CONFLICT (user_id, session_id, revision) DO NOTHING RETURNING revision",
+            row,
+        )
+    if not saved:
+        raise Conflict(
+            f"the state of session {row['session_id']!r} has revision {there}, not {row['revision'] - 1}: "
+            "load it and save again"
+        )
+    yield Statement(
+        f"DELETE FROM autocontext_states WHERE {_SESSION} AND revision <= :old",
+        {**session, "old": row["revision"] - _KEPT},
+    )
+    return int(row["revision"])
+
+
+def _load(session: SessionKey, revision: int | None) -> Work[Row | None]:
+    rows = yield Statement(
+        f"SELECT revision, created_at, metadata, body FROM autocontext_states WHERE {_SESSION} "
+        + ("" if revision is None else "AND revision = :revision ")
+        + "ORDER BY revision DESC LIMIT 1",
+        {**_params(session), **({} if revision is None else {"revision": revision})},
+    )
+    return rows[0] if rows else None
+
+
+def _revisions(session: SessionKey) -> Work[list[int]]:
+    rows = yield Statement(
+        f"SELECT revision FROM autocontext_states WHERE {_SESSION} ORDER BY revision", _params(session)
+    )
+    return [int(row[0]) for row in rows]
+
+
+def _delete(session: SessionKey) -> Work[bool]:
+    rows = yield Statement(f"DELETE FROM autocontext_states WHERE {_SESSION} RETURNING revision", _params(session))
+    return bool(rows)
+
+
+def _params(session: SessionKey) -> dict[str, Any]:
+    return {"user_id": session[0], "session_id": session[1]}
+
+
+def _loaded(session: SessionKey, row: Row | None) -> SavedState | None:
+    if row is None:
+        return None
+    revision, created_at, metadata, body = row
+    try:
+        state = SessionState.from_json(zlib.decompress(body).decode())
+        return SavedState(revision, created_at, json.loads(metadata), state)
+    except (zlib.error, ValueError, StateError) as e:
+        raise StoreCorruptError(
+            f"the saved state of user {session[0]!r}, session {session[1]!r}, revision {revision} is damaged ({e}); "
+            f"load revision {revision - 1} instead"
+        ) from e

@@ -1,0 +1,51 @@
+"""Which of the oldest messages a summary takes in: whole rounds where that fits, whole exchanges always."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autocontext.history.view import View
+from autocontext.messages import Msg, is_pinned, is_user_turn
+from autocontext.optimizer.state import StateConfig
+from autocontext.optimizer.summary import is_summary
+
+
+def stays(msg: Msg) -> bool:
+    """Whether a message is never summarised: the caller's system messages, and what is pinned."""
+    return is_pinned(msg) or (msg.role == "system" and not is_summary(msg))
+
+
+def summarised(messages: Sequence[Msg], config: StateConfig) -> list[int]:
+    """Indices of the messages to put into one summary; [] when there is nothing new to summarise.
+
+    The boundary is the beginning of a round that leaves at least `context_window_size` messages; when more than
+    `max_conversation_history_size` would stay, it moves on into that round, between two exchanges. The user's latest
+    message and results that the model has not read yet always stay.
+    """
+    if len(messages) <= config.summary_from:
+        return []
+    view = View(map(str, range(len(messages))), messages)
+    best: list[int] = []
+    starts = [i for i, m in enumerate(messages) if is_user_turn(m) and i <= len(messages) - config.context_window_size]
+    if starts:
+        best = _taken(view, starts[-1])
+    if len(messages) - len(best) + 1 > config.max_conversation_history_size:
+        for boundary in range(starts[-1] + 1 if starts else 1, view.unread + 1):
+            if boundary < len(messages) and messages[boundary].tool_results:
+                continue  # an exchange is not entered
+            taken = _taken(view, boundary)
+            if len(taken) > len(best):
+                best = taken
+            if len(messages) - len(best) + 1 <= config.max_conversation_history_size:
+                break
+    return best if sum(not is_summary(messages[i]) for i in best) > 1 else []
+
+
+def _taken(view: View, boundary: int) -> list[int]:
+    """What can go before a boundary: closed stretches between the messages that stay."""
+    latest = view.messages[view.latest_user] if view.latest_user >= 0 else None
+
+    def kept(msg: Msg) -> bool:
+        return stays(msg) or msg is latest
+
+    return [i for start, stop in view.pieces(0, boundary, kept) for i in range(start, stop)]

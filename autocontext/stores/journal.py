@@ -1,0 +1,80 @@
+"""A memory's log and the store behind it, kept in step, also with other processes that write to the same session."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from autocontext.errors import Conflict
+from autocontext.history.entries import Entry
+from autocontext.history.log import Change, Log
+from autocontext.stores import SessionKey, SessionStore
+
+_ATTEMPTS = 200
+"""Conflicts in a row that an addition survives: each means that another process got a message in."""
+_LONGEST_WAIT = 0.05
+"""Seconds."""
+
+
+class Journal:
+    """Stores entries first and then lets them count; `changed` hears of each. The lock is the memory's."""
+
+    def __init__(
+        self,
+        store: SessionStore | None,
+        session: SessionKey,
+        lock: threading.RLock,
+        changed: Callable[[Entry, Change], None],
+    ) -> None:
+        self.log = Log(store.read(session) if store is not None else ())
+        self._store, self._session, self._lock, self._changed = store, session, lock, changed
+        self._unsure: tuple[Entry, ...] = ()
+        """What the store has failed to acknowledge last: it may hold it all the same."""
+
+    def commit(self, *entries: Entry) -> None:
+        """Store entries, then let them count; if storing fails nothing has changed here.
+
+        Raises Conflict when another process has written to the session; what it wrote counts here from then on.
+        """
+        with self._lock:
+            if self._store is not None and entries:
+                try:
+                    self._store.append(self._session, entries, after=len(self.log.entries))
+                except Conflict:
+                    if self._was_stored(entries, self.catch_up()):
+                        return
+                    raise
+                except BaseException:
+                    self._unsure = entries
+                    raise
+                self._unsure = ()
+            self._record(entries)
+
+    def insist(self, *entries: Entry) -> None:
+        """Commit what means the same whatever other processes have written meanwhile: a Conflict is tried again."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self.commit(*entries)
+            except Conflict:
+                # Writers that waited equally long would meet again.
+                time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
+        return self.commit(*entries)
+
+    def catch_up(self) -> list[Entry]:
+        """Take over what other processes have stored since; the caller holds the lock."""
+        if self._store is None:
+            return []
+        entries = self._store.read(self._session, after=len(self.log.entries))
+        self._record(entries)
+        return entries
+
+    def _was_stored(self, entries: tuple[Entry, ...], found: list[Entry]) -> bool:
+        """Whether the store had taken these entries when it was asked first, and only its answer was lost."""
+        again, self._unsure = entries == self._unsure, ()
+        return again and tuple(found[: len(entries)]) == entries
+
+    def _record(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self._changed(entry, self.log.record(entry))

@@ -1,0 +1,206 @@
+"""One conversation of one user, with everything that belongs to it in the one database."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from autocontext.content.pruning import Known
+from autocontext.flows.threads import in_thread
+from autocontext.messages import Msg
+from autocontext.suite.preparing import Preparation, Prepared
+from autocontext.suite.saving import SaveReport, Saving
+from autocontext.suite.steps import Flow, Step, arun, run
+from autocontext.suite.tool_calls import ToolCall
+from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+
+if TYPE_CHECKING:
+    from autocontext.cache import ResultCache
+    from autocontext.memories import MemoryInjector
+    from autocontext.memory import AutoContextMemory
+    from autocontext.optimizer import SessionState
+    from autocontext.suite import AutoContext
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool for the model: its OpenAI function schema and what to call with the arguments."""
+
+    name: str
+    schema: dict[str, Any]
+    call: Callable[..., Any]
+    acall: Callable[..., Awaitable[Any]]
+
+
+class _Asked(NamedTuple):
+    """How a tool is to be called."""
+
+    args: Mapping[str, Any]
+    name: str | None
+    cacheable: bool | None
+    cache_options: Mapping[str, Any]
+
+
+class Session:
+    """A conversation; made by `AutoContext.session`. `memory` is its AutoContextMemory, durable at every change."""
+
+    def __init__(self, context: AutoContext, memory: AutoContextMemory) -> None:
+        self.memory = memory
+        self._context = context
+        self._namespace = context.namespace(memory.session.user_id)
+        self._known = Known()
+        self._reload = ContextOffloadTool(memory, content=context.content, content_namespace=self._namespace)
+
+    @property
+    def session_id(self) -> str:
+        """Its id."""
+        return self.memory.session.session_id
+
+    @property
+    def user_id(self) -> str:
+        """Whose it is."""
+        return self.memory.session.user_id
+
+    # ------------------------------------------------------------------------------------------------------ messages
+    def add(self, msg: Msg | Iterable[Msg]) -> None:
+        """Add a message, or several; durable when this returns. What `call_tool` has added is not added again."""
+        msgs = [msg] if isinstance(msg, Msg) else list(msg)
+        tail = self.memory.messages[-_RECENT:]
+        self.memory.add_messages([m for m in msgs if not (isinstance(m, Msg) and m.role == "tool" and m in tail)])
+
+    async def aadd(self, msg: Msg | Iterable[Msg]) -> None:
+        """`add` without blocking the event loop."""
+        await in_thread(lambda: self.add(msg))
+
+    def prepare(self, query: str | None = None, max_tokens: int | None = None) -> Prepared:
+        """The context for the next call of the model, valid and within `max_tokens` (default: the config's).
+
+        The view is compressed when it is due; large old texts give way to handles; the memories that matter for
+        `query` (default: the last turns) are put in. `report` tells what was done.
+        """
+        return run(self._preparation(query, max_tokens).flow())
+
+    async def aprepare(self, query: str | None = None, max_tokens: int | None = None) -> Prepared:
+        """`prepare` without blocking the event loop."""
+        return await arun(self._preparation(query, max_tokens).flow())
+
+    # --------------------------------------------------------------------------------------------------------- tools
+    def call_tool(
+        self,
+        fn: Callable[..., Any],
+        args: Mapping[str, Any] | None = None,
+        call_id: str = "",
+        *,
+        name: str | None = None,
+        cacheable: bool | None = None,
+        **cache_options: Any,
+    ) -> Msg:
+        """Run a tool for the call `call_id` and return the message that answers it.
+
+        When the conversation waits for that call, the message is added at once; when it was answered already, that
+        answer is returned and the tool is not run again. With `cacheable` (or a true attribute `fn.cacheable`) the
+        result is looked up by the arguments, over all sessions of the user, and stored for next time: for tools
+        without side effects only; `cache_options` are those of `ResultCache.get_or_compute`. A large result goes to
+        the content store and the message shows its beginning with a handle. An exception is an error result.
+        """
+        return run(self._tool_flow(fn, call_id, _Asked(args or {}, name, cacheable, cache_options)))
+
+    async def acall_tool(
+        self,
+        fn: Callable[..., Any],
+        args: Mapping[str, Any] | None = None,
+        call_id: str = "",
+        *,
+        name: str | None = None,
+        cacheable: bool | None = None,
+        **cache_options: Any,
+    ) -> Msg:
+        """`call_tool` without blocking the event loop: a synchronous tool runs in a thread."""
+        return await arun(self._tool_flow(fn, call_id, _Asked(args or {}, name, cacheable, cache_options)))
+
+    def tools(self) -> list[Tool]:
+        """The tools this session offers the model: context_reload first, then those of the user's memories."""
+        reload = Tool(self._reload.name, self._reload.schema(), self._reload, self._reload.acall)
+        return [reload, *self._context.memory_tools(self.user_id)]
+
+    @property
+    def instructions(self) -> str:
+        """What the system prompt should say about these tools."""
+        return "\n\n".join([INSTRUCTIONS, *self._context.memory_instructions(self.user_id)])
+
+    # -------------------------------------------------------------------------------------------------------- saving
+    def save(self) -> SaveReport:
+        """Store an optimised copy of the working state beside the log, which has been durable all along."""
+        return run(self._saving.flow())
+
+    async def asave(self) -> SaveReport:
+        """`save` without blocking the event loop."""
+        return await arun(self._saving.flow())
+
+    def state(self, revision: int | None = None) -> SessionState | None:
+        """The state that was saved last, or one revision of it; None before the first `save`."""
+        return self._saving.latest(revision)
+
+    # --------------------------------------------------------------------------------------------------------- inner
+    def _preparation(self, query: str | None, max_tokens: int | None) -> Preparation:
+        return Preparation(
+            memory=self.memory,
+            content=self._context.content,
+            namespace=self._namespace,
+            policy=self._context.prune_policy,
+            known=self._known,
+            injector=self._injector,
+            query=query,
+            max_tokens=self.memory.config.max_token if max_tokens is None else max_tokens,
+        )
+
+    @cached_property
+    def _injector(self) -> MemoryInjector | None:
+        return self._context.injector(self.user_id, self.memory.counter)
+
+    @cached_property
+    def _cache(self) -> ResultCache:
+        return self._context.cache_of(self.user_id)
+
+    @cached_property
+    def _saving(self) -> Saving:
+        return Saving(self.memory, self._context.database, self._context.content, self._namespace)
+
+    def _tool_flow(self, fn: Callable[..., Any], call_id: str, asked: _Asked) -> Flow[Msg]:
+        answer, waiting = self._state_of(call_id)
+        if answer is not None:
+            return answer
+        name = asked.name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool"))
+        wanted = bool(getattr(fn, "cacheable", False)) if asked.cacheable is None else asked.cacheable
+        call = ToolCall(
+            fn=fn,
+            args=asked.args,
+            call_id=call_id or f"call_{len(self.memory.messages)}",
+            name=name,
+            cache=self._cache,
+            cached=asked.cache_options if wanted or asked.cache_options else None,
+            content=self._context.content,
+            namespace=self._namespace,
+            large=self.memory.config.large_payload_threshold,
+        )
+        msg = yield from call.flow()
+        if waiting:
+            yield Step(partial(self.memory.add_message, msg), lambda: in_thread(partial(self.memory.add_message, msg)))
+        return msg
+
+    def _state_of(self, call_id: str) -> tuple[Msg | None, bool]:
+        """The message that answers a call already, and whether the conversation waits for an answer to it."""
+        waiting = False
+        answer: Msg | None = None
+        for msg in self.memory.messages:
+            if any(result.id == call_id for result in msg.tool_results):
+                answer, waiting = msg, False
+            if any(use.id == call_id for use in msg.tool_uses):
+                answer, waiting = None, True
+        return answer, waiting
+
+
+_RECENT = 64
+"""How far back a message that `call_tool` has added is looked for."""

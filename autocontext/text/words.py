@@ -1,0 +1,98 @@
+"""Split a text into words: lower case, NFKC, technical names whole, runs of CJK characters as pairs.
+
+Every search and every ranker of the library splits texts here, so a change of `terms` changes the search segments that
+stores keep: raise `autocontext.stores.search_index.FORMAT` with it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache, lru_cache
+
+from autocontext.text.stems import stem
+from autocontext.text.stop_words import STOP_WORDS, cjk_stop
+
+# Compiled at first use: the character classes take 10 ms, which an import need not wait for.
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\u3005"
+# Kana, Han and Hangul: scripts whose words are found as pairs of characters.
+_RUN = rf"[{_CJK}\U00020000-\U0003ffff]"
+_SIGN = rf"[^\W_{_CJK}\U00020000-\U0003ffff]"
+_WORD = (
+    rf"{_RUN}+"
+    r"|(?i:\.net)\b"  # the one name that begins with a dot
+    rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?=[^\W\d_])|_)*(?:\+\+|[+#](?!{_SIGN}))?"
+    rf"|_+{_SIGN}\w*"
+)
+_FIRST_CJK = "\u3005"
+_INNER = re.compile(r"[._+#@/&-]+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(_WORD)
+
+
+@cache
+def _run() -> re.Pattern[str]:
+    return re.compile(_RUN)
+
+
+def words(text: str) -> Iterator[tuple[str, str]]:
+    """The words of a text in order, each in lower case and as written; a run of CJK characters is one word.
+
+    Stop words are included.
+    """
+    for match in _word().findall(unicodedata.normalize("NFKC", text).replace("’", "'")):
+        written = match[:-2] if match.endswith(("'s", "'S")) else match
+        if written:
+            yield written.lower(), written
+
+
+def terms(text: str) -> Iterator[str]:
+    """What a text is searched by, in order: stems, stems of the parts of a joined name, pairs of CJK characters."""
+    for word, written in words(text):
+        if is_cjk(word):
+            yield from pairs(word)
+        else:
+            yield from _stems(word, written)
+
+
+@lru_cache(maxsize=65_536)
+def _stems(word: str, written: str) -> tuple[str, ...]:
+    return (stem(word), *map(stem, parts(word, written)))
+
+
+def is_cjk(word: str) -> bool:
+    """Whether a word is a run of Kana, Han or Hangul."""
+    return word >= _FIRST_CJK and _run().match(word) is not None
+
+
+def pairs(run: str) -> list[str]:
+    """The pairs of neighbouring characters of a run; the character itself when there is only one."""
+    return [run[i : i + 2] for i in range(max(1, len(run) - 1))]
+
+
+def parts(word: str, written: str) -> list[str]:
+    """The parts of a joined word: "next" and "js" of "next.js", "http" and "server" of "HttpServer"."""
+    pieces = [p.lower() for piece in _INNER.split(written) for p in _HUMP.split(piece) if p]
+    return [p for p in pieces if p != word and p not in STOP_WORDS and not p.isspace()] if len(pieces) > 1 else []
+
+
+def weak_signs(run: str) -> list[bool]:
+    """For each character of a CJK run whether it is grammar only, such as a particle."""
+    weak = [False] * len(run)
+    for match in cjk_stop().finditer(run):
+        weak[match.start() : match.end()] = [True] * (match.end() - match.start())
+    return weak
+
+
+def rarity(holders: int, texts: int) -> float:
+    """The inverse document frequency of a word that `holders` of `texts` texts hold.
+
+    Lucene's: ln(1 + (N - n + 0.5) / (n + 0.5)), above 0 even for a word in every text.
+    """
+    return math.log(1 + (texts - holders + 0.5) / (holders + 0.5))

@@ -1,0 +1,234 @@
+"""The log: its entries survive JSON, and replaying them gives every reading again."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, CompressionEvent, Msg
+from autocontext.errors import StoreCorruptError
+from autocontext.history.entries import (
+    Added,
+    Cleared,
+    Edited,
+    Entry,
+    Forgotten,
+    Noted,
+    Offloaded,
+    Removed,
+    Restored,
+    dump_entry,
+    load_entry,
+)
+from autocontext.history.log import Log
+from autocontext.history.proposals import Proposal, build
+from autocontext.history.view import View
+from autocontext.messages import Origin, OriginKind, is_ledger
+from autocontext.testing import assistant, conversation, tool_exchange, user
+from tests import invariants
+from tests.conversations import histories
+from tests.invariants import CONFIGS, made
+
+
+def again(entry: Entry) -> Entry:
+    """An entry as it comes back from a store."""
+    return load_entry(dump_entry(entry).encode().decode())
+
+
+def shorten(log: Log, start: int, stop: int) -> Edited:
+    """An entry that replaces a stretch of the view by a note."""
+    view = View(log.view_ids, log.view_messages)
+    edit = build(Proposal(view.span(start, stop), "Short."), [])
+    return Edited(edits=(edit,), events=(CompressionEvent(event_type="TEST", timestamp=1, compressed_message_count=2),))
+
+
+def log_of(*messages: Msg) -> Log:
+    return Log(Added(message=m) for m in messages)
+
+
+def used_memory(history: list[Msg]) -> AutoContextMemory:
+    """A memory that has seen every kind of entry."""
+    memory = made("tiny", estimate=True)
+    memory.add_messages(conversation(rounds=2))
+    memory.compress_if_needed(force=True)
+    memory.load_state_dict(memory.state_dict())
+    memory.clear()
+    memory.offload("own", conversation(rounds=1))
+    memory.add_messages(history)
+    memory.add_messages(conversation(rounds=3))
+    memory.compress_if_needed(force=True)
+    keys = list(memory.get_offload_context())
+    any(map(memory.undo, keys))
+    memory.delete_message(0)
+    memory.clear_offload(keys[-1])
+    return memory
+
+
+# -------------------------------------------------------------------------------------------------------- as a whole
+@given(histories(max_moves=4, duplicates=True))
+def test_every_kind_of_entry_survives_json_and_replays(history: list[Msg]) -> None:
+    log = used_memory(history)._log
+    assert {e.type for e in log.entries} >= {
+        "added", "edited", "removed", "restored", "offloaded", "forgotten", "cleared", "snapshot",
+    }  # fmt: skip
+    assert [again(e) for e in log.entries] == log.entries
+    invariants.check_replay(log)
+    invariants.check_replay(Log(again(e) for e in log.entries))
+
+
+@given(histories(), st.sampled_from(sorted(CONFIGS)))
+def test_what_passes_have_made_survives_json_too(history: list[Msg], config: str) -> None:
+    memory = made(config)
+    memory.add_messages([*conversation(rounds=4, chars=800), *history, *conversation(rounds=4, chars=800)])
+    memory.compress_if_needed(force=True)
+    assert [again(e) for e in memory._log.entries] == memory._log.entries
+    invariants.check_replay(memory._log)
+
+
+@given(histories(duplicates=True), st.booleans())
+def test_the_ledger_of_an_earlier_release_survives_json_too(history: list[Msg], gone: bool) -> None:
+    log = used_memory(history)._log
+    ledger = user("a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
+    for after in (None, log.view_ids[len(log.view_ids) // 2]):
+        log.record(Noted(message=ledger.model_copy(update={"id": f"ledger {after}"}), after=after))
+        assert log.ledger == f"ledger {after}"
+        assert sum(map(is_ledger, log.view_messages)) == 1
+    if gone:
+        log.record(Noted(message=None))
+        assert not any(map(is_ledger, log.view_messages))
+    assert [again(e) for e in log.entries] == log.entries
+    invariants.check_replay(log)
+
+
+@given(histories(duplicates=True))
+def test_a_snapshot_stands_for_all_entries_before_it(history: list[Msg]) -> None:
+    log = used_memory(history)._log
+    whole = Log([again(log.snapshot())])
+    for reading in ("view_ids", "view_messages", "original", "messages", "offloads", "events"):
+        assert getattr(whole, reading) == getattr(log, reading), reading
+
+
+ODD = (
+    "\ud800", "half \udc00 pair", "\ud83d\ude00 in two halves, \U0001f600 in one", "\udfff\ud800", "\x00", "\u2028\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_an_entry_keeps_every_character_and_can_be_written_as_utf_8(text: str) -> None:
+    entry = Added(message=user(text, metadata={text: [text, {"deep": text}]}))
+    line = dump_entry(entry)
+    assert "\n" not in line
+    assert json.loads(line.encode())
+    assert again(entry) == entry
+
+
+@given(st.text(st.characters(categories=("Cs",)), max_size=4), st.text(max_size=4))
+def test_surrogates_survive_in_any_order(halves: str, rest: str) -> None:
+    entry = Added(message=user(rest + halves + rest))
+    assert again(entry) == entry
+
+
+@pytest.mark.parametrize("number", [-0.0, 1e-320, 1e308, math.inf, -math.inf, math.nan, 2**80, -(2**63)])
+def test_an_entry_keeps_every_number(number: float) -> None:
+    entry = Added(message=user("x", metadata={"n": number}))
+    found = load_entry(dump_entry(entry))
+    assert isinstance(found, Added)
+    assert repr(found.message.metadata["n"]) == repr(number)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"type":"invented"}', "", "{", "null", '{"type":"added"}', '{"type":"added","message":{"role":"king"}}',
+        '{"type":"base64","data":"?"}', '{"type":"base64","data":"/w=="}', '{"type":"base64","data":"e30="}',
+        '{"type":"base64","data":"ew=="}', '{"type":"removed","ids":["a"],"more":1}',
+    ],
+)  # fmt: skip
+def test_a_damaged_entry_is_refused_in_one_line(text: str) -> None:
+    with pytest.raises(StoreCorruptError, match=r"^entry[^\n]*$"):
+        load_entry(text)
+
+
+# ----------------------------------------------------------------------------------------------------- entry by entry
+def test_one_object_added_twice_stands_twice() -> None:
+    log = log_of(user("a", id="m"), user("b", id="m"), user("a", id="m"))
+    assert len(set(log.view_ids)) == 3
+    assert [m.text for m in log.view_messages] == ["a", "b", "a"]
+    log.record(Removed(ids=(log.view_ids[0],)))
+    assert [m.text for m in log.view_messages] == ["b", "a"]
+    assert [m.text for m in log.read(log.original)] == ["a", "b", "a"]
+
+
+def test_an_edit_changes_view_and_offloads_but_no_original() -> None:
+    call, result = tool_exchange("t")
+    log = log_of(user("a"), call, result, assistant("b"))
+    entry = shorten(log, 1, 3)
+    change = log.record(entry)
+    (edit,) = entry.edits
+    assert set(change.gone) == {call.id, result.id}
+    assert change.come == (edit.messages[0].id,)
+    assert log.view_messages[1] == edit.messages[0]
+    assert log.originals_of(edit.uuid) == [call, result]
+    assert log.read(log.original)[1:3] == [call, result]
+    assert log.events == list(entry.events)
+
+
+def test_what_was_undone_stands_where_the_note_stood() -> None:
+    log = log_of(*conversation(rounds=1))
+    before = list(log.view_ids)
+    entry = shorten(log, 2, 4)
+    log.record(entry)
+    note = log.note_of(entry.edits[0].uuid)
+    assert note is not None
+    change = log.record(Restored(uuid=entry.edits[0].uuid, note=note, ids=log.behind(note)))
+    assert log.view_ids == before
+    assert change == ((note,), tuple(before[2:4]), False)
+    assert log.note_of(entry.edits[0].uuid) is None
+
+
+def test_a_shortened_message_inside_an_entry_reads_as_its_original() -> None:
+    log = log_of(*conversation(rounds=1))
+    original = log.view_messages[1]
+    view = View(log.view_ids, log.view_messages)
+    stub = build(Proposal(view.span(1, 2), blocks={-1: "cut"}, kind="stub"), [])
+    log.record(Edited(edits=(stub,), events=()))
+    outer = shorten(log, 1, 4)
+    log.record(outer)
+    assert log.originals_of(outer.edits[0].uuid)[0] == original
+
+
+@pytest.mark.parametrize("kind", ["tool_run", "stub", "fold"])
+def test_a_copy_of_what_an_edit_made_is_an_original_like_any_other(kind: OriginKind) -> None:
+    log = log_of(*conversation(rounds=1))
+    view = View(log.view_ids, log.view_messages)
+    edit = build(Proposal(view.span(1, 2), "Short.", kind=kind), [])
+    log.record(Edited(edits=(edit,), events=()))
+    copied = edit.messages[0]
+    log.record(Added(message=copied))
+    log.record(Removed(ids=(copied.id,)))
+    assert log.view_messages[-1] == copied
+    assert log.note_of(edit.uuid) is None
+    outer = shorten(log, len(log.view_ids) - 2, len(log.view_ids))
+    log.record(outer)
+    assert log.originals_of(outer.edits[0].uuid)[-1] == copied
+
+
+def test_a_caller_s_entry_shares_what_is_held_and_keeps_doubles() -> None:
+    log = log_of(user("a", id="m"))
+    held = log.view_messages[0]
+    log.record(Offloaded(uuid="own", messages=(held, user("b", id="m"), held)))
+    assert log.offloads["own"][0] == "m"
+    assert [m.text for m in log.originals_of("own")] == ["a", "b", "a"]
+    log.record(Forgotten(uuid="own"))
+    assert log.originals_of("own") == []
+    log.record(Forgotten(uuid="never there"))
+
+
+def test_after_clearing_nothing_is_held() -> None:
+    log = log_of(*conversation(rounds=1))
+    log.record(shorten(log, 1, 3))
+    change = log.record(Cleared())
+    assert change.all_new
+    assert (log.view_ids, log.original, log.offloads, log.events, log.messages) == ([], [], {}, [], {})

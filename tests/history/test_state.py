@@ -1,0 +1,221 @@
+"""Saved states: loading one is the identity, and a damaged one changes nothing and names its field."""
+
+import copy
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, CompressionEvent, Msg
+from autocontext.errors import StateError
+from autocontext.history import state
+from autocontext.history.edits import Edit
+from autocontext.history.entries import Added, Edited, Restored
+from autocontext.history.log import Log
+from autocontext.messages import Origin
+from autocontext.testing import conversation, user
+from tests.conversations import histories
+from tests.invariants import CONFIGS, made, unreachable
+
+KEYS = ["version", "working_memory_storage", "original_memory_storage", "offload_context", "compression_events"]
+
+
+def compressed(history: list[Msg], config: str = "tiny") -> AutoContextMemory:
+    memory = made(config)
+    memory.add_messages([*conversation(rounds=3), *history])
+    memory.offload("own", history[:2])
+    memory.compress_if_needed(force=True)
+    return memory
+
+
+def loaded(saved: Any, config: str = "tiny") -> AutoContextMemory:
+    memory = made(config)
+    memory.add_message(user("to be replaced"))
+    memory.load_state_dict(json.loads(json.dumps(saved)))
+    return memory
+
+
+# -------------------------------------------------------------------------------------------------------- round trips
+@given(histories(duplicates=True), st.sampled_from(sorted(CONFIGS)))
+def test_loading_replaces_everything_by_what_was_saved(history: list[Msg], config: str) -> None:
+    memory = compressed(history, config)
+    other = loaded(memory.state_dict(), config)
+    assert other.state_dict() == memory.state_dict()
+    assert other.messages == memory.messages
+    assert other.get_original_memory_msgs() == memory.get_original_memory_msgs()
+    assert other.get_offload_context() == memory.get_offload_context()
+    assert other.get_compression_events() == memory.get_compression_events()
+    assert other.token_count == memory.token_count
+    assert unreachable(other, memory.get_original_memory_msgs()) == []
+
+
+@given(histories(duplicates=True))
+def test_a_loaded_memory_undoes_and_compresses_as_the_saved_one(history: list[Msg]) -> None:
+    memory = compressed(history)
+    other = loaded(memory.state_dict())
+    for key in reversed(memory.get_offload_context()):
+        assert other.undo(key) == memory.undo(key)
+        assert other.messages == memory.messages
+    before = other.messages
+    other.compress_if_needed(force=True)
+    assert unreachable(other, before) == []
+
+
+def test_the_keys_are_the_contract() -> None:
+    saved = compressed([]).state_dict()
+    assert list(saved) == KEYS
+    assert saved["version"] == 1
+    assert saved["offload_context"]["own"] == []
+
+
+def test_equal_messages_are_told_apart_after_loading() -> None:
+    """Without the log's own ids, undoing the first "ok" would put a second copy of the one in view there."""
+    memory = made("tiny")
+    same = user("ok " * 100, id="same")
+    memory.add_messages([same, *conversation(rounds=2), same])
+    memory.compress_if_needed(force=True)
+    saved = memory.state_dict()
+    assert list(saved) == [*KEYS, "ids"]
+    other = loaded(saved)
+    (key,) = [k for k, messages in other.get_offload_context().items() if same in messages][:1]
+    assert other.undo(key) == memory.undo(key) is True
+    assert other.messages == memory.messages
+    assert other.messages.count(same) == 2
+
+
+def test_where_copies_cannot_be_told_apart_undo_puts_none_in_view_twice() -> None:
+    memory = made("tiny")
+    same = user("ok " * 100, id="same")
+    memory.add_messages([same, *conversation(rounds=2), same])
+    memory.compress_if_needed(force=True)
+    saved = memory.state_dict()
+    del saved["ids"]
+    other = loaded(saved)
+    undone = [key for key in other.get_offload_context() if other.undo(key)]
+    assert len(set(other._log.view_ids)) == len(other.messages)
+    assert other.messages.count(same) <= 2
+    assert len(undone) < len(other.get_offload_context())
+
+
+def test_a_state_without_our_own_ids_is_read_too() -> None:
+    """Another program's state, in which one id stands for two messages."""
+    memory = made("tiny")
+    memory.add_messages([user("one", id="x"), user("two", id="x"), user("one", id="x")])
+    saved = memory.state_dict()
+    del saved["ids"]
+    other = loaded(saved)
+    assert [m.text for m in other.messages] == ["one", "two", "one"]
+    assert [m.text for m in other.get_original_memory_msgs()] == ["one", "two", "one"]
+    assert loaded(other.state_dict()).state_dict() == other.state_dict()
+
+
+def test_a_saved_state_is_the_caller_s_own() -> None:
+    memory = compressed([])
+    saved = memory.state_dict()
+    whole = json.dumps(saved)
+    saved["working_memory_storage"].clear()
+    saved["original_memory_storage"][0]["content"] = []
+    assert json.dumps(memory.state_dict()) == whole
+
+
+# ------------------------------------------------------------------------------------------------------------ damage
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """A good state but for the value at a path; a path that ends in "!" is taken out."""
+    saved = copy.deepcopy(SAVED)
+    *way, last = path.removesuffix("!").split(".")
+    place: Any = saved
+    for key in way:
+        place = place[int(key)] if isinstance(place, list) else place[key]
+    if path.endswith("!"):
+        del place[last]
+    else:
+        place[int(last) if isinstance(place, list) else last] = value
+    return saved
+
+
+def _saved() -> dict[str, Any]:
+    memory = made("tiny")
+    memory.add_messages([user("a", id="x"), user("b", id="x"), *conversation(rounds=3)])
+    memory.offload("own", [user("kept")])
+    memory.compress_if_needed(force=True)
+    return memory.state_dict()
+
+
+SAVED = _saved()
+DAMAGED = {
+    "not an object": (["a", "list"], "the state is a list"),
+    "nothing": (None, "the state is a NoneType"),
+    "another version": (changed("version", 2), "state.version is 2"),
+    "no version": (changed("version!", None), "state.version is None"),
+    "no working memory": (changed("working_memory_storage!", None), "state.working_memory_storage is missing"),
+    "originals no array": (changed("original_memory_storage", {}), "state.original_memory_storage"),
+    "offloads no object": (changed("offload_context", []), "state.offload_context"),
+    "events null": (changed("compression_events", None), "state.compression_events"),
+    "an entry no array": (changed("offload_context.own", {}), "state.offload_context.own"),
+    "an unknown role": (changed("original_memory_storage.0.role", "robot"), r"original_memory_storage\[0\].*role"),
+    "an unknown block": (
+        changed("working_memory_storage.1.content", [{"type": "scent"}]),
+        r"working_memory_storage\[1\].*scent",
+    ),
+    "a message no object": (changed("original_memory_storage.2", 7), r"original_memory_storage\[2\]"),
+    "a bad offload": (changed("offload_context.own.0.role", 1), r"offload_context.own\[0\].*role"),
+    "a bad event": (changed("compression_events.0.timestamp", "noon"), r"compression_events\[0\].*timestamp"),
+    "an unknown key": (changed("original_memory_storage.0.mood", "good"), r"original_memory_storage\[0\].*mood"),
+    "ids no object": (changed("ids", 3), "state.ids"),
+    "ids too few": (changed("ids.working_memory_storage", []), "state.ids.working_memory_storage"),
+    "ids no texts": (changed("ids.original_memory_storage.0", [1]), "state.ids.original_memory_storage"),
+    "an id twice": (
+        changed("ids.original_memory_storage", ["x"] * len(SAVED["original_memory_storage"])),
+        "state.ids.original_memory_storage names a message twice",
+    ),
+    "an id for two": (changed("ids.offload_context.own.0", "x"), "'x' stands for two messages"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_a_damaged_state_is_refused_and_changes_nothing(damage: str) -> None:
+    state, problem = DAMAGED[damage]
+    memory = compressed([])
+    before, entries = memory.state_dict(), len(memory._log.entries)
+    with pytest.raises(StateError, match=problem) as caught:
+        memory.load_state_dict(state)
+    assert "\n" not in str(caught.value)
+    assert memory.state_dict() == before
+    assert len(memory._log.entries) == entries
+
+
+def test_the_state_that_is_damaged_here_is_good_itself() -> None:
+    assert loaded(SAVED).state_dict() == SAVED
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)))
+def test_whatever_json_is_loaded_the_error_is_a_state_error(state: Any) -> None:
+    memory = made("tiny")
+    for attempt in (state, {"version": 1, **dict.fromkeys(KEYS[1:], state)}, {**SAVED, "ids": state}):
+        before = memory.state_dict()
+        try:
+            memory.load_state_dict(attempt)
+        except StateError:
+            assert memory.state_dict() == before
+
+
+def test_a_note_that_shared_its_entry_and_was_undone_is_nothing_to_the_state() -> None:
+    """Two notes under one handle, the first undone: it is in none of the saved lists, so nothing is said about it."""
+    log = Log([Added(message=user(text)) for text in ("first", "second", "third")])
+    for id_ in log.view_ids[:2]:
+        note = Msg(role="assistant", content="note", origin=Origin(uuid="shared-handle", kind="tool_run"))
+        edit = Edit(uuid="shared-handle", ids=(id_,), messages=(note,), offload=(id_,), event_type="TEST")
+        event = CompressionEvent(
+            event_type="TEST", timestamp=1, compressed_message_count=1, compressed_message_id=note.id
+        )
+        log.record(Edited(edits=(edit,), events=(event,)))
+    first = log.view_ids[0]
+    assert log.shared() == {first: (log.original[0],)}
+    assert "replaced" in state.dump(log)["ids"]
+    log.record(Restored(uuid="shared-handle", note=first, ids=(log.original[0],)))
+    saved = json.loads(json.dumps(state.dump(log)))
+    again = Log([state.load(saved)])
+    assert state.dump(again) == state.dump(log)
+    assert [m.text for m in again.view_messages] == ["first", "note", "third"]

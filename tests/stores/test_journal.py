@@ -1,0 +1,219 @@
+"""Several memories on one session: what one has written the others take over, and nothing is lost or doubled."""
+
+import contextlib
+import threading
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, multiple, rule
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.errors import Conflict, StateError
+from autocontext.history.log import Log
+from autocontext.stores import InMemorySessionStore, SessionKey
+
+
+def user(text):
+    return Msg(role="user", content=text)
+
+
+def essay(n):
+    return " ".join(f"Sentence {i} of answer {n} says little, and says it at length." for i in range(60))
+
+
+def shared(count=2, store=None, config=None):
+    store = store or InMemorySessionStore()
+    return [AutoContextMemory(config, store=store, session_id="s", user_id="u") for _ in range(count)]
+
+
+def texts(memory):
+    return [m.text for m in memory.messages]
+
+
+def test_an_addition_behind_another_process_takes_its_place_there():
+    one, other = shared()
+    one.add_messages([user("first"), user("second")])
+    other.add_message(user("third"))
+    assert texts(other) == ["first", "second", "third"]
+    assert texts(one) == ["first", "second"]
+    assert one.refresh() == 1
+    assert one.refresh() == 0
+    assert one.state_dict() == other.state_dict()
+    assert one.token_count == other.token_count
+
+
+def test_what_was_decided_on_an_old_view_is_a_conflict_and_can_be_tried_again():
+    one, other = shared()
+    one.add_messages([user("first"), user("second")])
+    other.refresh()
+    one.add_message(user("third"))
+    with pytest.raises(Conflict, match="has 3 entries, not 2"):
+        other.delete_message(0)
+    assert texts(other) == ["first", "second", "third"]
+    assert other.delete_message(0)[0].text == "first"
+
+
+def test_a_pass_that_meets_another_writer_is_busy_and_knows_the_session_afterwards():
+    config = AutoContextConfig(msg_threshold=10, last_keep=2, max_token=100_000)
+    one, other = shared(config=config)
+    for i in range(6):
+        one.add_messages([user(f"question {i}" * 20), Msg(role="assistant", content=essay(i))])
+    other.refresh()
+    one.add_message(user("meanwhile"))
+    report = other.compress_if_needed(force=True)
+    assert report.outcome == "busy"
+    assert texts(other) == texts(one)
+    assert other.compress_if_needed(force=True).outcome == "applied"
+    one.add_message(user("behind the pass"))
+    assert one.messages[:-1] == other.messages
+
+
+def test_clearing_goes_through_whatever_was_added():
+    one, other = shared()
+    one.add_message(user("first"))
+    other.clear()
+    assert one.refresh() == 1
+    assert one.messages == other.messages == []
+
+
+def test_eight_writers_lose_and_double_nothing():
+    store = InMemorySessionStore()
+    writers = shared(8, store)
+
+    def write(n):
+        for i in range(50):
+            writers[n].add_message(user(f"{n}-{i}"))
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    [reader] = shared(1, store)
+    found = texts(reader)
+    assert len(found) == len(set(found)) == 400
+    for n in range(8):
+        assert [t for t in found if t.startswith(f"{n}-")] == [f"{n}-{i}" for i in range(50)]
+
+
+class LosesAnswers(InMemorySessionStore):
+    """Stores, then fails, when told to."""
+
+    lose = False
+
+    def append(self, session, entries, *, after):
+        super().append(session, entries, after=after)
+        if self.lose:
+            self.lose = False
+            raise ConnectionError("the server closed the connection")
+
+
+def test_a_message_whose_acknowledgement_was_lost_counts_once_when_it_is_added_again():
+    store = LosesAnswers()
+    [memory] = shared(1, store)
+    memory.add_message(user("first"))
+    again = user("second")
+    store.lose = True
+    with pytest.raises(ConnectionError):
+        memory.add_message(again)
+    memory.add_message(again)
+    memory.add_message(again)
+    assert texts(memory) == ["first", "second", "second"]
+
+
+def test_a_message_whose_acknowledgement_was_lost_is_found_when_another_is_added():
+    store = LosesAnswers()
+    [memory] = shared(1, store)
+    store.lose = True
+    with pytest.raises(ConnectionError):
+        memory.add_message(user("first"))
+    memory.add_message(user("second"))
+    assert texts(memory) == ["first", "second"]
+
+
+def test_the_same_message_from_two_processes_is_two_messages():
+    one, other = shared()
+    greeting = user("hello")
+    one.add_message(greeting)
+    other.add_message(greeting)
+    assert texts(other) == ["hello", "hello"]
+
+
+def test_whole_states_are_copied_between_stores():
+    config = AutoContextConfig(msg_threshold=10, last_keep=2)
+    source = AutoContextMemory(config, store=InMemorySessionStore(), session_id="s", user_id="u")
+    for i in range(8):
+        source.add_messages([user(f"question {i}" * 20), Msg(role="assistant", content=essay(i))])
+    assert source.compress_if_needed(force=True)
+    target = InMemorySessionStore()
+    assert source.save_to(target) == SessionKey("u", "s")
+    assert AutoContextMemory(config, store=target, session_id="s", user_id="u").state_dict() == source.state_dict()
+    source.add_message(user("later"))
+    source.save_to(target)
+    assert AutoContextMemory(config, store=target, session_id="s", user_id="u").state_dict() == source.state_dict()
+    plain = AutoContextMemory(config, user_id="u")
+    plain.load_from(target, "s")
+    assert plain.state_dict() == source.state_dict()
+    with pytest.raises(StateError, match="no session 'nowhere' of user 'u'"):
+        plain.load_from(target, "nowhere")
+    assert plain.state_dict() == source.state_dict()
+
+
+class SharedSession(RuleBasedStateMachine):
+    """Three memories of one session do anything in any order; each is always some earlier state of the one log."""
+
+    memories = Bundle("memories")
+
+    def __init__(self):
+        super().__init__()
+        self.store = InMemorySessionStore()
+        self.key = SessionKey("u", "s")
+        self.added = 0
+        self.config = AutoContextConfig(msg_threshold=6, last_keep=2, max_token=2_000)
+
+    def opened(self):
+        return AutoContextMemory(self.config, store=self.store, session_id="s", user_id="u")
+
+    @rule(target=memories)
+    def open(self):
+        return multiple(self.opened())
+
+    @rule(memory=memories, text=st.text(min_size=1, max_size=30), times=st.sampled_from([1, 40]))
+    def add(self, memory, text, times):
+        self.added += 1
+        memory.add_message(Msg(role="user" if self.added % 2 else "assistant", content=f"{self.added} {text}" * times))
+
+    @rule(memory=memories)
+    def read(self, memory):
+        memory.get_messages()
+
+    @rule(memory=memories, at=st.integers(0, 5))
+    def delete(self, memory, at):
+        if at < len(memory.messages):
+            with contextlib.suppress(Conflict):
+                memory.delete_message(at)
+
+    @rule(memory=memories)
+    def refresh(self, memory):
+        memory.refresh()
+        assert memory.state_dict() == self.opened().state_dict()
+
+    @rule(memory=memories)
+    def undo(self, memory):
+        for uuid in list(memory.get_offload_context())[-1:]:
+            with contextlib.suppress(Conflict):
+                memory.undo(uuid)
+
+    @rule(memory=consumes(memories))
+    def close(self, memory):
+        memory.refresh()
+
+    @invariant()
+    def all_that_was_added_is_there(self):
+        memory = self.opened()
+        originals = memory.get_original_memory_msgs()
+        assert [int(m.text.split(" ", 1)[0]) for m in originals] == list(range(1, self.added + 1))
+        Log(self.store.read(self.key))
+
+
+TestSharedSession = SharedSession.TestCase

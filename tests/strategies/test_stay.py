@@ -1,0 +1,201 @@
+"""What no strategy touches: system, pinned and protected messages, what is unread, recent, or being answered."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, Msg, ToolResultBlock
+from autocontext.history.proposals import Proposal, Question, build
+from autocontext.messages import PINNED, is_note
+from autocontext.strategies import Strategy, View, steps
+from autocontext.strategies.selection import is_large, question, stays
+from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, tool_result, user
+from tests.conversations import histories
+from tests.invariants import CONFIGS, EAGER, LONG
+
+
+def size(msg: Msg) -> int:
+    return len(str(msg.content)) // 4
+
+
+def proposals(messages: list[Msg], config: AutoContextConfig = EAGER, name: str | None = None) -> list[Proposal]:
+    """What the strategies, or one of them, would like to replace."""
+    view = View.of(messages, size)
+    return [p for s in steps(config) if name in (None, s.name) for p in s.propose(view)]
+
+
+def named(name: str, config: AutoContextConfig = EAGER) -> Strategy:
+    return next(s for s in steps(config) if s.name == name)
+
+
+def touched(messages: list[Msg], config: AutoContextConfig = EAGER, name: str | None = None) -> set[str]:
+    return {id_ for p in proposals(messages, config, name) for id_ in p.span.ids}
+
+
+def worked(output: str = LONG, **fields: Any) -> list[Msg]:
+    """A finished round with two tool exchanges, and another round that goes on."""
+    first = [user("look into it"), *tool_exchange("read", {"n": 1}, output), *tool_exchange("grep", {"n": 2}, output)]
+    going = [user("go on"), *tool_exchange("read", {"n": 3}, output), assistant("So far so good."), user("and now?")]
+    messages = [system(LONG), *first, assistant("Done. " + LONG), *going, *tool_exchange("read", {}, output)]
+    return [m.model_copy(update={"id": f"m{i}", **fields}) for i, m in enumerate(messages)]
+
+
+# ------------------------------------------------------------------------------------------------------------ always
+@given(histories(), st.sampled_from(sorted(CONFIGS)))
+def test_proposals_keep_what_must_stay_and_do_not_overlap(history: list[Msg], config: str) -> None:
+    view, chosen = View.of(history, size), CONFIGS[config]
+    keep = stays(chosen, view)
+    for strategy in steps(chosen):
+        found = list(strategy.propose(view))
+        spans = [id_ for p in found for id_ in p.span.ids]
+        assert len(set(spans)) == len(spans)
+        for p in found:
+            assert p.well_formed
+            assert not any(map(keep, p.span.messages))
+            start = view.position[p.span.ids[0]]
+            assert view.span(start, start + len(p.span)) == p.span
+            assert view.latest_user < 0 or view.ids[view.latest_user] not in p.span.ids
+
+
+@given(histories(), st.sampled_from(sorted(CONFIGS)))
+def test_every_question_is_text_and_no_handle(history: list[Msg], config: str) -> None:
+    for p in proposals(history, CONFIGS[config]):
+        for asked in p.questions:
+            assert len(asked.parts) == len(asked.sizes)
+            assert all(isinstance(part, str) for part in asked.parts)
+            assert not any("<!-- CONTEXT_OFFLOAD" in part for part in asked.parts)
+            assert 0 < asked.target_tokens <= max(64, CONFIGS[config].max_token * CONFIGS[config].note_ratio)
+
+
+# ----------------------------------------------------------------------------------------------- protected and pinned
+def test_protected_tools_stay_with_their_results() -> None:
+    config = EAGER.model_copy(update={"protected_tools": frozenset({"grep"})})
+    messages = worked()
+    protected = {m.id for m in messages if any(b.name == "grep" for b in (*m.tool_uses, *m.tool_results))}
+    assert len(protected) == 2
+    assert not protected & touched(messages, config)
+    assert protected <= touched(messages)
+
+
+def test_a_result_of_a_protected_tool_is_known_by_its_call() -> None:
+    """A result need not repeat the name of the tool it comes from: it stays because its call does."""
+    config = EAGER.model_copy(update={"protected_tools": frozenset({"grep"})})
+    messages = worked()
+    blocks = [[b.model_copy(update={"name": ""}) for b in m.tool_results] or m.content for m in messages]
+    nameless = [m.model_copy(update={"content": tuple(b)}) for m, b in zip(messages, blocks, strict=True)]
+    calls = [i for i, m in enumerate(nameless) if any(use.name == "grep" for use in m.tool_uses)]
+    for name in ("tool_runs", "rounds", "current_round"):
+        assert not {f"m{i + k}" for i in calls for k in (0, 1)} & touched(nameless, config, name)
+
+
+def test_a_pinned_message_stays_and_its_exchange_with_it() -> None:
+    messages = worked()
+    for i, m in enumerate(messages):
+        pinned = [*messages[:i], m.model_copy(update={"metadata": {PINNED: True}}), *messages[i + 1 :]]
+        assert m.id not in touched(pinned)
+        for p in proposals(pinned):
+            assert (
+                p.blocks
+                or View.of(pinned).exchange(i) == [i]
+                or not set(p.span.ids) & {pinned[k].id for k in View.of(pinned).exchange(i)}
+            )
+
+
+# ------------------------------------------------------------------------------------------------------------ unread
+def test_unread_results_stay_and_read_ones_go() -> None:
+    read = [*tool_exchange("read", {}, LONG, id="r"), assistant("I see.")]
+    unread = list(tool_exchange("read", {}, LONG, id="u"))
+    messages = [user("go"), *read[:2], *unread]
+    for name in ("current_round_large_messages", "current_round"):
+        assert touched(messages, EAGER, name) <= {m.id for m in read}
+        assert touched(messages, EAGER, name)
+
+
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_without_keep_unread_a_note_in_the_user_s_role_still_never_comes_last(role: str) -> None:
+    config = EAGER.model_copy(update={"keep_unread": False, "note_role": role})
+    messages = [user("go"), *tool_exchange("read", {}, LONG, id="u")]
+    assert bool(touched(messages, config, "current_round")) == (role == "assistant")
+
+
+def test_unanswered_calls_stay() -> None:
+    messages = [user("go"), *tool_exchange("read", {}, LONG), assistant("Next."), tool_call("read", id="open")]
+    assert messages[-1].id not in touched(messages)
+    parallel = Msg(role="assistant", content=[*tool_call("a", id="a").content, *tool_call("b", id="b").content])
+    half = [user("go"), parallel, tool_result("a", LONG), assistant("Only one came.")]
+    assert parallel.id not in touched(half)
+
+
+# ------------------------------------------------------------------------------------------------------- note_role
+@pytest.mark.parametrize("role", ["user", "assistant"])
+def test_notes_have_the_configured_role_and_summaries_are_the_assistant_s(role: str) -> None:
+    config = EAGER.model_copy(update={"note_role": role})
+    work = [m for i in range(3) for m in tool_exchange("read", {"n": i}, LONG)]
+    messages = [user("a"), *work, assistant("b"), user("c"), assistant("d")]
+    (note,) = proposals(messages, config, "tool_runs")
+    (summary,) = proposals(messages, config, "rounds")
+    assert (note.role, summary.role) == (role, "assistant")
+    made = build(note, ["What came of it."]).messages[0]
+    assert is_note(made)
+    assert ("Not a request" in made.text) == (role == "user")
+
+
+# --------------------------------------------------------------------------------------------------------- last_keep
+@pytest.mark.parametrize("keep", [0, 3, 6, 50])
+def test_the_newest_messages_stay_for_strategies_1_and_2_but_not_for_3(keep: int) -> None:
+    config = EAGER.model_copy(update={"last_keep": keep})
+    messages = [user("a"), *(m for i in range(4) for m in tool_exchange("read", {"n": i}, LONG)), assistant("b")]
+    newest = {m.id for m in messages[len(messages) - keep :]}
+    for name in ("tool_runs", "large_messages_protected"):
+        assert not touched(messages, config, name) & newest
+    results = {m.id for m in messages if m.tool_results}
+    assert touched(messages, config, "large_messages") == results
+
+
+def test_recent_messages_stay_as_long_as_configured() -> None:
+    messages = [
+        m for i in range(4) for m in (user(f"ask {i}"), *tool_exchange("read", {"n": i}, LONG), assistant("ok"))
+    ]
+    config = EAGER.model_copy(update={"max_token": sum(map(size, messages)), "keep_recent": 0.5})
+    start = View.of(messages, size).recent(config.max_token // 2)
+    assert 0 < start < len(messages)
+    assert not touched(messages, config) & {m.id for m in messages[start:]}
+    assert touched(messages, config)
+
+
+# -------------------------------------------------------------------------------------------------------------- size
+@given(st.text(st.sampled_from("a漢👍"), max_size=40), st.integers(21, 40))
+def test_large_is_measured_as_the_reference_measures(text: str, limit: int) -> None:
+    config = EAGER.model_copy(update={"large_payload_threshold": limit})
+    assert is_large(text, config) == (len(text.encode("utf-16-le")) // 2 > limit)
+
+
+def test_plan_tools_alone_are_no_question() -> None:
+    view = View.of(tool_exchange("create_plan", {}, LONG), size)
+    assert question("tool_run", view, range(2), 0.3, EAGER) is None
+
+
+def test_large_results_are_cut_one_by_one_in_their_message() -> None:
+    blocks = [ToolResultBlock(id=str(i), name="t", output=o) for i, o in enumerate((LONG, "short", LONG))]
+    calls = [b for i in range(3) for b in tool_call("t", id=str(i)).content]
+    messages = [
+        user("a"),
+        Msg(role="assistant", content=calls),
+        Msg(role="tool", content=blocks),
+        assistant("b"),
+    ]
+    (p,) = named("large_messages").propose(View.of(messages, size))
+    assert set(p.blocks) == {0, 2}
+    assert not any(isinstance(text, Question) for text in p.blocks.values())
+    made = build(p, []).messages[0]
+    assert [len(b.text) < len(LONG) for b in made.tool_results] == [True, True, True]
+    assert made.tool_results[1].text == "short"
+
+
+@pytest.mark.parametrize("strategy", steps(EAGER), ids=lambda s: s.name)
+def test_a_made_up_conversation_is_worth_every_strategy(strategy: Strategy) -> None:
+    read, unread = tool_exchange("read", {}, LONG), tool_exchange("read", {}, LONG)
+    messages = [*conversation(rounds=3, chars=900), user("go"), *read, *unread]
+    assert list(strategy.propose(View.of(messages, size)))

@@ -1,0 +1,422 @@
+"""AutoContext on every database: prepare, call_tool, save, and everything that was removed read back."""
+
+import asyncio
+import threading
+
+import pytest
+
+from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolUseBlock
+from autocontext.content import PrunePolicy
+from autocontext.errors import StoreCorruptError
+from autocontext.stores.database import Statement
+from autocontext.suite import Session
+from autocontext.testing import assert_valid_chat
+from tests.stores.homes import HOMES, home
+
+PNG = ImageBlock(source={"type": "url", "url": "https://example.org/a.png"})
+
+
+@pytest.fixture(params=HOMES)
+def place(request, tmp_path):
+    with home(request.param, tmp_path) as where:
+        yield where
+
+
+@pytest.fixture
+def ac(tmp_path):
+    with AutoContext.open(tmp_path / "agent.db", config=AutoContextConfig.for_window(8_000)) as opened:
+        yield opened
+
+
+def user(text):
+    return Msg(role="user", content=text)
+
+
+def asks(call_id, name="read", **args):
+    return Msg(role="assistant", content=[ToolUseBlock(id=call_id, name=name, input=args)])
+
+
+def log_file(n, lines=400):
+    return "\n".join(
+        f"{n}-{i}: worker {i % 7} handled request {i * 31 % 1000} in {i * 17 % 90} ms" for i in range(lines)
+    )
+
+
+def output(msg):
+    return msg.tool_results[0].text
+
+
+def reload_tool(session: Session):
+    return session.tools()[0]
+
+
+def whole(tool, ref):
+    """Everything behind a handle, page by page, as an agent reads it."""
+    text, offset = "", 0
+    while True:
+        head, _, page = tool.call(ref, offset=offset).partition("\n")
+        text += page
+        if "continue with offset=" not in head:
+            return text
+        offset = int(head.split("continue with offset=")[1].rstrip("]"))
+
+
+# ------------------------------------------------------------------------------------------------------------ sessions
+def test_a_session_is_continued_where_it_was_left(place):
+    ac = AutoContext.open(place)
+    first = ac.session("42", user_id="u1")
+    first.add(user("hello"))
+    first.add([Msg(role="assistant", content="hi"), user("go on")])
+    again = ac.session("42", user_id="u1")
+    assert again.memory.messages == first.memory.messages
+    assert [i.session_id for i in ac.sessions.sessions("u1")] == ["42"]
+    ac.close()
+
+
+def test_two_users_with_the_same_session_never_meet(place):
+    ac = AutoContext.open(place, config=AutoContextConfig.for_window(8_000))
+    ann, bob = (ac.session("s", user_id=u) for u in ("ann", "bob"))
+    runs = []
+
+    def read(path):
+        runs.append(path)
+        return log_file(path)
+
+    ann.add([user("look"), asks("c1", path="a")])
+    made = ann.call_tool(read, {"path": "a"}, "c1", cacheable=True)
+    ref = made.tool_results[0].metadata["pruned"]["ref"]
+    ac.memories.add("Ann likes tea", user_id="ann")
+    bob.add([user("What do I like? tea?"), asks("c1", path="a")])
+    assert whole(reload_tool(ann), ref) == log_file("a")
+    assert "nothing is stored under" in reload_tool(bob).call(ref)
+    bob.call_tool(read, {"path": "a"}, "c1", cacheable=True)
+    assert runs == ["a", "a"], "a result of one user is no answer to another"
+    assert not any("tea" in m.text and m.name == "memory_context" for m in bob.prepare().messages)
+    assert any("Ann likes tea" in m.text for m in ann.prepare("tea").messages)
+    ac.close()
+
+
+def test_an_unreachable_database_is_told():
+    with pytest.raises(AutoContextError, match="cannot be reached"):
+        AutoContext.open("postgresql://127.0.0.1:1/nowhere")
+
+
+def test_in_async_code():
+    async def go():
+        async with AutoContext.open() as ac:
+            session = ac.session("s")
+            await session.aadd([user("look"), asks("c1", path="a")])
+
+            async def read(path):
+                await asyncio.sleep(0)
+                return log_file(path)
+
+            made = await session.acall_tool(read, {"path": "a"}, "c1")
+            prepared = await session.aprepare()
+            saved = await session.asave()
+            assert await reload_tool(session).acall(
+                working_context_offload_uuid=made.tool_results[0].metadata["pruned"]["ref"]
+            )
+            return prepared, saved, session.memory.messages
+
+    prepared, saved, messages = asyncio.run(go())
+    assert prepared.messages == messages
+    assert saved.revision == 1
+
+
+# ---------------------------------------------------------------------------------------------------------- call_tool
+def test_a_large_result_is_stored_and_shown_by_its_beginning(ac):
+    session = ac.session("s")
+    session.add([user("look"), asks("c1", path="a")])
+    made = session.call_tool(log_file, {"n": "a"}, "c1", name="read")
+    assert made.role == "tool"
+    assert session.memory.messages[-1] == made, "what answers an open call is in the session when it returns"
+    assert output(made).startswith(log_file("a")[:500])
+    assert len(output(made)) < 1_200
+    ref = made.tool_results[0].metadata["pruned"]["ref"]
+    assert f'context_reload("{ref}")' in output(made)
+    assert whole(reload_tool(session), ref) == log_file("a")
+    session.add(made)
+    assert_valid_chat(session.memory.messages)
+
+
+def test_ten_reads_of_one_file_are_stored_once(ac):
+    session = ac.session("s")
+    for i in range(10):
+        session.add(asks(f"c{i}", path="a"))
+        session.call_tool(log_file, {"n": "a"}, f"c{i}")
+    stats = ac.content.stats(None)
+    assert (stats.contents, stats.payload_bytes) == (1, len(log_file("a")))
+
+
+def test_a_call_that_was_answered_is_not_run_again(ac):
+    session, runs = ac.session("s"), []
+    session.add([user("pay"), asks("c1", "pay")])
+    first = session.call_tool(lambda: runs.append(1) or "paid", {}, "c1", name="pay")
+    again = ac.session("s").call_tool(lambda: runs.append(1) or "paid", {}, "c1", name="pay")
+    assert runs == [1]
+    assert again == first
+    session.add(asks("c1", "pay"))
+    assert output(session.call_tool(lambda: "paid twice", {}, "c1", name="pay")) == "paid twice", "an id may come again"
+
+
+def test_a_call_nobody_asked_for_is_only_returned(ac):
+    session = ac.session("s")
+    made = session.call_tool(lambda: "ok", {}, "c9", name="ping")
+    assert (output(made), session.memory.messages) == ("ok", [])
+    session.add([user("ping"), asks("c9", "ping")])
+    session.add(made)
+    assert_valid_chat(session.memory.messages)
+
+
+def test_cacheable_tools_run_once_for_equal_arguments(ac):
+    runs = []
+
+    def add(a, b=1):
+        runs.append((a, b))
+        return {"sum": a + b}
+
+    add.cacheable = True
+    session = ac.session("s")
+    texts = [output(session.call_tool(add, args, f"c{i}")) for i, args in enumerate([{"a": 1}, {"a": 1.0}, {"a": 2}])]
+    assert texts == ['{"sum": 2}', '{"sum": 2}', '{"sum": 3}']
+    assert [a for a, _ in runs] == [1, 2]
+    assert output(ac.session("other").call_tool(add, {"a": 1}, "x")) == '{"sum": 2}'
+    assert len(runs) == 2
+    assert output(session.call_tool(add, {"a": 1}, "again", cacheable=False)) == '{"sum": 2}'
+    assert len(runs) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [("text", "text"), (None, "null"), ({"a": [1, "ü"]}, '{"a": [1, "ü"]}'), (3, "3"), (PNG, ""), ([PNG], "")],
+)
+def test_results_of_any_kind_become_a_message(ac, value, shown):
+    made = ac.session("s").call_tool(lambda: value, {}, "c1", name="t")
+    assert output(made) == shown
+    if value in (PNG, [PNG]):
+        assert made.tool_results[0].output == (PNG,)
+
+
+def test_a_failing_tool_gives_an_error_result(ac):
+    def fail():
+        raise PermissionError("not yours")
+
+    made = ac.session("s").call_tool(fail, {}, "c1")
+    assert made.tool_results[0].is_error
+    assert output(made) == "Error: PermissionError: not yours"
+    made = ac.session("s").call_tool(lambda x: x, {"y": 1}, "c2", name="t")
+    assert "unexpected keyword argument 'y'" in output(made)
+
+
+def test_when_the_content_store_fails_the_whole_result_is_kept(ac):
+    session = ac.session("s")
+
+    def broken():
+        yield Statement("DROP TABLE autocontext_content")
+
+    ac.database.write(broken)
+    made = session.call_tool(log_file, {"n": "a"}, "c1")
+    assert output(made) == log_file("a")
+
+
+def test_one_call_from_many_threads_with_a_cache_runs_once(ac):
+    runs, done = [], []
+
+    def slow(n):
+        runs.append(n)
+        return n
+
+    def call(i):
+        done.append(output(ac.session("s").call_tool(slow, {"n": 5}, f"c{i}", cacheable=True)))
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert done == ["5"] * 8
+    assert runs == [5]
+
+
+# ------------------------------------------------------------------------------------------------------------ prepare
+def long_session(ac, rounds=12):
+    session = ac.session("long", user_id="u1")
+    session.add([Msg(role="system", content="You are careful."), user("Find the slow worker.")])
+    for i in range(rounds):
+        session.add(asks(f"c{i}", path=f"/logs/{i}.txt"))
+        session.call_tool(log_file, {"n": i}, f"c{i}", name="read")
+        session.add([Msg(role="assistant", content=f"Worker {i} is fine."), user(f"Look at log {i + 1}.")])
+    return session
+
+
+def test_a_prepared_context_fits_and_is_valid_and_the_memory_is_as_it_was(ac):
+    session = long_session(ac)
+    before = session.memory.messages
+    prepared = session.prepare()
+    assert prepared.report.fits
+    assert prepared.report.tokens == session.memory.count(prepared.messages) <= 8_000
+    assert prepared.report.violation == ""
+    assert_valid_chat(prepared.messages)
+    if not prepared.report.compression:
+        assert session.memory.messages == before
+
+
+def test_two_preparations_with_nothing_new_are_the_same(ac):
+    session = long_session(ac)
+    ac.memories.add("The user runs seven workers", user_id="u1")
+    first, second = session.prepare(), session.prepare()
+    assert [m.model_dump_json() for m in first.messages if m.name != "memory_context"] == [
+        m.model_dump_json() for m in second.messages if m.name != "memory_context"
+    ]
+    assert [m.text for m in first.messages] == [m.text for m in second.messages]
+
+
+def test_memories_are_put_into_the_outgoing_context_only(ac):
+    session = long_session(ac, 2)
+    ac.memories.add("The slow worker was number 5 last time", user_id="u1")
+    prepared = session.prepare("slow worker")
+    assert sum("number 5 last time" in m.text for m in prepared.messages) == 1
+    assert not any("number 5 last time" in m.text for m in session.memory.get_original_memory_msgs())
+    assert prepared.report.injection.selected
+
+
+@pytest.mark.parametrize("limit", [2_500, 2_000, 1_200])
+def test_the_tightening_order_is_fixed_and_stops_when_it_fits(ac, limit):
+    session = long_session(ac)
+    for i in range(40):
+        ac.memories.add(f"Worker {i} was slow on day {i} for reason number {i * 7}", user_id="u1")
+    prepared = session.prepare("slow worker", max_tokens=limit)
+    order = ["prune harder", "prune harder", "inject less", "inject less", "compress"]
+    assert list(prepared.report.tightened) == order[: len(prepared.report.tightened)]
+    assert prepared.report.tightened
+    assert prepared.report.fits
+    assert_valid_chat(prepared.messages)
+
+
+def test_what_cannot_fit_is_said(ac):
+    session = ac.session("s")
+    session.add([Msg(role="system", content="rule " * 3_000), user("hi")])
+    prepared = session.prepare(max_tokens=500)
+    assert not prepared.report.fits
+    assert prepared.report.tokens > 500
+    assert [m.text for m in prepared.messages] == ["rule " * 3_000, "hi"]
+
+
+def test_pruning_can_be_set(tmp_path):
+    with AutoContext.open(tmp_path / "a.db", prune=PrunePolicy()) as ac:
+        session = ac.session("s")
+        for i in range(8):
+            session.add([user(f"round {i}"), asks(f"c{i}", path="x")])
+            session.add(
+                Msg(
+                    role="tool",
+                    content=[{"type": "tool_result", "id": f"c{i}", "name": "read", "output": log_file(i, 40)}],
+                )
+            )
+            session.add(Msg(role="assistant", content="done"))
+        prepared = session.prepare()
+        assert prepared.report.pruning.old_tool >= 6
+        refs = [
+            b.metadata["pruned"]["ref"] for m in prepared.messages for b in m.tool_results if "pruned" in b.metadata
+        ]
+        assert [whole(reload_tool(session), ref) for ref in refs] == [log_file(i, 40) for i in range(len(refs))]
+
+
+# --------------------------------------------------------------------------------------------------------------- save
+def test_a_save_stores_an_optimised_state_and_the_log_keeps_all(place):
+    ac = AutoContext.open(place, config=AutoContextConfig.for_window(8_000))
+    session = long_session(ac)
+    first = session.save()
+    assert first.optimized
+    assert first.revision == 1
+    assert first.optimization.retrievable == 1.0
+    assert first.optimization.broken_pairs == 0
+    assert first.optimization.bytes_after < first.optimization.bytes_before
+    session.add(user("One more thing."))
+    second = session.save()
+    state = ac.session("long", user_id="u1").state()
+    assert second.revision == 2
+    assert state.messages[-1].text == "One more thing."
+    assert state.user_input == "One more thing."
+    assert session.state(1) != state
+    assert len(session.memory.get_original_memory_msgs()) == 51
+    ac.close()
+
+
+def test_saving_again_with_nothing_new_changes_nothing(ac):
+    session = long_session(ac)
+    session.save()
+    before = session.state()
+    assert session.save().revision == 2
+    assert session.state() == before
+
+
+def test_two_processes_that_save_both_get_through(ac):
+    one, other = long_session(ac), ac.session("long", user_id="u1")
+    assert [s.save().revision for s in (one, other, one)] == [1, 2, 3]
+
+
+def test_a_damaged_state_is_named_and_the_one_before_can_be_loaded(ac):
+    session = long_session(ac, 2)
+    session.save()
+    good = session.state()
+    session.add(user("more"))
+    session.save()
+
+    def damage():
+        yield Statement("UPDATE autocontext_states SET body = :body WHERE revision = 2", {"body": b"x"})
+
+    ac.database.write(damage)
+    with pytest.raises(StoreCorruptError, match=r"session 'long', revision 2 is damaged .* load revision 1"):
+        session.state()
+    assert session.state(1) == good
+    assert session.save().revision == 3
+    assert session.state().messages[-1].text == "more"
+
+
+# ------------------------------------------------------------------------------------------------- all of it together
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_an_agent_runs_through_everything_is_restarted_and_every_removed_byte_is_reloadable(place, mode):
+    """40 steps of a scripted agent in a small window; a new AutoContext takes over in the middle."""
+    files: dict[str, str] = {}
+
+    def read(path):
+        return files.setdefault(path, log_file(path, 300))
+
+    def drive(value):
+        return asyncio.run(value) if mode == "async" else value
+
+    def opened():
+        ac = AutoContext.open(place, config=AutoContextConfig.for_window(8_000))
+        return ac, ac.session("agent", user_id="u1")
+
+    ac, session = opened()
+    ac.memories.add("The user calls worker 3 the lazy one", user_id="u1")
+    session.add([Msg(role="system", content="You are careful."), user("Which worker is slow?")])
+    refs: dict[str, str] = {}
+    for step in range(40):
+        if step == 20 and place != ":memory:":
+            ac.close()
+            ac, session = opened()
+        prepared = drive(session.aprepare() if mode == "async" else session.prepare())
+        assert prepared.report.fits
+        assert_valid_chat(prepared.messages)
+        path = f"/logs/{step % 25}.txt"
+        session.add(asks(f"c{step}", path=path))
+        call = session.acall_tool if mode == "async" else session.call_tool
+        made = drive(call(read, {"path": path}, f"c{step}", cacheable=True))
+        refs[path] = made.tool_results[0].metadata["pruned"]["ref"]
+        if step % 10 == 9:
+            session.add([Msg(role="assistant", content=f"Nothing in {path}."), user("Go on.")])
+            assert drive(session.asave() if mode == "async" else session.save()).optimization.retrievable == 1.0
+    originals = session.memory.get_original_memory_msgs()
+    assert len(originals) == 2 + 40 * 2 + 4 * 2
+    tool = reload_tool(session)
+    assert {path: whole(tool, ref) for path, ref in refs.items()} == files
+    covered = {m.id for m in session.memory.messages}
+    for msg in session.memory.messages:
+        if msg.origin is not None:
+            covered.update(m.id for m in session.memory.reload(msg.origin.uuid))
+    assert {m.id for m in originals} <= covered
+    ac.close()
