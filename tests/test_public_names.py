@@ -73,6 +73,13 @@ def test_public_method_exists(owner: str, name: str) -> None:
     assert hasattr(getattr(autocontext, owner), name)
 
 
+@pytest.mark.parametrize("module", ["autocontext.stores", "autocontext.content"])
+def test_names_that_are_imported_late_complete_too(module: str) -> None:
+    program = f"import {module}; print(*dir({module}))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert set(PUBLIC[module]) <= set(run.stdout.split())
+
+
 def test_all_lists_exactly_the_public_names() -> None:
     assert sorted(set(autocontext.__all__) - {"__version__"}) == sorted(PUBLIC["autocontext"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from agentscope.message import AssistantMsg, DataBlock, TextBlock, ToolResultBlock, ToolResultState, URLSource
 from agentscope.message import Msg as AgentScopeMsg
@@ -13,11 +13,8 @@ from agentscope.tool import FunctionTool, ToolBase, ToolChunk
 
 from autocontext.adapters._agentscope_v2_messages import from_agentscope
 from autocontext.adapters._sessions import Sessions
-from autocontext.config import AutoContextConfig
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.memory import AutoContextMemory
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import PlanLike
-from autocontext.stores import SessionStore
 from autocontext.text.rendering import tag
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -29,20 +26,9 @@ class AutoContextOffloader:
     there is no need of it.
     """
 
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
-        self._sessions = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        )
+    @with_memory_options
+    def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
+        self._sessions = Sessions(memory, **options)
         self.instructions = INSTRUCTIONS
         self.tools: list[ToolBase] = [reload_tool(self._sessions)]
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.adapters.sendable import sendable
-from autocontext.config import AutoContextConfig
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import PlanLike
-from autocontext.stores import SessionStore
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
@@ -45,22 +42,16 @@ class AutoContextCompaction(HistoryProvider):
     conversation and run with a second session.
     """
 
+    @with_memory_options
     def __init__(
         self,
         memory: AutoContextMemory | None = None,
         *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
         source_id: str = "autocontext",
+        **options: Unpack[MemoryOptions],
     ) -> None:
         super().__init__(source_id)
-        self._sessions = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        )
+        self._sessions = Sessions(memory, **options)
         self.instructions = INSTRUCTIONS
         self._told = False
 

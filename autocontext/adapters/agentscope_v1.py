@@ -8,11 +8,12 @@ gives an agent that exists this memory, the tool `context_reload` and the instru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, marks_in
 from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.adapters.sendable import sendable
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, MissingExtraError, StateError
@@ -44,22 +45,11 @@ class AutoContextAgentScopeMemory(MemoryBase):
     messages that carry them are given. `memory` is the AutoContextMemory behind it.
     """
 
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
+    @with_memory_options
+    def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         super().__init__()
-        self._has_plan = plan is not None
-        self.memory = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        ).one()
+        self._has_plan = options.get("plan") is not None
+        self.memory = Sessions(memory, **options).one()
         self.instructions = INSTRUCTIONS
         self._tool = ContextOffloadTool(self.memory)
         self._marks: dict[str, list[str]] = {}

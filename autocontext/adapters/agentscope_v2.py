@@ -9,7 +9,7 @@ system prompt. Each session id of an AgentState has a memory of its own. Written
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from autocontext.adapters._agentscope_v2_messages import (
     from_agentscope,
@@ -19,13 +19,11 @@ from autocontext.adapters._agentscope_v2_messages import (
     without_length,
 )
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.adapters.sendable import sendable
-from autocontext.config import AutoContextConfig
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import Plan, PlanLike, SubTask
-from autocontext.stores import SessionStore
+from autocontext.plan import Plan, SubTask
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
@@ -56,21 +54,10 @@ class AutoContextMiddleware(MiddlewareBase):
     middleware is bound to one conversation and run with a second session.
     """
 
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
-        self._sessions = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        )
-        self._has_plan = plan is not None
+    @with_memory_options
+    def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
+        self._sessions = Sessions(memory, **options)
+        self._has_plan = options.get("plan") is not None
         self._seen: dict[str, dict[str, int]] = {}
         self.instructions = INSTRUCTIONS
         self.tools: list[ToolBase] = [reload_tool(self._sessions)]

@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.adapters.sendable import sendable
-from autocontext.config import AutoContextConfig
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import Plan, PlanLike, SubTask
-from autocontext.stores import SessionStore
+from autocontext.plan import Plan, SubTask
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
@@ -61,22 +59,11 @@ class AutoContextMiddleware(AgentMiddleware):
 
     state_schema = AutoContextState
 
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
+    @with_memory_options
+    def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         super().__init__()
-        self._sessions = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        )
-        self._has_plan = plan is not None
+        self._sessions = Sessions(memory, **options)
+        self._has_plan = options.get("plan") is not None
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
         self.tools: Sequence[BaseTool] = [_reload_tool(self._memory_of)]
         self.instructions = INSTRUCTIONS

@@ -14,18 +14,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.openai_responses import from_responses, to_responses
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.adapters.sendable import sendable
-from autocontext.config import AutoContextConfig
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import PlanLike
-from autocontext.stores import SessionStore
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
@@ -48,20 +45,9 @@ class AutoContextSession:
     session_settings: SessionSettings | None = None
     """The SDK's settings of a session; a `limit` in it holds for `get_items` without one."""
 
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
-        self.memory = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        ).one()
+    @with_memory_options
+    def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
+        self.memory = Sessions(memory, **options).one()
         self.session_id = self.memory.session.session_id
         self.instructions = INSTRUCTIONS
         self.tools = [_reload_tool(self.memory)]

@@ -11,20 +11,17 @@ store no process has to stay alive. Written against pydantic-ai 2.68.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Unpack
 
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.adapters.sendable import sendable
-from autocontext.config import AutoContextConfig
 from autocontext.errors import MissingExtraError
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import PlanLike
-from autocontext.stores import SessionStore
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
@@ -49,20 +46,9 @@ class AutoContextCapability(AbstractCapability[Any]):
     the runs. A run that is given the `message_history` of its conversation is recognised: nothing is held twice.
     """
 
-    def __init__(
-        self,
-        memory: AutoContextMemory | None = None,
-        *,
-        config: AutoContextConfig | None = None,
-        model: ChatModel | AsyncChatModel | None = None,
-        store: SessionStore | None = None,
-        session_id: str | None = None,
-        user_id: str = "",
-        plan: PlanLike | None = None,
-    ) -> None:
-        self._sessions = Sessions(
-            memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-        )
+    @with_memory_options
+    def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
+        self._sessions = Sessions(memory, **options)
         self._read: dict[int, tuple[ModelMessage, list[Msg]]] = {}
         """What messages of runs were read as, by the message's identity; each message is held, so that it stays its."""
         self.tools = [_reload_tool(self)]

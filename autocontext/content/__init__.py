@@ -45,3 +45,8 @@ def __getattr__(name: str) -> Any:
     from autocontext.content.objects import ObjectContentStore  # noqa: PLC0415 (obstore is an extra)
 
     return ObjectContentStore
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are imported at first use too."""
+    return sorted({*globals(), *__all__})

@@ -50,3 +50,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module  # noqa: PLC0415
 
     return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, those that are imported at first use too."""
+    return sorted({*globals(), *__all__})

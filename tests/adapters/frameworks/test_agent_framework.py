@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from autocontext import AutoContextMemory
 from autocontext.adapters.agent_framework import AutoContextCompaction
 from tests.adapters.contract.driver import Setup
+from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
 
 
@@ -62,3 +63,8 @@ class AgentFrameworkDriver:
 class TestAgentFramework(AdapterContract):
     driver = AgentFrameworkDriver
     lets_numbers_pass = False  # it holds what the model passes against the schema itself
+
+
+class TestCompactionOptions(OptionsContract):
+    adapter = AutoContextCompaction
+    own_options = ("source_id",)

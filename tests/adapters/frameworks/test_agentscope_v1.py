@@ -13,6 +13,7 @@ from agentscope.tool import Toolkit, ToolResponse
 from autocontext import AutoContextMemory
 from autocontext.adapters.agentscope_v1 import AutoContextAgentScopeMemory
 from tests.adapters.contract.driver import Setup
+from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
 
 
@@ -79,3 +80,7 @@ class AgentScopeDriver:
 
 class TestAgentScope1(AdapterContract):
     driver = AgentScopeDriver
+
+
+class TestMemoryOptions(OptionsContract):
+    adapter = AutoContextAgentScopeMemory

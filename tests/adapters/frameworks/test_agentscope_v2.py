@@ -13,8 +13,9 @@ from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, Toolkit
 
 from autocontext import AutoContextMemory
-from autocontext.adapters.agentscope_v2 import AutoContextMiddleware
+from autocontext.adapters.agentscope_v2 import AutoContextMiddleware, AutoContextOffloader
 from tests.adapters.contract.driver import WINDOW, Setup
+from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
 
 ALLOW = PermissionDecision(behavior=PermissionBehavior.ALLOW, message="It only reads.")
@@ -80,3 +81,11 @@ class AgentScopeDriver:
 
 class TestAgentScope2(AdapterContract):
     driver = AgentScopeDriver
+
+
+class TestMiddlewareOptions(OptionsContract):
+    adapter = AutoContextMiddleware
+
+
+class TestOffloaderOptions(OptionsContract):
+    adapter = AutoContextOffloader

@@ -12,6 +12,7 @@ from langchain_openai import ChatOpenAI
 from autocontext import AutoContextMemory
 from autocontext.adapters.langchain import AutoContextMiddleware
 from tests.adapters.contract.driver import Setup
+from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
 
 
@@ -72,3 +73,7 @@ def _input(text: str, image: str | None) -> Any:
 
 class TestLangchain(AdapterContract):
     driver = LangchainDriver
+
+
+class TestLangChainOptions(OptionsContract):
+    adapter = AutoContextMiddleware

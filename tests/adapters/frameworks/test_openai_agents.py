@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from autocontext import AutoContextMemory
 from autocontext.adapters.openai_agents import AutoContextSession
 from tests.adapters.contract.driver import Setup
+from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
 
 set_tracing_disabled(disabled=True)
@@ -92,3 +93,7 @@ class TestChatCompletions(AdapterContract):
 
 class TestResponses(AdapterContract):
     driver = ResponsesDriver
+
+
+class TestSessionOptions(OptionsContract):
+    adapter = AutoContextSession

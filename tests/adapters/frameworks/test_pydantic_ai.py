@@ -15,6 +15,7 @@ from pydantic_ai.usage import UsageLimits
 from autocontext import AutoContextMemory
 from autocontext.adapters.pydantic_ai import AutoContextCapability
 from tests.adapters.contract.driver import IMAGE, Setup
+from tests.adapters.contract.options import OptionsContract
 from tests.adapters.contract.suite import AdapterContract
 
 LIMITS = UsageLimits(request_limit=200)
@@ -93,3 +94,7 @@ class TestChatCompletions(AdapterContract):
 
 class TestResponses(AdapterContract):
     driver = ResponsesDriver
+
+
+class TestCapabilityOptions(OptionsContract):
+    adapter = AutoContextCapability

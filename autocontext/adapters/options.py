@@ -1,0 +1,74 @@
+"""The options that every adapter's constructor takes, typed once for editors and type checkers."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypedDict, TypeVar, cast, get_type_hints
+
+from autocontext.config import AutoContextConfig
+from autocontext.errors import ConfigError
+from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.plan import PlanLike
+from autocontext.stores import SessionStore
+
+Constructor = TypeVar("Constructor", bound=Callable[..., None])
+
+
+class MemoryOptions(TypedDict, total=False):
+    """What an adapter makes its memories from when it is not given one; each option may be left out.
+
+    A constructor takes them as `**options: Unpack[MemoryOptions]`:
+
+        AutoContextMiddleware(config=AutoContextConfig.for_window(16_000), store=SqliteSessionStore("agent.db"))
+    """
+
+    config: AutoContextConfig | None
+    """When to compress, and how."""
+    model: ChatModel | AsyncChatModel | None
+    """Writes the summaries; None: no model is called."""
+    store: SessionStore | None
+    """Keeps sessions across processes; None: they last as long as the adapter."""
+    session_id: str | None
+    """Binds the adapter to one conversation; None: the framework says which conversation a run belongs to."""
+    user_id: str
+    """Whose sessions these are."""
+    plan: PlanLike | None
+    """The agent's plan; compressions keep what its open steps need."""
+
+
+_DEFAULTS: dict[str, Any] = {"user_id": ""}
+"""Defaults other than None."""
+
+
+def with_memory_options(init: Constructor) -> Constructor:
+    """Spell out the MemoryOptions of a constructor: in `inspect.signature`, and in the error for a wrong name.
+
+    `init` takes `**options: Unpack[MemoryOptions]`. The decorated constructor raises ConfigError naming an unknown
+    option and the nearest known one.
+    """
+    signature = inspect.signature(init)
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name), annotation=type_)
+        for name, type_ in get_type_hints(MemoryOptions).items()
+    ]
+    _self, *known = (p.name for p in (*own, *shared))
+
+    @wraps(init)
+    def checked_init(self: Any, *args: Any, **options: Any) -> None:
+        for name in options:
+            if name not in known:
+                raise ConfigError(_unknown(type(self).__name__, name, known))
+        init(self, *args, **options)
+
+    checked_init.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
+    return cast("Constructor", checked_init)
+
+
+def _unknown(owner: str, name: str, known: list[str]) -> str:
+    nearest = get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
+    return f"{owner} has no option {name!r}; {hint}"
