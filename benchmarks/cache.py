@@ -123,7 +123,7 @@ def measured(count: int) -> tuple[float, float, float, float]:
         keys = filled(cache, count)
         got = p50(lambda _: cache.get(random.choice(keys)))
         put = p50(lambda _: cache.set(random.choice(keys), VALUE))
-        hit = p50(lambda _: cache.get_or_compute("analyze_budget", params, lambda: VALUE))
+        hit = p50(lambda _: cache.get_or_compute("analyze_budget", params, lambda **_: VALUE))
         return got, put, hit, 100 * sum(cache.get(key) == VALUE for key in keys) / count
 
 
@@ -151,7 +151,7 @@ def server() -> Iterator[Row]:
         cache.set("k", VALUE)
         yield Row("get on PostgreSQL", p50(lambda _: cache.get("k"), 300) * 1e6, "us")
         yield Row("set on PostgreSQL", p50(lambda i: cache.set(f"k{i}", VALUE), 300) * 1e6, "us")
-        cache.invalidate(namespace=cache.namespace)
+        cache.clear()
 
 
 def together(program: str, arguments: list[list[str]]) -> int:
@@ -173,16 +173,16 @@ def together(program: str, arguments: list[list[str]]) -> int:
 def many_processes() -> Iterator[Row]:
     """B002-a: eight processes write a hundred results each; B002-c: four of fifty threads ask for one."""
     with tempfile.TemporaryDirectory() as folder:
-        where, log = str(Path(folder) / "cache.db"), Path(folder) / "log"
-        failed = together(_WRITER, [[where, str(i)] for i in range(8)])
-        with ResultCache(where, namespace="shared") as cache:
+        path, log = str(Path(folder) / "cache.db"), Path(folder) / "log"
+        failed = together(_WRITER, [[path, str(i)] for i in range(8)])
+        with ResultCache(path, namespace="shared") as cache:
             there = sum(cache.get(f"{p}-{i}") == {"i": i} for p in range(8) for i in range(100))
         yield Row(
             "8 processes x 100 sets, lost", 800 - there, "", goal=0, retrievable=there / 8, more={"failed": failed}
         )
-        failed = together(_ASKER, [[where, str(log)]] * 4)
+        failed = together(_ASKER, [[path, str(log)]] * 4)
         computed = len(log.read_text())
-        with ResultCache(where, namespace="shared") as cache:
+        with ResultCache(path, namespace="shared") as cache:
             hit = p50(lambda _: cache.get_or_compute("t", {}, threading.Event))
         yield Row("4 processes x 50 threads, computations", computed, "", goal=1, more={"failed": failed})
         yield Row("a hit, of the 100 ms it saves", hit * 1e3, "ms", "computing", hit / 0.1, 1.0)
@@ -192,17 +192,17 @@ def conversation() -> Iterator[Row]:
     """A conversation whose tool results come out of the cache in a fresh handle: the same results, a valid context."""
     calls = [tool_call("lookup", {"page": n}, id=f"c{n}") for n in range(100)]
 
-    def look_up(n: int) -> dict[str, Any]:
-        return {**VALUE, "page": n, "text": f"page {n} " + "of the report " * 20}
+    def look_up(page: int) -> dict[str, Any]:
+        return {**VALUE, "page": page, "text": f"page {page} " + "of the report " * 20}
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "cache.db"
         with ResultCache(path, namespace="bench") as cache:
             for n in range(100):
-                cache.get_or_compute("lookup", {"page": n}, lambda n=n: look_up(n))
+                cache.get_or_compute("lookup", {"page": n}, look_up)
         with ResultCache(path, namespace="bench") as cache:
-            found = [cache.get_or_compute("lookup", {"page": n}, lambda: None) for n in range(100)]
-    same = sum(value == look_up(n) for n, value in enumerate(found))
+            values = [cache.get_or_compute("lookup", {"page": n}, lambda page: None) for n in range(100)]
+    same = sum(value == look_up(n) for n, value in enumerate(values))
     results = [tool_result(f"c{n}", json.dumps(value), name="lookup") for n, value in enumerate(found)]
     talk = [user("Read it."), *(m for pair in zip(calls, results, strict=True) for m in pair), assistant("Read.")]
     yield Row(

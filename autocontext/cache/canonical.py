@@ -1,43 +1,59 @@
-"""One text for equal arguments, another for different ones: the key under which a result is found again.
+"""Cache keys: equal arguments give the same key, different arguments different ones.
 
-A plain JSON value stands in the canonical text as itself, so that a stored key can be read. Every other kind is an
-object with one key that begins with `$`; a mapping that has such a key, or one that is no text, is written as pairs. So
-no two kinds share a text. Nothing falls back on `repr` or on an object's address: what has no rule is refused.
+A plain JSON value is its own canonical text, so that a stored key can be read. Every other kind becomes an object with
+one key that begins with `$`; a mapping with such a key, or with a key that is not text, is written as pairs. So no two
+kinds share a text. Nothing falls back on `repr` or on an object's address: a value without a rule is refused.
+
+Numbers count by value, whatever their type: a float counts as the shortest decimal that reads back as the same float.
+Texts are normalised to NFC. Dataclasses, models, enums and named tuples carry the qualified name of their class.
 """
 
 from __future__ import annotations
 
+import base64
+import dataclasses
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable, Mapping
+import unicodedata
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from numbers import Integral, Real
+from pathlib import PurePath
 from typing import Any
+from uuid import UUID
 
-from autocontext.cache.canonical_values import quantized, quoted, text_of, written
+from pydantic import BaseModel
+
 from autocontext.errors import ConfigError, UncacheableError
 
 LABEL = 60
-"""Characters of a key's readable part; it helps to read a key and decides nothing."""
+"""Characters of a key's readable part. It is for people; look-ups ignore it."""
 _EMPTY = ("null", "[]", "{}", '""')
 _NO_LABEL = re.compile(r"[^\w.,+-]+")
 
-_NONE: frozenset[str] = frozenset()
+_NO_NAMES: frozenset[str] = frozenset()
 
 Names = Iterable[str] | str
-"""Names of parameters; a single text is one name, not its letters."""
+"""Names of parameters; a single text is one name."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheKey:
-    """The key of one call; equal keys are equal calls, as `args` holds the arguments themselves."""
+    """The key of one call. `args` holds the arguments themselves, so equal keys mean equal calls."""
 
     label: str
-    """The arguments in short, to be read: numbers and texts by name, then lists."""
+    """The arguments in short, for people: numbers and texts by name, then lists."""
     digest: str
     """SHA-256 over task, version and arguments, 64 hexadecimal digits."""
     args: str
-    """The canonical JSON of all arguments that take part."""
+    """The canonical JSON of all arguments that count."""
     task: str
     version: str = ""
     """Canonical JSON of the version; "" when there is none."""
@@ -47,11 +63,11 @@ class CacheKey:
 
 
 def canonical(value: Any, *, float_digits: int | None = None) -> str:
-    """The canonical JSON of a value, ASCII only; `float_digits` rounds floats to that many significant digits.
+    """The canonical JSON of a value, in ASCII; `float_digits` rounds floats to that many significant digits.
 
     Raises UncacheableError for NaN, infinities, cycles and objects of unknown kinds.
     """
-    return written(value, float_digits)
+    return _canonical(value, float_digits)
 
 
 def canonical_key(
@@ -61,65 +77,67 @@ def canonical_key(
     ignore: Names = (),
     quantize: Mapping[str, Any] | None = None,
     version: Any = None,
-    redact: Names = (),
+    hashed: Names = (),
     float_digits: int | None = None,
 ) -> CacheKey:
-    """The key of a task with these parameters, whatever their order.
+    """The key of a task with these parameters, in any order.
 
-    `ignore` leaves parameters out altogether; `redact` lets them count but keeps only a hash of them; `quantize` maps
-    a parameter's name to the step its number is rounded to, half to even. `version` is any cacheable value: another
-    version never finds this one's results. Raises UncacheableError naming the parameter that cannot be part of a key.
+    `ignore` names parameters that do not count. `hashed` names those that count, but of which the key holds only a
+    hash. `quantize` maps a parameter to a step: its number is rounded to a multiple, half to even. `version` is any
+    cacheable value; each version has results of its own. `float_digits` rounds floats to that many significant digits.
+    Raises ConfigError, and UncacheableError that names the parameter that cannot be part of a key.
     """
     if not isinstance(task, str) or not task:
-        raise ConfigError(f"task: a task needs a name, a text that is not empty (got {type(task).__name__})")
+        raise ConfigError(f"task: give a text that is not empty (got {type(task).__name__})")
     task = text_of(task)
-    left_out, hidden, steps = names_in(ignore, "ignore"), names_in(redact, "redact"), quantize or {}
+    ignored, hidden, steps = names_in(ignore, "ignore"), names_in(hashed, "hashed"), quantize or {}
     parts: list[tuple[str, str, str]] = []
     for name, value in params.items():
         if not isinstance(name, str):
-            raise ConfigError(f"params: names are text (got {type(name).__name__}); put other mappings inside a value")
-        if name in left_out:
+            raise ConfigError(
+                f"params: names must be text (got {type(name).__name__}); put other mappings inside a value"
+            )
+        if name in ignored:
             continue
         try:
-            text = written(quantized(value, steps[name]) if name in steps else value, float_digits)
+            text = _canonical(_quantized(value, steps[name]) if name in steps else value, float_digits)
         except UncacheableError as error:
             raise UncacheableError(f"{task}: parameter {name!r}: {error}") from None
-        shown = "redacted" if name in hidden else _shown(name, text)
-        parts.append((quoted(text_of(name)), _concealed(task, name, text) if name in hidden else text, shown))
-    # Sorted by name: the order in which the parameters were given must not show.
+        shown = "hashed" if name in hidden else _shown(name, text)
+        parts.append((_quoted(text_of(name)), _hash_of(task, name, text) if name in hidden else text, shown))
     parts.sort()
     args = "{" + ",".join([f"{name}:{text}" for name, text, _ in parts]) + "}"
-    edition = "" if version is None else _version(task, version)
-    digest = hashlib.sha256(f"[{quoted(task)},{edition or 'null'},{args}]".encode("ascii")).hexdigest()
-    return CacheKey(_label(parts), digest, args, task, edition)
+    version_text = "" if version is None else _version(task, version)
+    digest = hashlib.sha256(f"[{_quoted(task)},{version_text or 'null'},{args}]".encode("ascii")).hexdigest()
+    return CacheKey(_label(parts), digest, args, task, version_text)
 
 
 def names_in(names: Names, field: str) -> frozenset[str]:
-    """Names of parameters as a set; raises ConfigError when one is no text."""
+    """Names of parameters as a set. Raises ConfigError when one is not text."""
     if not names:
-        return _NONE
-    found = frozenset((names,) if isinstance(names, str) else names)
-    if wrong := [name for name in found if not isinstance(name, str)]:
-        raise ConfigError(f"{field}: names of parameters are text (got {type(wrong[0]).__name__})")
-    return found
+        return _NO_NAMES
+    listed = frozenset((names,) if isinstance(names, str) else names)
+    if wrong := [name for name in listed if not isinstance(name, str)]:
+        raise ConfigError(f"{field}: names of parameters must be text (got {type(wrong[0]).__name__})")
+    return listed
 
 
 def _version(task: str, version: Any) -> str:
     try:
-        return written(version)
+        return _canonical(version)
     except UncacheableError as error:
         raise UncacheableError(f"{task}: version: {error}") from None
 
 
-def _concealed(task: str, name: str, text: str) -> str:
-    # Task and name go into the hash so that one secret does not look the same wherever it is used.
-    digest = hashlib.sha256("\0".join((written(task), written(name), text)).encode("ascii")).hexdigest()
-    return f'{{"$redacted":"{digest}"}}'
+def _hash_of(task: str, name: str, text: str) -> str:
+    # With task and name, so that a secret has another hash wherever it is used.
+    digest = hashlib.sha256("\0".join((_canonical(task), _canonical(name), text)).encode("ascii")).hexdigest()
+    return f'{{"$hashed":"{digest}"}}'
 
 
 def _shown(name: str, text: str) -> str:
     if text.isalnum() and text != "null":
-        return text  # a whole number, which most are
+        return text  # a whole number, as most are
     if text in _EMPTY:
         return f"no_{name}"
     readable = json.loads(text) if text[0] == '"' else text
@@ -132,3 +150,235 @@ def _label(parts: list[tuple[str, str, str]]) -> str:
     if len(single) < len(parts):
         single += [shown for _, text, shown in parts if text[0] in "[{" or text in _EMPTY]
     return ":".join(single)[:LABEL] or "no_parameters"
+
+
+# ------------------------------------------------------------------------------------------------------ single values
+_DEEPEST = 100
+"""Levels of nesting. A value that contains itself exceeds them."""
+_PLAIN_DIGITS = 18
+"""Longer numbers are written with an exponent, so that 1E+999999 stays a short text."""
+_PLAIN_LIMIT = 10**_PLAIN_DIGITS
+_LARGEST_EXPONENT = 4_000
+_NOT_FINITE = "NaN and infinities cannot be part of a key"
+
+_quoted = json.encoder.encode_basestring_ascii
+"""A text as JSON in ASCII."""
+
+
+def text_of(value: str) -> str:
+    """A text in Unicode normalisation form C, in which equal texts have equal characters."""
+    return value if value.isascii() else unicodedata.normalize("NFC", value)
+
+
+def _canonical(value: Any, float_digits: int | None = None, depth: int = 0) -> str:
+    """The canonical JSON of a value. Raises UncacheableError for a value without a rule."""
+    if depth > _DEEPEST:
+        raise UncacheableError(f"it is nested deeper than {_DEEPEST} levels or contains itself")
+    write = _WRITERS.get(type(value)) or _writer_of(value)
+    return write(value, float_digits, depth)
+
+
+def _quantized(value: Any, step: Any) -> Any:
+    """A number, or each number of a list, rounded to the nearest multiple of a step, half to even; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, list | tuple):
+        return [_quantized(item, step) for item in value]
+    try:
+        size = _fraction(step)
+    except UncacheableError:
+        size = Fraction(0)
+    if size <= 0:
+        raise ConfigError(f"quantize: a step must be a number above 0 (got {step!r})")
+    return round(_fraction(value) / size) * size
+
+
+def _fraction(value: Any) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
+        raise UncacheableError(f"only numbers can be rounded to a step, not {type(value).__name__}")
+    if isinstance(value, int | Fraction):
+        return Fraction(value)
+    exact = value if isinstance(value, Decimal) else Decimal(float.__repr__(value))
+    if not exact.is_finite() or abs(exact.adjusted()) > _LARGEST_EXPONENT:
+        raise UncacheableError(f"only finite numbers of up to {_LARGEST_EXPONENT} digits can be rounded to a step")
+    return Fraction(exact)
+
+
+def _text(value: str, _digits: int | None, _depth: int) -> str:
+    return _quoted(text_of(value))
+
+
+def _truth(value: bool, _digits: int | None, _depth: int) -> str:
+    return "true" if value else "false"
+
+
+def _nothing(_value: None, _digits: int | None, _depth: int) -> str:
+    return "null"
+
+
+def _integer(value: int, _digits: int | None, _depth: int) -> str:
+    if -_PLAIN_LIMIT < value < _PLAIN_LIMIT:
+        return int.__repr__(value)
+    # Not through str(): Python refuses to write integers of more than 4,300 digits.
+    return _number(Decimal(value))
+
+
+def _float(value: float, digits: int | None, _depth: int) -> str:
+    if not math.isfinite(value):
+        raise UncacheableError(_NOT_FINITE)
+    if digits is not None:
+        return _number(Decimal(f"{value:.{max(digits, 1) - 1}e}"))
+    return _number(Decimal(float.__repr__(value)))
+
+
+def _decimal(value: Decimal, _digits: int | None, _depth: int) -> str:
+    if not value.is_finite():
+        raise UncacheableError(_NOT_FINITE)
+    return _number(value)
+
+
+def _fractional(value: Fraction, _digits: int | None, _depth: int) -> str:
+    """A decimal if the fraction has a finite one, else numerator and denominator."""
+    rest, fives, twos = value.denominator, 0, 0
+    while rest % 5 == 0:
+        rest, fives = rest // 5, fives + 1
+    while rest % 2 == 0:
+        rest, twos = rest // 2, twos + 1
+    places = max(twos, fives)
+    if rest != 1 or places > _LARGEST_EXPONENT:
+        return f'{{"$fraction":[{_integer(value.numerator, None, 0)},{_integer(value.denominator, None, 0)}]}}'
+    sign, digits, exponent = Decimal(value.numerator * 10**places // value.denominator).as_tuple()
+    return _number(Decimal((sign, digits, int(exponent) - places)))
+
+
+def _number(value: Decimal) -> str:
+    """One text per value: no trailing zeros, no negative zero, an exponent only beyond 18 digits."""
+    sign, digits, exponent = value.as_tuple()
+    figures = "".join(map(str, digits)).lstrip("0")
+    significant = figures.rstrip("0")
+    if not significant:
+        return "0"
+    power = int(exponent) + len(figures) - len(significant)
+    minus = "-" if sign else ""
+    if power >= 0 and len(significant) + power <= _PLAIN_DIGITS:
+        return minus + significant + "0" * power
+    if -_PLAIN_DIGITS <= power < 0:
+        padded = significant.rjust(1 - power, "0")
+        return f"{minus}{padded[:power]}.{padded[power:]}"
+    return f"{minus}{significant}E{power}"
+
+
+def _abstract_number(value: Any, digits: int | None, depth: int) -> str:
+    """A number of another library, if an int or a float holds it without loss."""
+    if isinstance(value, Integral):
+        return _integer(int(value), digits, depth)
+    number = float(value)
+    if math.isfinite(number) and number != value:
+        raise UncacheableError(f"{_name_of(value)} holds more digits than a float")
+    return _float(number, digits, depth)
+
+
+def _list(value: Any, digits: int | None, depth: int) -> str:
+    return "[" + ",".join([_canonical(item, digits, depth + 1) for item in value]) + "]"
+
+
+def _set(value: Any, digits: int | None, depth: int) -> str:
+    return '{"$set":[' + ",".join(sorted([_canonical(item, digits, depth + 1) for item in value])) + "]}"
+
+
+def _mapping(value: Mapping[Any, Any], digits: int | None, depth: int) -> str:
+    pairs = [(_canonical(key, digits, depth + 1), _canonical(item, digits, depth + 1)) for key, item in value.items()]
+    pairs.sort()
+    keys = [key for key, _ in pairs]
+    if all(key[0] == '"' and key[1] != "$" for key in keys) and len(set(keys)) == len(keys):
+        return "{" + ",".join([f"{key}:{item}" for key, item in pairs]) + "}"
+    return '{"$map":[' + ",".join([f"[{key},{item}]" for key, item in pairs]) + "]}"
+
+
+def _bytes(value: Any, _digits: int | None, _depth: int) -> str:
+    return f'{{"$bytes":"{base64.b64encode(bytes(value)).decode()}"}}'
+
+
+def _datetime(value: datetime, _digits: int | None, _depth: int) -> str:
+    if value.utcoffset() is None:
+        # When clocks go back an hour occurs twice; fold tells which.
+        return f'{{"$local":"{value.replace(tzinfo=None).isoformat()}{"+fold" if value.fold else ""}"}}'
+    try:
+        return f'{{"$time":"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"}}'
+    except OverflowError:
+        raise UncacheableError("in UTC it is outside the range of datetime") from None
+
+
+def _date(value: date, _digits: int | None, _depth: int) -> str:
+    return f'{{"$date":"{value.isoformat()}"}}'
+
+
+def _clock(value: time, _digits: int | None, _depth: int) -> str:
+    return f'{{"$clock":"{value.isoformat()}{"+fold" if value.fold else ""}"}}'
+
+
+def _duration(value: timedelta, _digits: int | None, _depth: int) -> str:
+    return f'{{"$microseconds":{value // timedelta(microseconds=1)}}}'
+
+
+def _uuid(value: UUID, _digits: int | None, _depth: int) -> str:
+    return f'{{"$uuid":"{value}"}}'
+
+
+def _path(value: Any, _digits: int | None, _depth: int) -> str:
+    return f'{{"$path":{_quoted(text_of(str(value)))}}}'
+
+
+def _enum(value: Enum, digits: int | None, depth: int) -> str:
+    return f'{{"$enum":[{_quoted(_name_of(value))},{_canonical(value.value, digits, depth + 1)}]}}'
+
+
+def _model(value: BaseModel, digits: int | None, depth: int) -> str:
+    # The same parts that pydantic's own == compares.
+    parts = {**value.__dict__, **(value.__pydantic_extra__ or {}), **(value.__pydantic_private__ or {})}
+    return f'{{"$model":[{_quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
+
+
+def _dataclass(value: Any, digits: int | None, depth: int) -> str:
+    parts = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    return f'{{"$dataclass":[{_quoted(_name_of(value))},{_mapping(parts, digits, depth + 1)}]}}'
+
+
+def _named_tuple(value: Any, digits: int | None, depth: int) -> str:
+    return f'{{"$named":[{_quoted(_name_of(value))},{_list(value, digits, depth)}]}}'
+
+
+def _refused(value: Any, _digits: int | None, _depth: int) -> str:
+    raise UncacheableError(
+        f"{_name_of(value)} has no canonical form; pass plain values, or leave the parameter out with ignore="
+    )
+
+
+def _name_of(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+_Writer = Callable[[Any, int | None, int], str]
+_WRITERS: dict[type, _Writer] = {
+    str: _text, int: _integer, float: _float, bool: _truth, type(None): _nothing, Decimal: _decimal,
+    Fraction: _fractional, list: _list, tuple: _list, deque: _list, dict: _mapping, set: _set, frozenset: _set,
+    bytes: _bytes, bytearray: _bytes, memoryview: _bytes, datetime: _datetime, date: _date, time: _clock,
+    timedelta: _duration, UUID: _uuid,
+}  # fmt: skip
+# The order matters: an enum may also be a text, a datetime is also a date.
+_FAMILIES: tuple[tuple[type, _Writer], ...] = (
+    (Enum, _enum), (BaseModel, _model), (str, _text), (int, _integer), (float, _float), (Decimal, _decimal),
+    (Fraction, _fractional), (datetime, _datetime), (date, _date), (time, _clock), (timedelta, _duration),
+    (bytes, _bytes), (bytearray, _bytes), (list, _list), (tuple, _list), (deque, _list), (set, _set),
+    (frozenset, _set), (PurePath, _path), (Mapping, _mapping), (Real, _abstract_number),
+)  # fmt: skip
+
+
+def _writer_of(value: Any) -> _Writer:
+    if isinstance(value, type):
+        return _refused
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _named_tuple
+    if dataclasses.is_dataclass(value) and not isinstance(value, Enum):
+        return _dataclass
+    return next((write for family, write in _FAMILIES if isinstance(value, family)), _refused)

@@ -145,7 +145,7 @@ def _task_name(fn: Callable[..., Any]) -> str:
 
 
 def _enclosed_values(fn: Any) -> dict[str, Any]:
-    """Text, numbers and None that the function takes from the functions around it: two of one factory differ by them."""
+    """Text, numbers and None from the enclosing functions: by these the functions of one factory differ."""
     values = {}
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True) if inspect.isfunction(fn) else ():
         try:

@@ -15,7 +15,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from autocontext.cache.canonical import CacheKey, canonical_key
 from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds
@@ -248,16 +248,17 @@ def without_call_fields(value: Any, prefix: str | None) -> Any:
 
 
 # ----------------------------------------------------------------------------------------------------------- options
-def completed(options: CacheOptions, **defaults: Any) -> CacheOptions:
+def completed(options: Mapping[str, object], **defaults: object) -> CacheOptions:
     """The options with defaults for the rest. Raises ConfigError that names a wrong value, TypeError for its name."""
     if unknown := sorted(options.keys() - DEFAULTS.keys()):
         if unknown[0] == "redact":
             raise ConfigError("redact: the cache's option is called `hashed` now")
         raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
-    merged: CacheOptions = {**DEFAULTS, **defaults, **options}  # type: ignore[typeddict-item]
+    merged = cast("CacheOptions", {**DEFAULTS, **defaults, **options})
     for field in ("ttl", "stale_while_revalidate", "exception_ttl"):
-        if merged[field] is not None:
-            seconds(merged[field], field)
+        length = merged[field]
+        if length is not None:
+            seconds(length, field)
     beta, digits, kinds = merged["early_beta"], merged["float_digits"], merged["cache_exceptions"]
     if beta is not None and not (isinstance(beta, int | float) and beta > 0):
         raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")

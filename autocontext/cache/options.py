@@ -33,7 +33,7 @@ class CacheOptions(TypedDict, total=False):
     float_digits: int | None
     """Significant digits of floats in the key. None keeps them all."""
     stale_while_revalidate: Seconds | None
-    """Seconds after expiry in which callers still get the old result while one computes the new one in the background."""
+    """Seconds after expiry in which callers still get the old result while one recomputes it in the background."""
     early_beta: float | None
     """Recompute in the background at a random time before expiry, the earlier the longer it takes. 1.0 is a good value.
 

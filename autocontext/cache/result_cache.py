@@ -192,8 +192,7 @@ class ResultCache(Closing):
         Raises ConfigError for generators, for unknown parameter names, and for a function without source when there
         is no `version`.
         """
-        named: Any = {"ttl": ttl, "ignore": ignore, "version": version, "quantize": quantize}
-        chosen = completed({**named, **options})
+        chosen = completed({"ttl": ttl, "ignore": ignore, "version": version, "quantize": quantize, **options})
         if callable(name):
             return memoized(self._get, self._aget, name, None, chosen)
         return lambda fn: memoized(self._get, self._aget, fn, name, chosen)
@@ -285,7 +284,7 @@ class ResultCache(Closing):
         return len(entries)
 
     def close(self) -> None:
-        """Wait up to five seconds for computations in the background, then close the database if this cache opened it."""
+        """Wait up to five seconds for computations in the background; close the database if this cache opened it."""
         if self._database is not None:
             self._computing.wait()
             self._database.write(self._namespace.write_uses)

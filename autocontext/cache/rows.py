@@ -40,7 +40,8 @@ _BATCH = 500
 _ALL = ", ".join(CacheEntry._fields)
 _PUT = (
     f"INSERT INTO autocontext_cache (namespace, {_ALL}) "
-    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)}) ON CONFLICT (namespace, key) DO UPDATE SET "
+    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)}) "
+    "ON CONFLICT (namespace, key) DO UPDATE SET "
     + ", ".join(f"{field} = excluded.{field}" for field in CacheEntry._fields[1:])
 )
 

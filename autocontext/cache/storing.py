@@ -13,7 +13,7 @@ from autocontext.content.paging import packed
 from autocontext.stores.database import Work
 
 _CHECKS_PER_LIMIT = 64
-"""A write counts the entries only once for each 1/64 of the limit that was written: counting costs more than a write."""
+"""Entries are counted once for each 1/64 of the limit written: counting costs more than a write."""
 
 
 def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:

@@ -165,13 +165,13 @@ def test_ignored_parameters_leave_no_trace() -> None:
     assert "s3cret" not in repr(a)
 
 
-def test_redacted_parameters_count_and_are_not_stored() -> None:
-    a = canonical_key("t", {"x": 1, "account": "DE89 3704"}, redact=("account",))
-    b = canonical_key("t", {"x": 1, "account": "DE89 3705"}, redact=("account",))
+def test_hashed_parameters_count_and_are_not_stored() -> None:
+    a = canonical_key("t", {"x": 1, "account": "DE89 3704"}, hashed=("account",))
+    b = canonical_key("t", {"x": 1, "account": "DE89 3705"}, hashed=("account",))
     assert a != b
-    assert a == canonical_key("t", {"account": "DE89 3704", "x": 1}, redact="account")
+    assert a == canonical_key("t", {"account": "DE89 3704", "x": 1}, hashed="account")
     assert "3704" not in repr(a)
-    assert a.label == "1:redacted"
+    assert a.label == "1:hashed"
 
 
 def test_quantize_rounds_the_named_parameter_and_no_other() -> None:

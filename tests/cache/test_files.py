@@ -37,7 +37,7 @@ def test_002_4_what_is_written_is_of_that_form(cache: ResultCache, tmp_path: Pat
     assert cache.export_json(file) == 0
     assert json.loads(file.read_text())["tasks"] == {}
     cache.set("key", {"é": [1, None]})
-    cache.get_or_compute("t", {"x": 1}, lambda: "r")
+    cache.get_or_compute("t", {"x": 1}, lambda x: "r")
     assert cache.export_json(str(file)) == 2
     text = file.read_text()
     assert json.loads(text)["tasks"] == {"key": {"é": [1, None]}, str(canonical_key("t", {"x": 1})): "r"}
@@ -48,7 +48,7 @@ def test_002_4_what_is_written_is_of_that_form(cache: ResultCache, tmp_path: Pat
 def test_nothing_is_lost_on_the_way(clock: Clock, tmp_path: Path) -> None:
     file = tmp_path / "memory.json"
     with ResultCache(namespace="one", clock=clock, large_bytes=100) as one:
-        one.get_or_compute("t", {"x": {1, 2}}, lambda: "x" * 1000, ttl=10, tags=("u", "v"), version=3)
+        one.get_or_compute("t", {"x": {1, 2}}, lambda x: "x" * 1000, ttl=10, tags=("u", "v"), version=3)
         one.set("short", 1, ttl=5)
         one.set("for ever\0\ud800", None)
         with pytest.raises(LookupError):

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 import inspect
+import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache
-from autocontext.cache.functions import version_of
+from autocontext.cache.memoizing import version_of
 from autocontext.errors import ConfigError
 
 calls: list[Any] = []
@@ -147,16 +148,17 @@ def test_functions_made_by_one_factory_are_told_apart(cache: ResultCache) -> Non
     assert cache.stats().hits == 1
 
 
-def test_state_that_a_function_keeps_is_no_part_of_it(cache: ResultCache) -> None:
+def test_state_that_a_function_keeps_changes_no_version_after_decoration(cache: ResultCache) -> None:
     count = 0
 
+    @cache.memoize()
     def f(x: int) -> int:
         nonlocal count
         count += 1
         return x
 
-    assert [cache.memoize()(f)(1), cache.memoize()(f)(1)] == [1, 1]
-    assert count == 1
+    assert [f(1), f(1), f(2), f(2)] == [1, 1, 2, 2]
+    assert count == 2
 
 
 def test_partials_need_a_name_and_keep_what_they_hold(cache: ResultCache) -> None:
@@ -171,13 +173,61 @@ def test_partials_need_a_name_and_keep_what_they_hold(cache: ResultCache) -> Non
 
 
 def test_another_source_is_another_version(cache: ResultCache) -> None:
-    spaces: list[dict[str, Any]] = [{}, {}, {}]
-    for space, body in zip(spaces, ("x + 1", "x + 2", "x + 1"), strict=True):
-        exec(f"def f(x):\n    return {body}", space)  # noqa: S102 (a function whose source is not in a file)
-    results = [cache.memoize("f")(space["f"])(1) for space in spaces]
+    def first() -> Callable[[int], int]:
+        def f(x: int) -> int:
+            return x + 1
+
+        return f
+
+    def second() -> Callable[[int], int]:
+        def f(x: int) -> int:
+            return x + 2
+
+        return f
+
+    results = [cache.memoize("f")(make())(1) for make in (first, second, first)]
     assert results == [2, 3, 2]
     assert cache.stats().hits == 1
-    assert version_of(len) == ""
+
+
+def test_two_functions_of_one_source_differ_by_their_qualified_name(cache: ResultCache) -> None:
+    class One:
+        @staticmethod
+        def f() -> str:
+            return __class__.__name__  # type: ignore[name-defined, no-any-return]
+
+    class Two:
+        @staticmethod
+        def f() -> str:
+            return __class__.__name__  # type: ignore[name-defined, no-any-return]
+
+    assert [cache.memoize("f")(kind.f)() for kind in (One, Two)] == ["One", "Two"]
+
+
+def test_without_source_a_version_is_asked_for(cache: ResultCache) -> None:
+    space: dict[str, Any] = {}
+    exec("def f(x):\n    return x + 1", space)  # noqa: S102 (a function whose source is in no file)
+    with pytest.raises(ConfigError, match=r"source.*version=1"):
+        cache.memoize("f")(space["f"])
+    assert cache.memoize("f", version=1)(space["f"])(1) == 2
+
+
+def test_a_function_in_c_counts_by_its_name(cache: ResultCache) -> None:
+    assert [cache.memoize()(math.isqrt)(16), cache.memoize()(math.isqrt)(16)] == [4, 4]
+    assert cache.stats().hits == 1
+    assert version_of(len) == "builtins.len"
+
+
+def test_an_object_with_call_counts_by_the_source_of_its_class(cache: ResultCache) -> None:
+    class Adder:
+        def __call__(self, x: int) -> int:
+            calls.append(x)
+            return x + 1
+
+    with pytest.raises(ConfigError, match="name="):
+        cache.memoize()(Adder())
+    assert [cache.memoize("add")(Adder())(1), cache.memoize("add")(Adder())(1)] == [2, 2]
+    assert calls == [1]
 
 
 def test_an_own_version_takes_the_place_of_the_source(cache: ResultCache) -> None:
@@ -186,8 +236,8 @@ def test_an_own_version_takes_the_place_of_the_source(cache: ResultCache) -> Non
     assert cache.memoize("f", version=2)(lambda x: x + 2)(1) == 3  # type: ignore[misc]
 
 
-def test_quantize_redact_and_exceptions_reach_the_call(cache: ResultCache) -> None:
-    @cache.memoize(quantize={"spent": 100}, redact=("iban",), cache_exceptions=(LookupError,))
+def test_quantize_hashed_and_exceptions_reach_the_call(cache: ResultCache) -> None:
+    @cache.memoize(quantize={"spent": 100}, hashed=("iban",), cache_exceptions=(LookupError,))
     def f(spent: int, iban: str = "") -> int:
         calls.append(spent)
         if spent < 0:
@@ -210,7 +260,7 @@ def test_per_call_fields_are_only_special_when_asked(cache: ResultCache) -> None
     assert [f(1), f(2), f(1)] == [{"_id": 1}, {"_id": 2}, {"_id": 1}]
 
 
-@pytest.mark.parametrize("option", ["ignore", "redact", "quantize"])
+@pytest.mark.parametrize("option", ["ignore", "hashed", "quantize"])
 def test_a_mistyped_parameter_name_is_told_at_once(cache: ResultCache, option: str) -> None:
     value: Any = {"api_kye": 1} if option == "quantize" else ("api_kye",)
     with pytest.raises(ConfigError, match=f"{option}.*api_kye.*api_key"):
@@ -234,3 +284,5 @@ def test_what_cannot_be_kept_is_refused(cache: ResultCache) -> None:
         cache.memoize()(5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="tttl"):
         cache.memoize(tttl=5)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match=r"redact.*hashed"):
+        cache.memoize(redact=("x",))  # type: ignore[call-overload]

@@ -1,5 +1,6 @@
 """What every cache does, wherever it lives: in memory, in a file, on a PostgreSQL server."""
 
+import asyncio
 import json
 import math
 import statistics
@@ -103,7 +104,7 @@ def test_002_7_fields_of_one_query_are_not_stored_and_each_call_gets_its_own(cac
 
 def test_002_7_can_be_switched_off(cache: ResultCache) -> None:
     for _ in range(2):
-        assert cache.get_or_compute("t", {"x": 1}, lambda: {"_id": 5}, per_call=None) == {"_id": 5}
+        assert cache.get_or_compute("t", {"x": 1}, lambda x: {"_id": 5}, per_call=None) == {"_id": 5}
 
 
 def test_002_11_the_worked_example(cache: ResultCache) -> None:
@@ -348,8 +349,8 @@ def test_defect_secrets_are_neither_in_the_key_nor_stored(cache: ResultCache) ->
         cache.get_or_compute("t", {"x": 1, "api_key": secret}, fn, ignore=("api_key",))
     assert fn.times == 1
     assert fn.calls[0][1] == {"x": 1, "api_key": "s3cret-1"}
-    cache.get_or_compute("t", {"x": 1, "iban": "DE89"}, fn, redact=("iban",))
-    cache.get_or_compute("t", {"x": 1, "iban": "DE90"}, fn, redact=("iban",))
+    cache.get_or_compute("t", {"x": 1, "iban": "DE89"}, fn, hashed=("iban",))
+    cache.get_or_compute("t", {"x": 1, "iban": "DE90"}, fn, hashed=("iban",))
     assert fn.times == 3
     assert cache.stats().entries == 3
 
@@ -403,7 +404,7 @@ names = st.text(min_size=1, max_size=20)
 def test_any_text_and_any_json_come_back(cache: ResultCache, key: str, task: str, tag: str, value: Any) -> None:
     assert cache.set(key, value, tags=tag)
     assert cache.get(key) == value
-    found = cache.get_or_compute(task, {"x": value}, lambda: value, cache_none=True, tags=tag, per_call=None)
+    found = cache.get_or_compute(task, {"x": value}, lambda x: x, cache_none=True, tags=tag, per_call=None)
     assert found == value
     assert cache.get(canonical_key(task, {"x": value})) == value
     assert cache.invalidate(tag=tag) == 2
@@ -428,10 +429,10 @@ def test_large_results_are_in_the_content_store(made: Make) -> None:
 
 
 def contents_of(cache: ResultCache) -> int:
-    from autocontext.cache.rows import content_space
+    from autocontext.cache.namespace import content_space
     from autocontext.content.queries import safe
 
-    space = {"ns": safe(content_space(cache._shelf.ns))}
+    space = {"ns": safe(content_space(cache._namespace.text))}
 
     def count() -> Any:
         rows = yield Statement("SELECT COUNT(*) FROM autocontext_content WHERE namespace = :ns", space)
@@ -442,14 +443,14 @@ def contents_of(cache: ResultCache) -> int:
 
 def test_a_damaged_record_is_told_and_computed_anew(cache: ResultCache) -> None:
     def damage() -> Any:
-        yield Statement("UPDATE autocontext_cache SET body = '{' WHERE namespace = :ns", {"ns": cache._shelf.ns})
+        yield Statement("UPDATE autocontext_cache SET body = '{' WHERE namespace = :ns", {"ns": cache._namespace.text})
 
     key = canonical_key("t", {"x": 1})
-    cache.get_or_compute("t", {"x": 1}, lambda: "first")
+    cache.get_or_compute("t", {"x": 1}, lambda x: "first")
     cache._database.write(damage)  # type: ignore[union-attr]
     with pytest.raises(StoreCorruptError, match=str(key)):
         cache.get(key)
-    assert cache.get_or_compute("t", {"x": 1}, lambda: "second") == "second"
+    assert cache.get_or_compute("t", {"x": 1}, lambda x: "second") == "second"
     assert cache.get(key) == "second"
 
 
@@ -468,7 +469,7 @@ def test_what_is_invalidated_while_it_is_computed_is_not_stored(cache: ResultCac
 
 def test_stats_count_what_happened(cache: ResultCache) -> None:
     for _ in range(3):
-        cache.get_or_compute("t", {"x": 1}, lambda: 1)
+        cache.get_or_compute("t", {"x": 1}, lambda x: x)
     cache.get("nothing")
     stats = cache.stats()
     assert (stats.hits, stats.misses, stats.computed, stats.stored, stats.entries) == (2, 2, 1, 1, 1)
@@ -486,21 +487,65 @@ def takes_all(**params: Any) -> Any:
 @pytest.mark.parametrize(
     ("fn", "result"),
     [
-        (lambda: "none", "none"),
         (lambda x, y: [x, y], [1, 2]),
         (lambda y, x=9: [x, y], [1, 2]),
-        (lambda params: params, {"x": 1, "y": 2}),
         (takes_all, {"x": 1, "y": 2}),
         (dict, {"x": 1, "y": 2}),
     ],
 )
-def test_the_function_gets_the_parameters_it_takes(cache: ResultCache, fn: Any, result: Any) -> None:
+def test_the_function_gets_the_parameters_by_name(cache: ResultCache, fn: Any, result: Any) -> None:
     assert cache.get_or_compute("t", {"x": 1, "y": 2}, fn) == result
 
 
-def test_a_function_with_other_parameters_is_told(cache: ResultCache) -> None:
-    with pytest.raises(ConfigError, match="fn takes"):
-        cache.get_or_compute("t", {"x": 1}, lambda a, b: 1)
+@pytest.mark.parametrize(
+    ("fn", "problem"),
+    [
+        (lambda: 1, "'x'"),
+        (lambda params: 1, "'params'"),
+        (lambda x: 1, "'y'"),
+        (lambda x, y, z: 1, "'z'"),
+        (lambda x, y, /: 1, "'x'"),
+        (lambda x, y, _q: 1, "'_q'.*per_call=None"),
+    ],
+)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_function_with_other_parameters_is_told(made: Make, fn: Any, problem: str, enabled: bool) -> None:
+    cache = made(enabled=enabled)
+    with pytest.raises(ConfigError, match=f"fn\\(x=..., y=...\\).*{problem}.*lambda x, y: fn"):
+        cache.get_or_compute("t", {"x": 1, "y": 2, "_q": 3}, fn)
+    with pytest.raises(ConfigError, match=problem):
+        asyncio.run(cache.aget_or_compute("t", {"x": 1, "y": 2, "_q": 3}, fn))
+    assert cache.stats().entries == 0
+
+
+def test_an_error_inside_the_function_is_its_own(cache: ResultCache) -> None:
+    def fn(x: int) -> int:
+        return len(x)  # type: ignore[arg-type]
+
+    with pytest.raises(TypeError, match="len"):
+        cache.get_or_compute("t", {"x": 1}, fn)
+
+
+def test_a_renamed_option_is_told_by_its_new_name(cache: ResultCache) -> None:
+    with pytest.raises(ConfigError, match=r"redact.*hashed"):
+        cache.get_or_compute("t", {"x": 1}, Counted(1), redact=("x",))  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="tttl"):
+        cache.get_or_compute("t", {"x": 1}, Counted(1), tttl=5)  # type: ignore[call-arg]
+
+
+def test_clear_empties_this_namespace_and_no_other(made: Make) -> None:
+    cache, below, other = made("a"), made(("a", "b")), made("c")
+    for each in (cache, below, other):
+        each.set("k", 1, tags="t")
+    assert cache.clear() == 1
+    assert [each.get("k", None) for each in (cache, below, other)] == [None, 1, 1]
+
+    def fn() -> str:
+        cache.clear()
+        return "old"
+
+    assert cache.get_or_compute("t", {}, fn) == "old"
+    assert cache.stats().entries == 0
 
 
 def test_an_asynchronous_function_is_told(cache: ResultCache) -> None:
@@ -547,11 +592,11 @@ def test_a_bad_key_is_told() -> None:
 def test_json_only(cache: ResultCache) -> None:
     def bodies() -> Any:
         rows = yield Statement(
-            "SELECT body, args, tags FROM autocontext_cache WHERE namespace = :ns", {"ns": cache._shelf.ns}
+            "SELECT body, args, tags FROM autocontext_cache WHERE namespace = :ns", {"ns": cache._namespace.text}
         )
         return rows
 
-    cache.get_or_compute("t", {"x": {1, 2}}, lambda: {"a": [1, None]}, tags="u")
+    cache.get_or_compute("t", {"x": {1, 2}}, lambda x: {"a": [1, None]}, tags="u")
     ((body, args, tags),) = cache._database.read(bodies)  # type: ignore[union-attr]
     assert json.loads(body) == {"a": [1, None]}
     assert json.loads(args) == {"x": {"$set": [1, 2]}}

@@ -15,7 +15,7 @@ import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key
 from autocontext.cache.leases import ask
-from autocontext.cache.shelf import wanted
+from autocontext.cache.namespace import Target
 from autocontext.stores.database import Database, Statement
 from tests.cache.conftest import Clock, Counted
 
@@ -117,7 +117,7 @@ def test_results_that_cannot_be_copied_are_not_shared(cache: ResultCache) -> Non
 def test_another_key_does_not_wait(cache: ResultCache) -> None:
     started, go = threading.Event(), threading.Event()
 
-    def held() -> str:
+    def held(x: int) -> str:
         started.set()
         assert go.wait(10)
         return "held"
@@ -125,7 +125,7 @@ def test_another_key_does_not_wait(cache: ResultCache) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(cache.get_or_compute, "t", {"x": 1}, held)
         assert started.wait(10)
-        assert cache.get_or_compute("t", {"x": 2}, lambda: "quick") == "quick"
+        assert cache.get_or_compute("t", {"x": 2}, lambda x: "quick") == "quick"
         go.set()
         assert first.result() == "held"
 
@@ -224,10 +224,9 @@ def test_a_synchronous_function_does_not_hold_up_the_loop(cache: ResultCache) ->
 def test_a_lease_that_is_over_is_taken_by_another(made: Make, database: Database) -> None:
     cache = made(clock=time.time, lease_seconds=0.2)
     now = int(time.time() * 1000)
-    ns = json.dumps(list(cache.namespace))
     # As if another process had begun, and died.
-    assert database.write(lambda: ask(ns, wanted(KEY), -1, "other", now=now, until=now + 200)).leads
-    assert not database.write(lambda: ask(ns, wanted(KEY), -1, "third", now=now, until=now + 200)).leads
+    assert database.write(lambda: ask(cache._namespace, Target.of(KEY), -1, "other")).granted
+    assert not database.write(lambda: ask(cache._namespace, Target.of(KEY), -1, "third")).granted
     fn = Counted("mine")
     assert cache.get_or_compute("t", {}, fn) == "mine"
     assert int(time.time() * 1000) >= now + 200
@@ -335,8 +334,8 @@ def test_early_refresh(cache: ResultCache, clock: Clock) -> None:
 WRITER = """
 import sys
 from autocontext.cache import ResultCache
-where, number = sys.argv[1], int(sys.argv[2])
-cache = ResultCache(where, namespace="shared")
+path, number = sys.argv[1], int(sys.argv[2])
+cache = ResultCache(path, namespace="shared")
 sys.stdin.readline()
 for i in range(100):
     assert cache.set(f"{number}-{i}", {"writer": number, "i": i})
@@ -344,8 +343,8 @@ for i in range(100):
 ASKER = """
 import sys, threading, time
 from autocontext.cache import ResultCache
-where, log = sys.argv[1], sys.argv[2]
-cache = ResultCache(where, namespace="shared")
+path, log = sys.argv[1], sys.argv[2]
+cache = ResultCache(path, namespace="shared")
 def fn():
     with open(log, "a") as file:
         file.write("computed\\n")
@@ -378,9 +377,9 @@ def processes(program: str, arguments: list[list[str]]) -> None:
 
 @pytest.mark.parametrize("writers", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_b002_a_processes_write_and_nothing_is_lost(tmp_path: Path, writers: int) -> None:
-    where = str(tmp_path / "cache.db")
-    processes(WRITER, [[where, str(number)] for number in range(writers)])
-    with ResultCache(where, namespace="shared") as cache:
+    path = str(tmp_path / "cache.db")
+    processes(WRITER, [[path, str(number)] for number in range(writers)])
+    with ResultCache(path, namespace="shared") as cache:
         assert cache.stats().entries == writers * 100
         for number in range(writers):
             assert [cache.get(f"{number}-{i}") for i in range(100)] == [{"writer": number, "i": i} for i in range(100)]
@@ -388,6 +387,6 @@ def test_b002_a_processes_write_and_nothing_is_lost(tmp_path: Path, writers: int
 
 @pytest.mark.parametrize("askers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_b002_c_many_threads_of_many_processes_compute_once(tmp_path: Path, askers: int) -> None:
-    where, log = str(tmp_path / "cache.db"), tmp_path / "log"
-    processes(ASKER, [[where, str(log)]] * askers)
+    path, log = str(tmp_path / "cache.db"), tmp_path / "log"
+    processes(ASKER, [[path, str(log)]] * askers)
     assert log.read_text() == "computed\n"

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from autocontext.cache import MISS, ResultCache, canonical_key
-from autocontext.cache.shelf import CacheStats
+from autocontext.cache import MISS, CacheStats, ResultCache, canonical_key
 from autocontext.errors import ConfigError
 from tests.cache.conftest import Clock, Counted
 
 TWINS = [
     "get", "set", "delete", "get_or_compute", "invalidate", "purge_expired", "stats", "export_json", "import_json",
-    "close",
+    "clear", "close",
 ]  # fmt: skip
 
 
@@ -56,7 +55,7 @@ async def story(cache: Any, clock: Clock, path: Any) -> list[Any]:
     for i in range(6):
         await cache.aset(f"k{i}", i)
         await cache.aget("k0")
-    seen += [[await cache.aget(f"k{i}", None) for i in range(6)], await cache.astats()]
+    seen += [[await cache.aget(f"k{i}", None) for i in range(6)], await cache.astats(), await cache.aclear()]
     return seen
 
 
@@ -68,6 +67,7 @@ def test_both_tell_the_same_story(made: Callable[..., ResultCache], clock: Clock
             return await story(cache, clock, tmp_path / "two.json")
 
     both = [blocking, asyncio.run(asynchronous())]
+    assert [seen.pop() for seen in both] == [4, 4]
     stats = [seen.pop() for seen in both]
     assert both[0] == both[1]
     assert both[0][:4] == [True, [1], None, {"x": 0, "n": 1}]
