@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from autocontext.compression.runner import Passes
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import InvalidMessage, StateError
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.history import numbering, state
-from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Noted, Offloaded, Removed, Restored
-from autocontext.history.log import Change, Log, contents
+from autocontext.history.entries import Added, Cleared, Entry, Forgotten, NoteReplaced, Offloaded, Removed, Restored
+from autocontext.history.log import Log, ViewChange, contents
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
@@ -51,10 +51,10 @@ class AutoContextMemory:
         self._lock = threading.RLock()
         self._journal = Journal(store, self.session, self._lock, self._changed)
         self._log = self._journal.log
-        self._tally = Tally(_counter(self.config, model), self._log)
+        self._tally = TokenSum(_counter(self.config, model), self._log)
         self._passes = Passes(
             log=self._log,
-            tally=self._tally,
+            token_sum=self._tally,
             config=self.config,
             model=model,
             lock=self._lock,
@@ -197,7 +197,7 @@ class AutoContextMemory:
             # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
             entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids)]
             if self._log.ledger is not None and not left:
-                entries.append(Noted(message=None))
+                entries.append(NoteReplaced(message=None))
             self._journal.commit(*entries)
             return True
 
@@ -308,7 +308,7 @@ class AutoContextMemory:
         self._journal.commit(Log(entries).snapshot())
 
     # ------------------------------------------------------------------------------------------------------- inner
-    def _changed(self, entry: Entry, change: Change) -> None:
+    def _changed(self, entry: Entry, change: ViewChange) -> None:
         """What follows from an entry that counts now."""
         self._tally.update(change)
         if change.all_new or entry.type == "restored":

@@ -24,7 +24,7 @@ from pruning import prose
 
 from autocontext import Msg
 from autocontext.content import SqliteContentStore
-from autocontext.history.view import interface
+from autocontext.history.view import open_pairs
 from autocontext.sessions import SessionState, StateOptimizer, restore_state_messages
 from autocontext.testing import assistant, tool_call, tool_result, user
 
@@ -158,7 +158,7 @@ def compared(name: str, messages: list[Msg]) -> list[dict[str, Any]]:
 
 def _row(name: str, before: list[Msg], after: list[Msg], share: float) -> dict[str, Any]:
     size, left = (sum(len(m.model_dump_json().encode()) for m in ms) for ms in (before, after))
-    old, new = interface(before), interface(after)
+    old, new = open_pairs(before), open_pairs(after)
     wanted = {r.text for m in before for r in m.tool_results}
     shown = {r.text for m in after for r in m.tool_results}
     return {

@@ -26,7 +26,7 @@ from measure import Row, percentile, run
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.content import SqliteContentStore, prune_messages
 from autocontext.content.pruning import chars_of
-from autocontext.history.view import interface
+from autocontext.history.view import open_pairs
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assistant, system, tool_call, tool_result, user
 
@@ -163,7 +163,7 @@ def folded(name: str, messages: list[Msg], was: str, goal: int) -> dict[str, Any
 
 def broken(before: list[Msg], after: list[Msg]) -> int:
     """Calls without a result, results without a call, that there were not before."""
-    old, new = interface(before), interface(after)
+    old, new = open_pairs(before), open_pairs(after)
     return len(set(new.open) - set(old.open)) + len(set(new.dangling) - set(old.dangling))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from autocontext import AutoContextConfig, Msg
 from autocontext.compression.handover import HandOver
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.history.edits import Applied, apply
 from autocontext.history.entries import Added, Edited
 from autocontext.history.log import Log
@@ -36,8 +36,8 @@ class Desk:
         self.log, self.config = Log(), config
         for m in messages:
             self.log.record(Added(message=m))
-        self.tally = Tally(Sized(size), self.log)
-        self.hand_over = HandOver(self.log, self.tally, WorkLedger(), config, None)
+        self.token_sum = TokenSum(Sized(size), self.log)
+        self.hand_over = HandOver(self.log, self.token_sum, WorkLedger(), config, None)
 
     @property
     def messages(self) -> list[Msg]:
@@ -45,11 +45,11 @@ class Desk:
 
     @property
     def view(self) -> View:
-        return View(self.log.view_ids, self.log.view_messages, self.tally.count)
+        return View(self.log.view_ids, self.log.view_messages, self.token_sum.count)
 
     def add(self, *messages: Msg) -> None:
         for m in messages:
-            self.tally.update(self.log.record(Added(message=m)))
+            self.token_sum.update(self.log.record(Added(message=m)))
 
     def fold(
         self, *, messages: float = 0, tokens: float = 0, asks: bool = False, last_resort: bool = False
@@ -68,6 +68,6 @@ class Desk:
     def make(self, proposals: Sequence[Proposal], answers: Sequence[str] = ()) -> Applied:
         """Make what the gate lets through; `answers` are those to each proposal's questions."""
         edits = [build(p, answers[: len(p.questions)], handles=self.log.offloads) for p in proposals]
-        applied = apply(self.view, edits, self.tally.counter.count, strict=True)
-        self.tally.update(self.log.record(Edited(edits=applied.edits, events=())))
+        applied = apply(self.view, edits, self.token_sum.counter.count, strict=True)
+        self.token_sum.update(self.log.record(Edited(edits=applied.edits, events=())))
         return applied

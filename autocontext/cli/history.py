@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from autocontext import CompressionEvent, Msg
 from autocontext.history.edits import Edit
 from autocontext.history.entries import Entry
-from autocontext.history.log import Change, Log
+from autocontext.history.log import Log, ViewChange
 from autocontext.tokens import TokenCounter
 
 KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")
@@ -127,7 +127,7 @@ class History:
         if self._pass is None:
             self._plot()
 
-    def _change(self, entry: Entry, change: Change, covered: Sequence[str]) -> None:
+    def _change(self, entry: Entry, change: ViewChange, covered: Sequence[str]) -> None:
         log = self.log
         if change.all_new:
             self._sizes, self._said = {}, {}
@@ -135,13 +135,13 @@ class History:
             self._full = self._last_full = 0
             self.messages.update(log.messages)
             self._say(log.original)
-        for id_ in change.gone:
+        for id_ in change.removed:
             self._weigh(id_, -1)
-        for id_ in change.come:
+        for id_ in change.added:
             self.messages[id_] = log.messages[id_]
             self._weigh(id_, 1)
         if entry.type == "added":
-            self._say(change.come)
+            self._say(change.added)
         elif entry.type == "removed":
             for id_ in {*covered, *entry.ids} & self._said.keys():
                 del self._said[id_]

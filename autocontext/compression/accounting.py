@@ -6,8 +6,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from autocontext.compression.questions import Written
-from autocontext.compression.tally import Tally
+from autocontext.compression.questions import SummaryResult
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
 from autocontext.history.edits import Applied, Edit
@@ -17,7 +17,7 @@ from autocontext.requests import Usage
 
 
 @dataclass
-class Tried:
+class StrategyOutcome:
     """What became of one strategy's proposals."""
 
     proposed: int = 0
@@ -56,10 +56,10 @@ class Tried:
 class Account:
     """Adds up while a pass goes on."""
 
-    def __init__(self, log: Log, tally: Tally, config: AutoContextConfig) -> None:
-        self._log, self._tally, self._config = log, tally, config
-        self._before = View(log.view_ids, log.view_messages, tally.count)
-        self._tokens_before = tally.total()
+    def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> None:
+        self._log, self._tally, self._config = log, token_sum, config
+        self._before = View(log.view_ids, log.view_messages, token_sum.count)
+        self._tokens_before = token_sum.total()
         self._refused: list[RefusedEdit] = []
         self._strategies: list[StrategyReport] = []
         self._calls = self._fallbacks = 0
@@ -74,7 +74,7 @@ class Account:
         """Whether any strategy has changed the view."""
         return any(s.applied for s in self._strategies)
 
-    def tried(self, name: str, tried: Tried) -> None:
+    def tried(self, name: str, tried: StrategyOutcome) -> None:
         """Enter what a strategy did."""
         self._strategies.append(tried.report(name))
         self.unanswered += tried.unanswered
@@ -84,7 +84,7 @@ class Account:
         """Enter the edits that the gate did not let through."""
         self._refused += [RefusedEdit(strategy=strategy, reason=r.reason, ids=r.edit.ids) for r in applied.refused]
 
-    def asked(self, written: Sequence[Written]) -> None:
+    def asked(self, written: Sequence[SummaryResult]) -> None:
         """Enter what was asked of the model."""
         self._calls += sum(w.calls for w in written)
         self._fallbacks += sum(w.fallback for w in written)
@@ -128,9 +128,9 @@ class Account:
         return what + f"the {m.role} message {m.id} with {size} tokens"
 
 
-def untouched(log: Log, tally: Tally, outcome: Outcome, reason: str) -> CompressionReport:
+def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> CompressionReport:
     """The report of a pass that did nothing to the view."""
-    size, tokens = len(log.view_ids), tally.at_most
+    size, tokens = len(log.view_ids), token_sum.at_most
     return CompressionReport(
         outcome=outcome,
         reason=reason,

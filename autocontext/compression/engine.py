@@ -19,15 +19,15 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from autocontext.compression.accounting import Account, Tried, event, untouched
+from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
 from autocontext.compression.handover import HandOver
-from autocontext.compression.limits import Gauge, Settings, due
+from autocontext.compression.limits import PassBudget, PassOptions, due
 from autocontext.compression.promising import plain
-from autocontext.compression.questions import Ask, Wording, Written, write
-from autocontext.compression.tally import Tally
+from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
+from autocontext.compression.token_sum import TokenSum
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
-from autocontext.history.entries import Edited, Noted
+from autocontext.history.entries import Edited, NoteReplaced
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.view import View
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 class Commit:
     """An entry to be stored, then recorded."""
 
-    entry: Edited | Noted
+    entry: Edited | NoteReplaced
 
 
 Step: TypeAlias = Ask | Commit
@@ -55,11 +55,11 @@ Sent: TypeAlias = "list[Answer] | bool | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
 
 
-def compress(log: Log, tally: Tally, ledger: WorkLedger, settings: Settings) -> Pass:
+def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, settings: PassOptions) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
-    if reason := due(log, tally, settings):
-        return untouched(log, tally, "not_needed", reason)
-    return (yield from _Run(log, tally, ledger, settings).run())
+    if reason := due(log, token_sum, settings):
+        return untouched(log, token_sum, "not_needed", reason)
+    return (yield from _Run(log, token_sum, ledger, settings).run())
 
 
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
@@ -76,13 +76,13 @@ class _Made:
 class _Run:
     """The state of one pass."""
 
-    def __init__(self, log: Log, tally: Tally, ledger: WorkLedger, settings: Settings) -> None:
-        self.log, self.tally, self.settings = log, tally, settings
+    def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, settings: PassOptions) -> None:
+        self.log, self.token_sum, self.settings = log, token_sum, settings
         self.config = settings.config
-        self.hand_over = HandOver(log, tally, ledger, settings.config, settings.plan)
-        self.gauge = Gauge(log, tally, settings)
-        self.account = Account(log, tally, settings.config)
-        self.breaker_open = settings.pacing.breaker_open(len(log.view_ids), tally.total())
+        self.hand_over = HandOver(log, token_sum, ledger, settings.config, settings.plan)
+        self.budget = PassBudget(log, token_sum, settings)
+        self.account = Account(log, token_sum, settings.config)
+        self.breaker_open = settings.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
 
     def view(self) -> View:
@@ -99,7 +99,7 @@ class _Run:
         if self.log.ledger is not None:
             kept = [i for i, id_ in enumerate(ids) if id_ != self.log.ledger]
             ids, messages = [ids[i] for i in kept], [messages[i] for i in kept]
-        return View(ids, messages, self.tally.count)
+        return View(ids, messages, self.token_sum.count)
 
     def run(self) -> Pass:
         for strategy in steps(self.config):
@@ -109,13 +109,13 @@ class _Run:
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
         while self.log.ledger is not None and self.account.changed:
-            yield Commit(Noted(message=None))
+            yield Commit(NoteReplaced(message=None))
         return self.account.report(*self._outcome())
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
         if not self._fits() and self.hand_over.used:
-            yield from self._try(FirstMessage(self.config, self.hand_over, self.tally.fixed))
+            yield from self._try(FirstMessage(self.config, self.hand_over, self.token_sum.fixed))
         progress = True
         asks = self._asks
         while not self._fits() and progress:
@@ -141,7 +141,7 @@ class _Run:
         self, overflow: int = 0, *, asks: bool = False, shortens: bool = False, last_resort: bool = False
     ) -> Fold:
         """A fold that reaches the target, or one that only takes what is over the window."""
-        messages, tokens = (0, overflow) if overflow else self.gauge.excess()
+        messages, tokens = (0, overflow) if overflow else self.budget.excess()
         return Fold(
             self.config,
             self.hand_over,
@@ -158,20 +158,20 @@ class _Run:
         return self.settings.asks and not self.breaker_open
 
     def _fits(self) -> bool:
-        return self.gauge.met()
+        return self.budget.met()
 
     def _overflow(self) -> int:
-        return self.gauge.overflow()
+        return self.budget.overflow()
 
     def _outcome(self) -> tuple[Outcome, str]:
         changed = self.account.changed
-        if self.tally.reaches(self.config.max_token + 1):
+        if self.token_sum.reaches(self.config.max_token + 1):
             return "impossible", self.account.too_large() + (f"; {_BREAKER}" if self.breaker_open else "")
         if self.account.unanswered and not changed:
             return "failed", "the model gave no usable answer"
-        if self.gauge.met() and not changed:
+        if self.budget.met() and not changed:
             return "not_needed", "nothing was worth compressing, and the view is under the target"
-        if self.gauge.met() or (changed and self.config.escalation == "single"):
+        if self.budget.met() or (changed and self.config.escalation == "single"):
             return "applied", ""
         if self.breaker_open:
             return "partly", _BREAKER
@@ -184,7 +184,7 @@ class _Run:
         self.account.tried(strategy.name, tried)
         return tried.changed
 
-    def _carry_out(self, strategy: Strategy) -> Generator[Step, Sent, Tried]:
+    def _carry_out(self, strategy: Strategy) -> Generator[Step, Sent, StrategyOutcome]:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
@@ -192,7 +192,7 @@ class _Run:
             proposals = [self.hand_over.completed(view, p, asks=self._asks) for p in proposals]
         if self.breaker_open and any(p.questions for p in proposals):
             proposals, fault = [p for p in proposals if not p.questions], _BREAKER
-        tried = Tried(len(proposals), fault=fault)
+        tried = StrategyOutcome(len(proposals), fault=fault)
         if not proposals:
             return tried
         worth_asking = self._promising(strategy.name, view, proposals)
@@ -202,7 +202,7 @@ class _Run:
         return tried
 
     def _make(
-        self, strategy: str, proposed_on: View, made: Sequence[_Made], tried: Tried
+        self, strategy: str, proposed_on: View, made: Sequence[_Made], tried: StrategyOutcome
     ) -> Generator[Step, Sent, None]:
         """Commit what the gate lets through; where the view has lost messages since, it is checked again."""
         usage = {m.edit.ids: m.usage for m in made}
@@ -239,7 +239,7 @@ class _Run:
         return done
 
     def _edits(
-        self, strategy: str, proposals: Sequence[Proposal], tried: Tried, *, own: bool
+        self, strategy: str, proposals: Sequence[Proposal], tried: StrategyOutcome, *, own: bool
     ) -> Generator[Step, Sent, list[_Made]]:
         """The edits of the proposals whose questions were answered, in order; a user's `own` ledger may fail."""
         questions = [q for p in proposals for q in p.questions]
@@ -262,19 +262,19 @@ class _Run:
 
     def _written(
         self, questions: Sequence[Question], meanwhile: Callable[[], object] | None
-    ) -> Generator[Step, Sent, list[Written]]:
+    ) -> Generator[Step, Sent, list[SummaryResult]]:
         if not questions:
             return []
         language = rendering.conversation_language(self.log.view_messages)
         try:
-            written = yield from write(questions, Wording(self.config, language, self.settings.plan, meanwhile))
+            written = yield from write(questions, RequestBuilder(self.config, language, self.settings.plan, meanwhile))
         except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
-            return [Written(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
+            return [SummaryResult(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
         self.account.asked(written)
         return written
 
     def _count(self, msg: Msg) -> int:
-        return self.tally.count(msg.id, msg)
+        return self.token_sum.count(msg.id, msg)
 
 
 def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Proposal], str]:

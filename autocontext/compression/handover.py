@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question
@@ -39,9 +39,9 @@ class HandOver:
     """The work ledger of one log during a pass."""
 
     def __init__(
-        self, log: Log, tally: Tally, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
+        self, log: Log, token_sum: TokenSum, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
     ) -> None:
-        self._log, self._tally, self._ledger, self._config, self._plan = log, tally, ledger, config, plan
+        self._log, self._tally, self._ledger, self._config, self._plan = log, token_sum, ledger, config, plan
 
     @property
     def used(self) -> bool:

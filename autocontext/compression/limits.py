@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from autocontext.compression.pacing import Pacing
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
@@ -29,13 +29,13 @@ class Limits:
         share = min(1.0, config.background_ratio / config.token_ratio)
         return cls(config.msg_threshold * share, int(config.token_trigger * share))
 
-    def reached(self, log: Log, tally: Tally) -> bool:
+    def reached(self, log: Log, token_sum: TokenSum) -> bool:
         """Whether a pass is due: two comparisons."""
-        return len(log.view_ids) >= self.messages or tally.reaches(self.tokens)
+        return len(log.view_ids) >= self.messages or token_sum.reaches(self.tokens)
 
 
 @dataclass(frozen=True)
-class Settings:
+class PassOptions:
     """What a pass goes by."""
 
     config: AutoContextConfig
@@ -51,22 +51,22 @@ class Settings:
     """Whether there is a model of the user's own to write notes."""
 
 
-def due(log: Log, tally: Tally, settings: Settings) -> str:
+def due(log: Log, token_sum: TokenSum, settings: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
     if settings.force:
         return ""
-    if not Limits.of(settings.config, early=settings.early).reached(log, tally):
+    if not Limits.of(settings.config, early=settings.early).reached(log, token_sum):
         return "no threshold is reached"
-    if settings.pacing.rests(len(log.view_ids), tally, settings.config):
+    if settings.pacing.rests(len(log.view_ids), token_sum, settings.config):
         return "the last pass could not reach the target and the view has hardly grown since"
     return ""
 
 
-class Gauge:
+class PassBudget:
     """How far the view is from where a pass has to bring it."""
 
-    def __init__(self, log: Log, tally: Tally, settings: Settings) -> None:
-        self._log, self._tally = log, tally
+    def __init__(self, log: Log, token_sum: TokenSum, settings: PassOptions) -> None:
+        self._log, self._tally = log, token_sum
         self._max_token = settings.config.max_token
         self.limits = Limits.of(settings.config, early=settings.early)
         share = settings.config.target_ratio

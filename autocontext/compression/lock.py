@@ -20,7 +20,7 @@ _inside: ContextVar[frozenset[int]] = ContextVar("autocontext_inside", default=f
 """Turns whose pass has called this very code: a model, a strategy, a redaction. Threads of a pass inherit it."""
 
 
-class Running:
+class LockHolder:
     """One pass that has the turn; `loop` is the event loop that drives it, if one does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
@@ -32,14 +32,14 @@ class Running:
         return self.loop is not None and not self.loop.is_running()
 
 
-class Turn:
+class PassLock:
     """Held by at most one pass. A pass that loses it (cleared memory, stranded loop) commits nothing any more."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._running: Running | None = None
+        self._running: LockHolder | None = None
 
-    def take(self) -> Running | None:
+    def take(self) -> LockHolder | None:
         """The turn for a synchronous pass; waits for another one. None to a caller who would wait for himself."""
         patient = not self._is_mine()
         with self._changed:
@@ -47,10 +47,10 @@ class Turn:
                 if not patient:
                     return None
                 self._changed.wait(_LOOK_AGAIN)
-            self._running = running = Running(None)
+            self._running = running = LockHolder(None)
             return running
 
-    async def atake(self) -> Running | None:
+    async def atake(self) -> LockHolder | None:
         """The turn for a pass of this event loop, which is not blocked: the other may be in any thread or loop."""
         import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
 
@@ -59,7 +59,7 @@ class Turn:
         while True:
             with self._changed:
                 if not self.taken:
-                    self._running = running = Running(loop)
+                    self._running = running = LockHolder(loop)
                     return running
             if id(self) in _inside.get():
                 return None
@@ -72,11 +72,11 @@ class Turn:
         running = self._running
         return running is not None and not running.stranded
 
-    def has(self, running: Running) -> bool:
+    def has(self, running: LockHolder) -> bool:
         """Whether this pass still has the turn."""
         return self._running is running
 
-    def give_back(self, running: Running) -> None:
+    def give_back(self, running: LockHolder) -> None:
         """End a pass; nothing happens when it has lost the turn meanwhile."""
         with self._changed:
             if self._running is running:

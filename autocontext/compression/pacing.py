@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 
@@ -35,16 +35,16 @@ class Pacing:
         """Whether a pass over such a view does without the model: asking it has been wasted, and little is new."""
         return self.fruitless >= _OPENS_AT and messages < self.opened[0] * _MORE and tokens < self.opened[1] * _MORE
 
-    def rests(self, messages: int, tally: Tally, config: AutoContextConfig) -> bool:
+    def rests(self, messages: int, token_sum: TokenSum, config: AutoContextConfig) -> bool:
         """Whether the view has hardly grown since a pass that could not reach its target.
 
         A pass of a single strategy has no target: the next one is the way on.
         """
-        if config.escalation == "single" or not self.tokens or tally.reaches(config.max_token + 1):
+        if config.escalation == "single" or not self.tokens or token_sum.reaches(config.max_token + 1):
             return False
         if messages >= self.messages + config.msg_threshold * _GROWTH:
             return False
-        return not tally.reaches(self.tokens + int(config.token_trigger * _GROWTH))
+        return not token_sum.reaches(self.tokens + int(config.token_trigger * _GROWTH))
 
     def after(self, report: CompressionReport) -> Pacing:
         """What a pass has taught."""

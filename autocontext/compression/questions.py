@@ -34,11 +34,11 @@ class Ask:
     """Work that may be done while the model is at it, in any thread; the pass does later what was not done."""
 
 
-Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[Written]"]
+Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[SummaryResult]"]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class SummaryResult:
     """What became of one question."""
 
     text: str | None = None
@@ -52,7 +52,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class RequestBuilder:
     """How questions become requests in this pass."""
 
     config: AutoContextConfig
@@ -90,13 +90,13 @@ class Wording:
         return self.config.summary_max_input_tokens or max(1, self.config.max_token // 2)
 
 
-def write(questions: Sequence[Question], wording: Wording) -> Asking:
+def write(questions: Sequence[Question], wording: RequestBuilder) -> Asking:
     """One Written per question, in order; everything that can be asked at the same time is."""
     chunked = [chunks(wording.cuttable(q), wording.room) for q in questions]
     limits = [_limit(c, 1.0 if len(cs) == 1 else _OF_A_CHUNK) for cs in chunked for c in cs]
     parts = yield from _ask([c for cs in chunked for c in cs], limits, wording)
     at = 0
-    written: list[Written] = []
+    written: list[SummaryResult] = []
     to_merge: list[int] = []
     for i, cs in enumerate(chunked):
         own, at = parts[at : at + len(cs)], at + len(cs)
@@ -115,9 +115,9 @@ def _limit(question: Question, share: float) -> int:
     return int((sum(map(len, question.parts)) + len(question.parts)) * share)
 
 
-def _and(partial: Written, merged: Written) -> Written:
+def _and(partial: SummaryResult, merged: SummaryResult) -> SummaryResult:
     """The merged text, with what both steps used."""
-    return Written(
+    return SummaryResult(
         merged.text,
         partial.problem or merged.problem,
         partial.usage + merged.usage,
@@ -126,10 +126,10 @@ def _and(partial: Written, merged: Written) -> Written:
     )
 
 
-def _joined(parts: Sequence[Written]) -> Written:
+def _joined(parts: Sequence[SummaryResult]) -> SummaryResult:
     """Several partial texts as one; no text when one of them is missing."""
     texts = [p.text for p in parts if p.text is not None]
-    return Written(
+    return SummaryResult(
         "\n".join(dict.fromkeys(filter(None, texts))) if len(texts) == len(parts) else None,
         next((p.problem for p in parts if p.problem), ""),
         sum((p.usage for p in parts), Usage()),
@@ -138,7 +138,7 @@ def _joined(parts: Sequence[Written]) -> Written:
     )
 
 
-def _merge(question: Question, partial: Written, room: int) -> Question:
+def _merge(question: Question, partial: SummaryResult, room: int) -> Question:
     """The question that joins partial summaries; each is cut so that merging gets shorter every time."""
     text = partial.text or ""
     size = _size(text)
@@ -152,13 +152,13 @@ def _size(text: str) -> int:
     return max(1, len(text.encode("utf-8", "replace")) // 4)
 
 
-def _ask(questions: Sequence[Question], limits: Sequence[int], wording: Wording) -> Asking:
+def _ask(questions: Sequence[Question], limits: Sequence[int], wording: RequestBuilder) -> Asking:
     """Put questions to the model; those it fails on to the extractive summariser, if that is wanted."""
     if not questions:
         return []
     requests = tuple(wording.request(q) for q in questions)
     answers = yield Ask(requests, tuple(limits), meanwhile=wording.meanwhile)
-    written = [Written(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
+    written = [SummaryResult(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
     for i, q in enumerate(questions):
         if written[i].text is None and q.otherwise is not None:
             written[i] = replace(written[i], text=q.otherwise, fallback=True)

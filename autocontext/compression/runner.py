@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
-from autocontext.compression.attempts import Attempt, Ground, TurnLost
-from autocontext.compression.limits import Limits, Settings, due
+from autocontext.compression.limits import Limits, PassOptions, due
 from autocontext.compression.pacing import Pacing
+from autocontext.compression.pass_run import PassContext, PassRun, TurnLost
 from autocontext.compression.questions import Ask
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
@@ -45,7 +45,7 @@ class Passes:
         self,
         *,
         log: Log,
-        tally: Tally,
+        token_sum: TokenSum,
         config: AutoContextConfig,
         model: Any,
         lock: threading.RLock,
@@ -55,8 +55,8 @@ class Passes:
         self.plan: PlanLike | None = None
         self.usage = UsageTotals()
         self._listeners: dict[object, Listener] = {}
-        self._log, self._tally, self._config, self._lock = log, tally, config, lock
-        self._ground = Ground(log, tally, lock, commit)
+        self._log, self._tally, self._config, self._lock = log, token_sum, config, lock
+        self._ground = PassContext(log, token_sum, lock, commit)
         self._turn = self._ground.turn
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
@@ -174,7 +174,7 @@ class Passes:
             return self._busy()
         settings = self._settings(force=force, early=early, max_token=max_token)
         with PassSpan(self._conversation) as span:
-            attempt = Attempt(self._ground, settings, running, span)
+            attempt = PassRun(self._ground, settings, running, span)
             try:
                 step = attempt.advance()
                 while isinstance(step, Ask):
@@ -196,7 +196,7 @@ class Passes:
             return self._busy()
         settings = self._settings(force=force, early=early, max_token=max_token)
         with PassSpan(self._conversation) as span:
-            attempt = Attempt(self._ground, settings, running, span)
+            attempt = PassRun(self._ground, settings, running, span)
             try:
                 await self._count_aside(anyway=force)
                 step = await self._advanced(attempt)
@@ -207,7 +207,7 @@ class Passes:
                 raise
         return self._tell(step, early=early)
 
-    async def _advanced(self, attempt: Attempt) -> CompressionReport:
+    async def _advanced(self, attempt: PassRun) -> CompressionReport:
         """What the pass comes to."""
         try:
             step = await in_thread(attempt.advance)
@@ -219,16 +219,16 @@ class Passes:
             return await in_thread(partial(attempt.busy, str(e)))
         return step
 
-    def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> Settings:
+    def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
         asks = self._asker.asks
-        return Settings(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=asks)
+        return PassOptions(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=asks)
 
     def _busy(self) -> CompressionReport:
         with self._lock:
             return untouched(self._log, self._tally, "busy", _OWN_PASS)
 
-    def _end(self, attempt: Attempt) -> None:
+    def _end(self, attempt: PassRun) -> None:
         """What a pass came to counts before the next one may begin; also what was paid for in vain."""
         report = attempt.busy("") if attempt.report is None else attempt.report
         with self._lock:
@@ -238,7 +238,7 @@ class Passes:
                 self.usage += report
         self._turn.give_back(attempt.running)
 
-    def _abandon(self, attempt: Attempt) -> None:
+    def _abandon(self, attempt: PassRun) -> None:
         """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
         self._ground.ledger = None  # that thread goes on with the old one until it finds the turn lost
         if self._lock.acquire(blocking=False):

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from autocontext.errors import InvalidEdit
-from autocontext.history.view import View, interface
+from autocontext.history.view import View, open_pairs
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -144,8 +144,8 @@ def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int])
 
 
 def _pairing(case: _Case) -> str:
-    owed = interface(case.old)
-    if interface(case.edit.messages) != owed:
+    owed = open_pairs(case.old)
+    if open_pairs(case.edit.messages) != owed:
         return "tool calls and results outside would lose their partners"
     if owed and (wrong := _shape_change(case.old, case.edit.messages)):
         return f"messages with calls or results answered outside keep their shape: {wrong}"

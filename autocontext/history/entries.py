@@ -35,7 +35,7 @@ class Edited(Value):
     events: tuple[CompressionEvent, ...]
 
 
-class Noted(Value):
+class NoteReplaced(Value):
     """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view."""
 
     type: Literal["noted"] = "noted"
@@ -106,7 +106,7 @@ class Sealed(Value):
 
 
 Entry: TypeAlias = Annotated[
-    Added | Edited | Noted | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
+    Added | Edited | NoteReplaced | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
     Field(discriminator="type"),
 ]
 

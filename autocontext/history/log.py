@@ -19,7 +19,7 @@ from autocontext.history.entries import (
     Edited,
     Entry,
     Forgotten,
-    Noted,
+    NoteReplaced,
     Offloaded,
     Removed,
     Restored,
@@ -30,11 +30,11 @@ from autocontext.history.runs import Runs
 from autocontext.messages import Msg, is_ledger
 
 
-class Change(NamedTuple):
+class ViewChange(NamedTuple):
     """How the working view changed: ids that left and ids that came; `all_new` when ids mean other messages now."""
 
-    gone: tuple[str, ...] = ()
-    come: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
     all_new: bool = False
 
 
@@ -76,9 +76,30 @@ class Log:
                 setattr(twin, name, reading.copy())
         return twin
 
-    def record(self, entry: Entry) -> Change:
+    def record(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
         """Append an entry and bring the readings up to it; says how the view changed."""
-        change: Change = getattr(self, f"_on_{entry.type}")(entry)
+        match entry:
+            case Added():
+                change = self._add(entry)
+            case Edited():
+                change = self._edit(entry)
+            case NoteReplaced():
+                change = self._replace_note(entry)
+            case Removed():
+                change = self._remove(entry)
+            case Restored():
+                change = self._restore(entry)
+            case Offloaded():
+                change = self._offload(entry)
+            case Forgotten():
+                change = self._forget(entry)
+            case Cleared():
+                self._reset()
+                change = ViewChange(all_new=True)
+            case Snapshot():
+                change = self._restart(entry)
+            case Sealed():
+                raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
         self.entries.append(entry)
         return change
 
@@ -95,67 +116,63 @@ class Log:
         """The id of a message that is held already, or a new one."""
         return msg.id if self.messages.get(msg.id) == msg else self._keep(msg)
 
-    def _on_added(self, entry: Added) -> Change:
+    def _add(self, entry: Added) -> ViewChange:
         key = self._keep(entry.message)
         self.place[key] = len(self.original)
         self.original.append(key)
         self.view_ids.append(key)
         self.view_messages.append(entry.message)
-        return Change(come=(key,))
+        return ViewChange(added=(key,))
 
-    def _on_edited(self, entry: Edited) -> Change:
-        gone: set[str] = set()
-        come: list[str] = []
+    def _edit(self, entry: Edited) -> ViewChange:
+        removed: set[str] = set()
+        added: list[str] = []
         for edit in entry.edits:
-            gone.update(edit.ids)
+            removed.update(edit.ids)
             for m in edit.messages:
                 self.messages[m.id] = m
-                come.append(m.id)
+                added.append(m.id)
                 self.replaced[m.id] = edit.ids
                 self._numbers_of(m.id)
             # A handle may have an entry already: a reloaded page, shortened again, goes back to where it came from.
             self._made.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
         by_first = {edit.ids[0]: edit for edit in entry.edits}
-        self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, gone)
+        self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, removed)
         self.events.extend(entry.events)
-        return Change(tuple(gone), tuple(come))
+        return ViewChange(tuple(removed), tuple(added))
 
-    def _on_noted(self, entry: Noted) -> Change:
-        gone = () if self.ledger is None else (self.ledger,)
+    def _replace_note(self, entry: NoteReplaced) -> ViewChange:
+        removed = () if self.ledger is None else (self.ledger,)
         ids = [id_ for id_ in self.view_ids if id_ != self.ledger]
         if entry.message is not None:
             self.messages[entry.message.id] = entry.message
             ids.insert(0 if entry.after is None else ids.index(entry.after) + 1, entry.message.id)
         self._set_view(ids)
-        return Change(gone, () if entry.message is None else (entry.message.id,))
+        return ViewChange(removed, () if entry.message is None else (entry.message.id,))
 
-    def _on_removed(self, entry: Removed) -> Change:
+    def _remove(self, entry: Removed) -> ViewChange:
         self._set_view([id_ for id_ in self.view_ids if id_ not in set(entry.ids)])
-        return Change(gone=entry.ids)
+        return ViewChange(removed=entry.ids)
 
-    def _on_restored(self, entry: Restored) -> Change:
+    def _restore(self, entry: Restored) -> ViewChange:
         at = self.view_ids.index(entry.note)
         self._set_view([*self.view_ids[:at], *entry.ids, *self.view_ids[at + 1 :]])
-        return Change((entry.note,), entry.ids)
+        return ViewChange((entry.note,), entry.ids)
 
-    def _on_offloaded(self, entry: Offloaded) -> Change:
+    def _offload(self, entry: Offloaded) -> ViewChange:
         ids: dict[str, None] = {}
         for m in entry.messages:
             # A message that stands twice in the entry is held twice: readings of it tell messages apart by id.
             ids[self._keep(m) if m.id in ids else self._share(m)] = None
         self.offloads[entry.uuid] = tuple(ids)
-        return Change()
+        return ViewChange()
 
-    def _on_forgotten(self, entry: Forgotten) -> Change:
+    def _forget(self, entry: Forgotten) -> ViewChange:
         self.offloads.pop(entry.uuid, None)
-        return Change()
+        return ViewChange()
 
-    def _on_cleared(self, _: Cleared) -> Change:
-        self._reset()
-        return Change(all_new=True)
-
-    def _on_snapshot(self, entry: Snapshot) -> Change:
+    def _restart(self, entry: Snapshot) -> ViewChange:
         self._reset()
         self.messages = dict(entry.messages)
         self.original = list(entry.original)
@@ -170,10 +187,7 @@ class Log:
                 # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
                 tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
                 self.replaced[id_] = entry.replaced.get(id_, tail)
-        return Change(come=entry.view, all_new=True)
-
-    def _on_sealed(self, _: Sealed) -> Change:
-        raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
+        return ViewChange(added=entry.view, all_new=True)
 
     def shared(self) -> dict[str, tuple[str, ...]]:
         """What the notes replaced whose entries do not end with it, because a later edit has added to them."""

@@ -17,22 +17,22 @@ from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, 
 
 
 @dataclass(frozen=True, slots=True)
-class Interface:
+class OpenPairs:
     """What a stretch of messages owes to the outside: results whose call it lacks, calls whose result it lacks."""
 
-    dangling: tuple[str, ...] = ()
-    open: tuple[str, ...] = ()
+    orphan_results: tuple[str, ...] = ()
+    unanswered_calls: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.dangling or self.open)
+        return bool(self.orphan_results or self.unanswered_calls)
 
 
-def interface(messages: Iterable[Msg]) -> Interface:
+def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
     """The tool-call interface of consecutive messages; empty when every call and result has its partner inside.
 
     Within one id the order is kept; across ids it does not matter, so both lists are sorted by id.
     """
-    dangling: list[str] = []
+    orphan_results: list[str] = []
     waiting: list[str] = []
     for m in messages:
         for result in m.tool_results:
@@ -41,9 +41,9 @@ def interface(messages: Iterable[Msg]) -> Interface:
                     del waiting[k]
                     break
             else:
-                dangling.append(result.id)
+                orphan_results.append(result.id)
         waiting.extend(use.id for use in m.tool_uses)
-    return Interface(tuple(sorted(dangling)), tuple(sorted(waiting)))
+    return OpenPairs(tuple(sorted(orphan_results)), tuple(sorted(waiting)))
 
 
 class _Pairs:
@@ -172,13 +172,8 @@ class View:
         return min(self._pairs.first[start:stop]) >= start and max(self._pairs.last[start:stop]) < stop
 
     def ends(self, start: int, stop: int) -> list[int]:
-        """Where a piece [start, stop) of `pieces` may be cut: every end of a closed stretch from `start` on."""
+        """Where a piece [start, stop) of `closed_spans` may be cut: every end of a closed stretch from `start` on."""
         return [i + 1 for i, last in enumerate(accumulate(self._pairs.last[start:stop], max), start) if last <= i]
-
-    def parts(self, index: int) -> bool:
-        """Whether no call before `index` is answered at or after it: a message may be put there."""
-        last = self._pairs.last
-        return all(not index <= last[i] < len(self) for i in range(index))
 
     def recent(self, tokens: int) -> int:
         """Index from which on the newest messages have at most `tokens`."""
@@ -245,7 +240,7 @@ class View:
                     yield Round(user, user + 1, i + 1)
                 user = -1
 
-    def pieces(self, start: int, stop: int, stays: Callable[[Msg], bool]) -> list[tuple[int, int]]:
+    def closed_spans(self, start: int, stop: int, stays: Callable[[Msg], bool]) -> list[tuple[int, int]]:
         """Closed stretches [a, b) of [start, stop), in order, between the messages that must stay.
 
         What is paired with a message that stays, or that stands outside, stays as well.

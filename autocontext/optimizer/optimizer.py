@@ -18,7 +18,7 @@ from autocontext import flows
 from autocontext.content.store import ContentStore
 from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
-from autocontext.history.view import View, interface
+from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
 from autocontext.optimizer.compressor import ConversationCompressor, without_repeated_answers
 from autocontext.optimizer.errors import ErrorPatternAnalyzer
@@ -302,6 +302,6 @@ def _previewing(text: str, characters: int) -> Callable[[str], str]:
 
 def _broken(before: Sequence[Msg], after: Sequence[Msg]) -> int:
     """Calls and results that have lost their partner."""
-    old, new = interface(before), interface(after)
-    dangling = Counter(new.dangling) - Counter(old.dangling)
-    return sum(dangling.values()) + sum((Counter(new.open) - Counter(old.open)).values())
+    old, new = open_pairs(before), open_pairs(after)
+    orphan_results = Counter(new.orphan_results) - Counter(old.orphan_results)
+    return sum(orphan_results.values()) + sum((Counter(new.unanswered_calls) - Counter(old.unanswered_calls)).values())

@@ -48,4 +48,4 @@ def _taken(view: View, boundary: int) -> list[int]:
     def kept(msg: Msg) -> bool:
         return stays(msg) or msg is latest
 
-    return [i for start, stop in view.pieces(0, boundary, kept) for i in range(start, stop)]
+    return [i for start, stop in view.closed_spans(0, boundary, kept) for i in range(start, stop)]

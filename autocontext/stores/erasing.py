@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext.history.edits import Edit
-from autocontext.history.entries import Added, Edited, Entry, Noted, Offloaded, Snapshot
+from autocontext.history.entries import Added, Edited, Entry, NoteReplaced, Offloaded, Snapshot
 from autocontext.history.log import Log
 from autocontext.messages import (
     COMPRESS_META,
@@ -55,11 +55,11 @@ class _Eraser:
         update: dict[str, Any] = {}
         match entry:
             case Added() if entry.message.id in self._ids:
-                self._touched.update(change.come)
+                self._touched.update(change.added)
                 update = {"message": self._tombstone(entry.message)}
             case Edited():
                 update = {"edits": tuple(map(self._edit, entry.edits))}
-            case Noted(message=Msg() as ledger) if self._touched:
+            case NoteReplaced(message=Msg() as ledger) if self._touched:
                 update = {"message": tombstone(ledger)}
             case Offloaded():
                 update = {"messages": self._all(entry.messages)}

@@ -78,5 +78,5 @@ class CurrentRound:
         share, event = self.config.current_round_compression_ratio, CURRENT_ROUND_MESSAGE_COMPRESS
         return [
             note("current_round", event, view, a, b, share=share, config=self.config)
-            for a, b in view.pieces(start, stop, lambda m: keep(m) or is_note(m))
+            for a, b in view.closed_spans(start, stop, lambda m: keep(m) or is_note(m))
         ]

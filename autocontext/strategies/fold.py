@@ -135,7 +135,9 @@ class Fold:
         # A user may write before the model has read what the tools gave: only the last resort takes that.
         before = user if self.last_resort else min(user, view.unread)
         areas = [(0, before), (user + 1, until)] if user >= 0 else [(0, until)]
-        return [piece for start, stop in areas for piece in view.pieces(start, stop, lambda m: m is first or held(m))]
+        return [
+            span for start, stop in areas for span in view.closed_spans(start, stop, lambda m: m is first or held(m))
+        ]
 
     def _end(self, view: View, start: int, stop: int, messages: float, tokens: float) -> int:
         """The first end of an exchange where enough is folded; where there is none, the last one."""

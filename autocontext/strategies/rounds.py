@@ -35,7 +35,7 @@ class Rounds:
                 or view.tokens(r.user, r.stop) < self.config.min_tokens
             ):
                 continue
-            for a, b in view.pieces(r.start, r.stop, lambda m: keep(m) or is_fold(m)):
+            for a, b in view.closed_spans(r.start, r.stop, lambda m: keep(m) or is_fold(m)):
                 if b - a > 1 and not all(map(is_note, view.messages[a:b])):
                     found.append(self._summary(view, r, a, b))
         return found

@@ -29,7 +29,7 @@ class ToolRuns:
         for run_start, run_stop in view.tool_runs(0, max(0, stop)):
             if run_stop - run_start <= self.config.min_consecutive_tool_messages:
                 continue
-            for a, b in view.pieces(run_start, run_stop, keep):
+            for a, b in view.closed_spans(run_start, run_stop, keep):
                 if b - a > self.config.min_consecutive_tool_messages and view.tokens(a, b) >= self.config.min_tokens:
                     found.append(
                         note("tool_run", TOOL_INVOCATION_COMPRESS, view, a, b, share=_SHARE, config=self.config)

@@ -232,4 +232,4 @@ def test_the_text_of_any_span_keeps_to_its_budget_and_is_the_same_again(
     head, _, body = text.partition("\n")
     assert text == write("")
     assert head.startswith(f"{len(span)} earlier message")
-    assert at.tally.counter.count_text(body) <= max(0, budget)
+    assert at.token_sum.counter.count_text(body) <= max(0, budget)

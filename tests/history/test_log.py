@@ -15,7 +15,7 @@ from autocontext.history.entries import (
     Edited,
     Entry,
     Forgotten,
-    Noted,
+    NoteReplaced,
     Offloaded,
     Removed,
     Restored,
@@ -88,15 +88,15 @@ def test_what_passes_have_made_survives_json_too(history: list[Msg], config: str
 
 
 @given(histories(duplicates=True), st.booleans())
-def test_the_ledger_of_an_earlier_release_survives_json_too(history: list[Msg], gone: bool) -> None:
+def test_the_ledger_of_an_earlier_release_survives_json_too(history: list[Msg], removed: bool) -> None:
     log = used_memory(history)._log
     ledger = user("a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
     for after in (None, log.view_ids[len(log.view_ids) // 2]):
-        log.record(Noted(message=ledger.model_copy(update={"id": f"ledger {after}"}), after=after))
+        log.record(NoteReplaced(message=ledger.model_copy(update={"id": f"ledger {after}"}), after=after))
         assert log.ledger == f"ledger {after}"
         assert sum(map(is_ledger, log.view_messages)) == 1
-    if gone:
-        log.record(Noted(message=None))
+    if removed:
+        log.record(NoteReplaced(message=None))
         assert not any(map(is_ledger, log.view_messages))
     assert [again(e) for e in log.entries] == log.entries
     invariants.check_replay(log)
@@ -167,8 +167,8 @@ def test_an_edit_changes_view_and_offloads_but_no_original() -> None:
     entry = shorten(log, 1, 3)
     change = log.record(entry)
     (edit,) = entry.edits
-    assert set(change.gone) == {call.id, result.id}
-    assert change.come == (edit.messages[0].id,)
+    assert set(change.removed) == {call.id, result.id}
+    assert change.added == (edit.messages[0].id,)
     assert log.view_messages[1] == edit.messages[0]
     assert log.originals_of(edit.uuid) == [call, result]
     assert log.read(log.original)[1:3] == [call, result]

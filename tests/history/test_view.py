@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import Msg
-from autocontext.history.view import Interface, Round, Span, View, interface
+from autocontext.history.view import OpenPairs, Round, Span, View, open_pairs
 from autocontext.messages import Origin, is_final_reply, is_note, is_pinned, is_tool_message, is_user_turn
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from tests.conversations import histories
@@ -30,7 +30,7 @@ def pairs(messages: list[Msg]) -> list[tuple[int, int]]:
     return found + [(i, len(messages)) for i, _ in free]
 
 
-def cancelled(messages: list[Msg]) -> Interface:
+def cancelled(messages: list[Msg]) -> OpenPairs:
     """Per id, calls are opening and results closing brackets; what is left after all pairs have gone is owed."""
     text: dict[str, str] = {}
     for m in messages:
@@ -44,7 +44,7 @@ def cancelled(messages: list[Msg]) -> Interface:
         while "()" in rest:
             rest = rest.replace("()", "")
         left.append((key, rest))
-    return Interface(
+    return OpenPairs(
         tuple(k for k, t in left for _ in range(t.count(")"))), tuple(k for k, t in left for _ in range(t.count("(")))
     )
 
@@ -63,8 +63,8 @@ def within(drawn: tuple[int, int], size: int) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------------- interface
 @given(histories(duplicates=True))
 def test_the_interface_is_what_brackets_leave_over(history: list[Msg]) -> None:
-    assert interface(history) == cancelled(history)
-    assert bool(interface(history)) == bool(cancelled(history).open or cancelled(history).dangling)
+    assert open_pairs(history) == cancelled(history)
+    assert bool(open_pairs(history)) == bool(cancelled(history).unanswered_calls or cancelled(history).orphan_results)
 
 
 @given(histories(min_moves=1), st.integers(0, 40))
@@ -72,20 +72,20 @@ def test_a_closed_stretch_can_be_taken_out_unnoticed(history: list[Msg], at: int
     view = View.of(history)
     for stop in range(at, len(history) + 1):
         if view.closed(at, stop):
-            assert not interface(history[at:stop])
-            assert interface(history[:at] + history[stop:]) == interface(history)
+            assert not open_pairs(history[at:stop])
+            assert open_pairs(history[:at] + history[stop:]) == open_pairs(history)
 
 
 def test_an_id_may_be_used_again() -> None:
     call, result = tool_exchange("t", id="a")
-    assert interface([call, result, call, result]) == Interface()
-    assert interface([call, call, result]) == Interface(open=("a",))
-    assert interface([result, call]) == Interface(dangling=("a",), open=("a",))
+    assert open_pairs([call, result, call, result]) == OpenPairs()
+    assert open_pairs([call, call, result]) == OpenPairs(unanswered_calls=("a",))
+    assert open_pairs([result, call]) == OpenPairs(orphan_results=("a",), unanswered_calls=("a",))
 
 
 def test_results_of_a_message_come_before_its_calls() -> None:
     both = Msg(role="assistant", content=[*tool_call("t", id="a").content, *tool_result("a", "x").content])
-    assert interface([both]) == Interface(dangling=("a",), open=("a",))
+    assert open_pairs([both]) == OpenPairs(orphan_results=("a",), unanswered_calls=("a",))
 
 
 # ----------------------------------------------------------------------------------------------------------- spans
@@ -117,10 +117,10 @@ def test_pieces_are_the_largest_closed_stretches_between_what_stays(history: lis
             # A pair must lie in one stretch: every message between its ends is free, too.
             if i < 0 or j == len(history) or not set(range(i, j + 1)) <= free:
                 free -= {i, j}
-    pieces = View.of(history).pieces(start, stop, is_pinned)
-    assert [i for a, b in pieces for i in range(a, b)] == sorted(free)
-    assert all(a < b for a, b in pieces)
-    assert all(b < c for (_, b), (c, _) in itertools.pairwise(pieces))
+    closed_spans = View.of(history).closed_spans(start, stop, is_pinned)
+    assert [i for a, b in closed_spans for i in range(a, b)] == sorted(free)
+    assert all(a < b for a, b in closed_spans)
+    assert all(b < c for (_, b), (c, _) in itertools.pairwise(closed_spans))
 
 
 @given(histories(), bounds)

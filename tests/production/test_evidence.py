@@ -8,7 +8,7 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.config import STRATEGIES
-from autocontext.history.entries import Noted
+from autocontext.history.entries import NoteReplaced
 from autocontext.messages import Origin, is_ledger, is_note
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from autocontext.tokens import get_counter
@@ -200,7 +200,7 @@ def of_an_earlier_release() -> AutoContextMemory:
     """A session as earlier releases saved it: a note of the oldest, and an evidence ledger after it."""
     memory = passed()
     ledger = Msg(role="user", content="Values: a = 1", origin=Origin(uuid="u-of-the-ledger", kind="ledger"))
-    memory._log.record(Noted(message=ledger, after=memory._log.view_ids[1]))
+    memory._log.record(NoteReplaced(message=ledger, after=memory._log.view_ids[1]))
     state = memory.state_dict()
     other = AutoContextMemory(memory.config, ScriptedModel("In short."))
     other.load_state_dict(json.loads(json.dumps(state)))

@@ -111,7 +111,7 @@ def test_a_note_that_was_tampered_with_breaks_no_fold(mark: object) -> None:
     (note,) = edit.messages
     meta = {**note.metadata[COMPRESS_META], "written": mark}
     forged = note.model_copy(update={"metadata": {COMPRESS_META: meta}})
-    at.tally.update(at.log.record(Edited(edits=(edit.model_copy(update={"messages": (forged,)}),), events=())))
+    at.token_sum.update(at.log.record(Edited(edits=(edit.model_copy(update={"messages": (forged,)}),), events=())))
     (second,) = at.fold(messages=2, tokens=-(10**6))
     assert "question 1" in text_of(second)
 

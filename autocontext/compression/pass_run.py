@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autocontext.compression.accounting import price, untouched
-from autocontext.compression.drafts import Draft
 from autocontext.compression.engine import Pass, compress
-from autocontext.compression.limits import Settings, due
-from autocontext.compression.lock import Running, Turn
+from autocontext.compression.limits import PassOptions, due
+from autocontext.compression.lock import LockHolder, PassLock
+from autocontext.compression.log_fork import LogFork
 from autocontext.compression.questions import Ask
-from autocontext.compression.tally import Tally
+from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.entries import Entry
@@ -41,7 +41,7 @@ def empty_ledger(config: AutoContextConfig) -> WorkLedger:
 
 
 @dataclass
-class Ground:
+class PassContext:
     """What the passes of one memory stand on.
 
     `lock` is held while the log is copied or changed and while the store takes an entry; not while a pass is planned,
@@ -49,26 +49,26 @@ class Ground:
     """
 
     log: Log
-    tally: Tally
+    token_sum: TokenSum
     lock: threading.RLock
     commit: Callable[[Entry], None]
-    turn: Turn = field(default_factory=Turn)
+    turn: PassLock = field(default_factory=PassLock)
     """Of one pass at a time."""
     ledger: WorkLedger | None = None
     """Of all originals up to the last pass; touched by the running pass alone. None before the first one."""
 
 
-class Attempt:
+class PassRun:
     """A pass that has the turn, from its first step to its report."""
 
-    def __init__(self, ground: Ground, settings: Settings, running: Running, span: PassSpan) -> None:
+    def __init__(self, ground: PassContext, settings: PassOptions, running: LockHolder, span: PassSpan) -> None:
         self.running, self.span = running, span
         self.report: CompressionReport | None = None
         """Set when the pass has come to its end."""
         self._ground, self._settings = ground, settings
         self._spent: list[Answer] = []
         """All that the model has answered."""
-        self._draft: Draft | None = None
+        self._draft: LogFork | None = None
         self._steps: Pass | None = None
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
@@ -100,7 +100,7 @@ class Attempt:
     def busy(self, reason: str) -> CompressionReport:
         """The report of a pass that was given up, with what it has used all the same."""
         with self._ground.lock:
-            report = untouched(self._ground.log, self._ground.tally, "busy", reason)
+            report = untouched(self._ground.log, self._ground.token_sum, "busy", reason)
         used = sum((answer.usage for answer in self._spent), Usage())
         calls = sum(answer.calls for answer in self._spent)
         cost = price(used, self._settings.config)
@@ -110,12 +110,12 @@ class Attempt:
         """The pass, on a copy made now; the report when none is due."""
         ground = self._ground
         with ground.lock:
-            if reason := due(ground.log, ground.tally, self._settings):
-                return untouched(ground.log, ground.tally, "not_needed", reason)
-            self._draft = Draft(ground.log, ground.tally)
+            if reason := due(ground.log, ground.token_sum, self._settings):
+                return untouched(ground.log, ground.token_sum, "not_needed", reason)
+            self._draft = LogFork(ground.log, ground.token_sum)
             if ground.ledger is None:
                 ground.ledger = empty_ledger(self._settings.config)
-            self._steps = compress(self._draft.log, self._draft.tally, ground.ledger, self._settings)
+            self._steps = compress(self._draft.log, self._draft.token_sum, ground.ledger, self._settings)
         return self._steps
 
     def _follow(self) -> bool:
@@ -124,7 +124,7 @@ class Attempt:
         with ground.lock:
             if not ground.turn.has(self.running):
                 raise TurnLost
-            return self._draft is None or self._draft.follow(ground.log, ground.tally)
+            return self._draft is None or self._draft.rebase(ground.log, ground.token_sum)
 
     def _commit(self, entry: Entry) -> bool:
         """Commit an entry that was checked on the copy; False when the view has lost messages since.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import copy
 from functools import lru_cache
 
-from autocontext.history.log import Change, Log
+from autocontext.history.log import Log, ViewChange
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter
 
@@ -16,7 +16,7 @@ _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
 
 
-class Tally:
+class TokenSum:
     """Token counts by message id, and the sum over the working view and what is sent with it."""
 
     def __init__(self, counter: TokenCounter, log: Log) -> None:
@@ -34,22 +34,22 @@ class Tally:
         """Messages in view that are not counted yet, with their upper bound."""
         self._counted = 0
         self._bounded = 0
-        self.update(Change(come=tuple(log.view_ids)))
+        self.update(ViewChange(added=tuple(log.view_ids)))
 
-    def update(self, change: Change) -> None:
+    def update(self, change: ViewChange) -> None:
         """Follow a change of the view; costs what changed, not what is there."""
         if change.all_new:
             self._counts.clear()
             self._bounds.clear()
             self._counted = self._bounded = 0
-        if change.gone or change.all_new:
+        if change.removed or change.all_new:
             self.correction = 0
-        for id_ in change.gone:
+        for id_ in change.removed:
             if id_ in self._bounds:
                 self._bounded -= self._bounds.pop(id_)
             else:
                 self._counted -= self._counts[id_]
-        for id_ in change.come:
+        for id_ in change.added:
             if id_ in self._counts:
                 self._counted += self._counts[id_]
             else:
@@ -92,13 +92,13 @@ class Tally:
             self._counts[id_] = tokens
             self._counted += tokens
 
-    def fork(self, log: Log) -> Tally:
+    def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
         twin = copy(self)
         twin._log, twin._counts, twin._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
         return twin
 
-    def learn_from(self, fork: Tally) -> None:
+    def learn_from(self, fork: TokenSum) -> None:
         """Take over what a fork has counted."""
         known = fork._counts
         for id_ in [id_ for id_ in self._bounds if id_ in known]:
