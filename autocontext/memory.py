@@ -75,7 +75,7 @@ class AutoContextMemory:
 
         Raises InvalidMessage naming the index of what is not a Msg.
         """
-        self._journal.insist(*(Added(message=msg) for msg in as_messages(msgs)))
+        self._journal.append_with_retry(*(Added(message=msg) for msg in as_messages(msgs)))
 
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
@@ -206,7 +206,7 @@ class AutoContextMemory:
         """Keep messages under a key of your own; `reload` and the reload tool find them."""
         if not uuid:
             raise InvalidMessage("offload: uuid is empty; give the entry a key")
-        self._journal.insist(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
+        self._journal.append_with_retry(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
 
     def reload(self, uuid: str) -> list[Msg]:
         """The messages behind an offload UUID, or those with some numbers, as they were; [] when it is unknown.
@@ -245,7 +245,7 @@ class AutoContextMemory:
         """Forget an offload entry; the originals stay in the original memory."""
         with self._lock:
             if uuid in self._log.offloads:
-                self._journal.insist(Forgotten(uuid=uuid))
+                self._journal.append_with_retry(Forgotten(uuid=uuid))
 
     # ---------------------------------------------------------------------------------------------------- removing
     def delete_message(self, index: int) -> list[Msg]:
@@ -264,7 +264,7 @@ class AutoContextMemory:
 
     def clear(self) -> None:
         """Drop everything: view, originals, offloads and events."""
-        self._journal.insist(Cleared())
+        self._journal.append_with_retry(Cleared())
 
     # ------------------------------------------------------------------------------------------------------- state
     def state_dict(self) -> dict[str, Any]:

@@ -9,34 +9,34 @@ from collections.abc import Callable, Iterable
 
 from autocontext.errors import Conflict
 from autocontext.history.entries import Entry
-from autocontext.history.log import Change, Log
+from autocontext.history.log import Log, ViewChange
 from autocontext.stores import SessionKey, SessionStore
 
 _ATTEMPTS = 200
-"""Conflicts in a row that an addition survives: each means that another process got a message in."""
+"""Conflicts in a row that an addition survives; each means that another process has added a message."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
 
 
 class Journal:
-    """Stores entries first and then lets them count; `changed` hears of each. The lock is the memory's."""
+    """Stores entries first and then applies them; `changed` is called for each. The lock is the memory's."""
 
     def __init__(
         self,
         store: SessionStore | None,
         session: SessionKey,
         lock: threading.RLock,
-        changed: Callable[[Entry, Change], None],
+        changed: Callable[[Entry, ViewChange], None],
     ) -> None:
         self.log = Log(store.read(session) if store is not None else ())
         self._store, self._session, self._lock, self._changed = store, session, lock, changed
         self._unsure: tuple[Entry, ...] = ()
-        """What the store has failed to acknowledge last: it may hold it all the same."""
+        """What the store failed to acknowledge last; it may hold it all the same."""
 
     def commit(self, *entries: Entry) -> None:
-        """Store entries, then let them count; if storing fails nothing has changed here.
+        """Store entries, then apply them; if storing fails nothing changes here.
 
-        Raises Conflict when another process has written to the session; what it wrote counts here from then on.
+        Raises Conflict when another process has written to the session; what it wrote is applied.
         """
         with self._lock:
             if self._store is not None and entries:
@@ -52,13 +52,13 @@ class Journal:
                 self._unsure = ()
             self._record(entries)
 
-    def insist(self, *entries: Entry) -> None:
-        """Commit what means the same whatever other processes have written meanwhile: a Conflict is tried again."""
+    def append_with_retry(self, *entries: Entry) -> None:
+        """Commit entries that mean the same whatever other processes have written, and retry after a Conflict."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self.commit(*entries)
             except Conflict:
-                # Writers that waited equally long would meet again.
+                # Writers that wait equally long collide again.
                 time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
         return self.commit(*entries)
 
@@ -70,10 +70,10 @@ class Journal:
         self._record(entries)
         return entries
 
-    def _was_stored(self, entries: tuple[Entry, ...], found: list[Entry]) -> bool:
-        """Whether the store had taken these entries when it was asked first, and only its answer was lost."""
+    def _was_stored(self, entries: tuple[Entry, ...], others: list[Entry]) -> bool:
+        """Whether the store took these entries at the first attempt, and only its answer was lost."""
         again, self._unsure = entries == self._unsure, ()
-        return again and tuple(found[: len(entries)]) == entries
+        return again and tuple(others[: len(entries)]) == entries
 
     def _record(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
