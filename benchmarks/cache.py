@@ -201,9 +201,9 @@ def conversation() -> Iterator[Row]:
             for n in range(100):
                 cache.get_or_compute("lookup", {"page": n}, look_up)
         with ResultCache(path, namespace="bench") as cache:
-            values = [cache.get_or_compute("lookup", {"page": n}, lambda page: None) for n in range(100)]
+            values = [cache.get_or_compute("lookup", {"page": n}, lambda **_: None) for n in range(100)]
     same = sum(value == look_up(n) for n, value in enumerate(values))
-    results = [tool_result(f"c{n}", json.dumps(value), name="lookup") for n, value in enumerate(found)]
+    results = [tool_result(f"c{n}", json.dumps(value), name="lookup") for n, value in enumerate(values)]
     talk = [user("Read it."), *(m for pair in zip(calls, results, strict=True) for m in pair), assistant("Read.")]
     yield Row(
         "100 calls answered by the cache, wrongly",

@@ -250,16 +250,22 @@ def without_call_fields(value: Any, prefix: str | None) -> Any:
 # ----------------------------------------------------------------------------------------------------------- options
 def completed(options: Mapping[str, object], **defaults: object) -> CacheOptions:
     """The options with defaults for the rest. Raises ConfigError that names a wrong value, TypeError for its name."""
+    merged = cast("CacheOptions", {**DEFAULTS, **defaults, **options})
+    if options:
+        _check(merged)
+    return merged
+
+
+def _check(options: CacheOptions) -> None:
     if unknown := sorted(options.keys() - DEFAULTS.keys()):
         if unknown[0] == "redact":
             raise ConfigError("redact: the cache's option is called `hashed` now")
         raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
-    merged = cast("CacheOptions", {**DEFAULTS, **defaults, **options})
     for field in ("ttl", "stale_while_revalidate", "exception_ttl"):
-        length = merged[field]
+        length = options[field]
         if length is not None:
             seconds(length, field)
-    beta, digits, kinds = merged["early_beta"], merged["float_digits"], merged["cache_exceptions"]
+    beta, digits, kinds = options["early_beta"], options["float_digits"], options["cache_exceptions"]
     if beta is not None and not (isinstance(beta, int | float) and beta > 0):
         raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")
     if digits is not None and not (isinstance(digits, int) and digits > 0):
@@ -268,9 +274,8 @@ def completed(options: Mapping[str, object], **defaults: object) -> CacheOptions
         isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
     ):
         raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
-    if merged["tags"]:
-        merged["tags"] = tag_list(merged["tags"])
-    return merged
+    if options["tags"]:
+        options["tags"] = tag_list(options["tags"])
 
 
 def call_key(task: str, params: Mapping[str, Any], options: CacheOptions) -> CacheKey:
