@@ -39,6 +39,7 @@ DOES_IO = {
     "asyncio", "threading", "concurrent", "queue", "sched", "contextvars",
     "logging", "syslog", "webbrowser",
 }  # fmt: skip
+PURE = {"pathlib.PurePath"}
 IO_CALLS = {"open", "print", "input", "breakpoint"}
 THIRD_PARTY = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions"}
 # The vocabularies are data files of this package, read through importlib.resources, unpacked by lzma.
@@ -129,7 +130,7 @@ def core_violations(module: str, tree: ast.Module) -> Iterator[str]:
         if found.module:
             if not is_core(found.module):
                 yield f"{module}:{found.line}: the core imports {found} of the shell"
-        elif found.root in (DOES_IO | READS_DATA) - allowed:
+        elif found.root in (DOES_IO | READS_DATA) - allowed and str(found) not in PURE:
             yield f"{module}:{found.line}: the core imports {found}, which does I/O"
         elif found.root not in sys.stdlib_module_names | THIRD_PARTY | allowed:
             yield f"{module}:{found.line}: the core imports {found}, which is no core dependency"

@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from autocontext.compression.questions import Ask
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError
+from autocontext.flows import lazy
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
 from autocontext.telemetry import calling
-
-if TYPE_CHECKING:
-    import asyncio
 
 T = TypeVar("T")
 
@@ -60,34 +58,32 @@ class Asker:
         return Answer(text=text or None, problem=problem)
 
     async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
-        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
-        places = asyncio.Semaphore(self._config.max_parallel_summaries)
+        places = lazy.asyncio.Semaphore(self._config.max_parallel_summaries)
 
         async def one(request: ModelRequest, limit: int) -> Answer:
             async with places:
                 return await self._patiently(request, limit, in_loop=in_loop)
 
-        return await _beside(asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
+        return await _beside(lazy.asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
 
     async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
         """One request, tried again until it is answered or patience ends."""
-        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
         used, problem, calls, pause = Usage(), "", 0, 0.0
         for attempt in range(1 + self._config.model_retries):
-            await asyncio.sleep(pause)
+            await lazy.asyncio.sleep(pause)
             calls += 1
             pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
                 with calling(self.model, request) as span:
-                    reply = await asyncio.wait_for(self._call(request, in_loop=in_loop), self._config.model_timeout)
+                    reply = await lazy.asyncio.wait_for(
+                        self._call(request, in_loop=in_loop), self._config.model_timeout
+                    )
                     own = _usage(reply, time.monotonic() - begun)
                     text, problem = text_of(reply, request.prompt, limit)
                     span.answered(own, problem)
-            except asyncio.CancelledError:
-                task = asyncio.current_task()
+            except lazy.asyncio.CancelledError:
+                task = lazy.asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
                 problem = "the model's own call was cancelled"
@@ -131,16 +127,14 @@ def _usage(reply: ModelReply, seconds: float) -> Usage:
 
 async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None) -> list[T]:
     """Wait for the answers, and in the meantime do some work in a thread, if there is time for it."""
-    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
-    working: asyncio.Task[object] | None = None
+    working: lazy.asyncio.Task[object] | None = None
 
     def begin(work: Callable[[], object]) -> None:
         nonlocal working
-        working = asyncio.ensure_future(in_thread(work))
+        working = lazy.asyncio.ensure_future(in_thread(work))
 
     # Not at once: a thread that computes would hold up the calls, which have to go out first.
-    timer = asyncio.get_running_loop().call_later(_HEAD_START, begin, work) if work is not None else None
+    timer = lazy.asyncio.get_running_loop().call_later(_HEAD_START, begin, work) if work is not None else None
     try:
         found = await answers
     finally:

@@ -6,10 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import asyncio
+from autocontext.flows import lazy
 
 _LOOK_AGAIN = 0.05
 """Seconds after which a waiting thread looks whether the pass it waits for can still end."""
@@ -23,7 +21,7 @@ _inside: ContextVar[frozenset[int]] = ContextVar("autocontext_inside", default=f
 class LockHolder:
     """One pass that has the turn; `loop` is the event loop that drives it, if one does."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(self, loop: lazy.asyncio.AbstractEventLoop | None) -> None:
         self.loop = loop
 
     @property
@@ -52,9 +50,7 @@ class PassLock:
 
     async def atake(self) -> LockHolder | None:
         """The turn for a pass of this event loop, which is not blocked: the other may be in any thread or loop."""
-        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
-        loop = asyncio.get_running_loop()
+        loop = lazy.asyncio.get_running_loop()
         pause = _FIRST_PAUSE
         while True:
             with self._changed:
@@ -63,7 +59,7 @@ class PassLock:
                     return running
             if id(self) in _inside.get():
                 return None
-            await asyncio.sleep(pause)
+            await lazy.asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     @property
@@ -104,10 +100,8 @@ class PassLock:
         """Whether the running pass waits for the caller: it called him, or runs in the event loop he is blocking."""
         if id(self) in _inside.get():
             return True
-        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
         try:
-            loop = asyncio.get_running_loop()
+            loop = lazy.asyncio.get_running_loop()
         except RuntimeError:
             return False
         running = self._running

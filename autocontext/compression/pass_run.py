@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from autocontext.compression.log_fork import LogFork
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
+from autocontext.errors import Conflict
 from autocontext.events import CompressionReport
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
@@ -70,6 +71,16 @@ class PassRun:
         """All that the model has answered."""
         self._draft: LogFork | None = None
         self._steps: Pass | None = None
+
+    def steps(self) -> Generator[Ask, list[Answer], CompressionReport]:
+        """The whole pass, as a flow that is sent the answers to each Ask; one that lost its turn reports `busy`."""
+        answers: list[Answer] | None = None
+        try:
+            while isinstance(step := self.advance(answers), Ask):
+                answers = yield step
+        except (Conflict, TurnLost) as e:
+            return self.busy(str(e))
+        return step
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
         """Go on until the pass asks again or ends; others may read and add meanwhile. Raises TurnLost."""

@@ -8,26 +8,25 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
 from autocontext.compression.limits import Limits, PassOptions, due
 from autocontext.compression.pacing import Pacing
-from autocontext.compression.pass_run import PassContext, PassRun, TurnLost
+from autocontext.compression.pass_run import PassContext, PassRun
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
-from autocontext.errors import Conflict, ContextOverflowError
+from autocontext.errors import ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
+from autocontext.flows import arun, lazy, run
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
+from autocontext.requests import Answer
 from autocontext.telemetry import PassSpan
-
-if TYPE_CHECKING:
-    import asyncio
 
 _log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
 _COUNTED_ASIDE = 64 * 1024
@@ -66,7 +65,7 @@ class Passes:
         self._pacing = Pacing()
         self._thread: threading.Thread | None = None
         """The pass beside the conversation that synchronous code has started last."""
-        self._tasks: set[asyncio.Task[CompressionReport]] = set()
+        self._tasks: set[lazy.asyncio.Task[CompressionReport]] = set()
         """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
 
     def start_anew(self) -> None:
@@ -107,12 +106,10 @@ class Passes:
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
         """The lock, without blocking the event loop for it. Nothing may be awaited inside."""
-        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
         while True:
             if self._lock.acquire(blocking=False):
                 break
-            await asyncio.sleep(_LOCK_PAUSE)
+            await lazy.asyncio.sleep(_LOCK_PAUSE)
         try:
             yield
         finally:
@@ -149,16 +146,14 @@ class Passes:
             _log.exception("a pass in the background failed; the view is as it was")
 
     def _start_task(self) -> None:
-        import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
-        loop = asyncio.get_running_loop()
+        loop = lazy.asyncio.get_running_loop()
         if self._turn.taken or any(task.get_loop() is loop for task in tuple(self._tasks)):
             return
         task = loop.create_task(self.arun(early=True))
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
-    def _task_done(self, task: asyncio.Task[CompressionReport]) -> None:
+    def _task_done(self, task: lazy.asyncio.Task[CompressionReport]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a pass in the background failed; the view is as it was", exc_info=error)
@@ -176,16 +171,10 @@ class Passes:
         with PassSpan(self._conversation) as span:
             attempt = PassRun(self._ground, settings, running, span)
             try:
-                step = attempt.advance()
-                while isinstance(step, Ask):
-                    with attempt.inside():
-                        answers = self._asker.ask(step)
-                    step = attempt.advance(answers)
-            except (Conflict, TurnLost) as e:
-                step = attempt.busy(str(e))
+                report = run(attempt.steps(), partial(self._answers, attempt))
             finally:
                 self._end(attempt)
-        return self._tell(step, early=early)
+        return self._tell(report, early=early)
 
     async def arun(
         self, *, force: bool = False, early: bool = False, max_token: int | None = None
@@ -199,25 +188,21 @@ class Passes:
             attempt = PassRun(self._ground, settings, running, span)
             try:
                 await self._count_aside(anyway=force)
-                step = await self._advanced(attempt)
+                report = await arun(attempt.steps(), partial(self._aanswers, attempt), in_threads=True)
                 async with self.held():
                     self._end(attempt)
             except BaseException:
                 self._abandon(attempt)
                 raise
-        return self._tell(step, early=early)
+        return self._tell(report, early=early)
 
-    async def _advanced(self, attempt: PassRun) -> CompressionReport:
-        """What the pass comes to."""
-        try:
-            step = await in_thread(attempt.advance)
-            while isinstance(step, Ask):
-                with attempt.inside():
-                    answers = await self._asker.aask(step)
-                step = await in_thread(partial(attempt.advance, answers))
-        except (Conflict, TurnLost) as e:
-            return await in_thread(partial(attempt.busy, str(e)))
-        return step
+    def _answers(self, attempt: PassRun, ask: Ask) -> list[Answer]:
+        with attempt.inside():
+            return self._asker.ask(ask)
+
+    async def _aanswers(self, attempt: PassRun, ask: Ask) -> list[Answer]:
+        with attempt.inside():
+            return await self._asker.aask(ask)
 
     def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})

@@ -8,31 +8,29 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from autocontext.flows import lazy
+
 T = TypeVar("T")
 
 
 async def in_thread(fn: Callable[[], T]) -> T:
     """Run fn in a thread of its own. A daemon, unlike a pool's: if it hangs, the program can still end."""
-    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     context = contextvars.copy_context()
     _start(future, lambda: context.run(fn))
-    return await asyncio.wrap_future(future)
+    return await lazy.asyncio.wrap_future(future)
 
 
 def run_to_end(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine from synchronous code, also where an event loop is running already (a notebook, a callback)."""
-    import asyncio  # noqa: PLC0415 (at first use: it is a sixth of what `import autocontext` costs)
-
     try:
-        asyncio.get_running_loop()
+        lazy.asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(work)
+        return lazy.asyncio.run(work)
     future: Future[T] = Future()
     context = contextvars.copy_context()
-    _start(future, lambda: context.run(asyncio.run, work))
+    _start(future, lambda: context.run(lazy.asyncio.run, work))
     return future.result()
 
 
