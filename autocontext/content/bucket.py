@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from autocontext import flows
@@ -51,17 +52,18 @@ Flow: TypeAlias = Generator[Request, Any, T]
 
 
 class Bucket:
-    """The objects under a URL: s3://, gs://, az:// or file://. `options` go to obstore (region, endpoint, keys).
+    """The objects under a URL: s3://, gs://, az://, file://, or the path of a folder.
 
-    Raises StoreError when the service refuses or cannot be reached.
+    `options` go to obstore (region, endpoint, keys). Raises StoreError when the service refuses or cannot be reached.
     """
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str | Path, **options: Any) -> None:
+        self.name = str(url)
+        address = self.name if "://" in self.name else Path(url).absolute().as_uri()
         try:
-            self._objects: Any = from_url(url, **options)
+            self._objects: Any = from_url(address, **options)
         except (BaseError, ValueError, OSError) as e:
             raise StoreError(f"{url}: cannot be opened as object storage ({_first_line(e)})") from e
-        self.name = url
 
     def read(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
         """Run a flow."""
@@ -79,15 +81,15 @@ class Bucket:
     async def aclose(self) -> None:
         """Nothing to let go of."""
 
-    def _do(self, asked: Request) -> Any:
+    def _do(self, request: Request) -> Any:
         try:
-            return self._run(asked)
+            return self._run(request)
         except (BaseError, OSError) as e:
             return self._answer_in(e)
 
-    async def _ado(self, asked: Request) -> Any:
+    async def _ado(self, request: Request) -> Any:
         try:
-            return await self._arun(asked)
+            return await self._arun(request)
         except (BaseError, OSError) as e:
             return self._answer_in(e)
 
@@ -99,36 +101,38 @@ class Bucket:
             return None
         raise StoreError(f"{self.name}: {_first_line(error)}") from error
 
-    def _run(self, asked: Request) -> Any:
+    def _run(self, request: Request) -> Any:
         objects = self._objects
-        if isinstance(asked, Get) and asked.size is None:
-            return bytes(obstore.get(objects, asked.path).bytes())
-        if isinstance(asked, Get):
-            return bytes(obstore.get_range(objects, asked.path, start=asked.start, length=asked.size or 0))
-        if isinstance(asked, Put):
-            obstore.put(objects, asked.path, asked.body, mode="create" if asked.new else "overwrite")
+        if isinstance(request, Get) and request.size is None:
+            return bytes(obstore.get(objects, request.path).bytes())
+        if isinstance(request, Get):
+            return bytes(obstore.get_range(objects, request.path, start=request.start, length=request.size or 0))
+        if isinstance(request, Put):
+            obstore.put(objects, request.path, request.body, mode="create" if request.new else "overwrite")
             return True
-        if isinstance(asked, Delete):
-            return obstore.delete(objects, asked.path)
-        return _listed(obstore.list(objects, prefix=asked.prefix).collect())
+        if isinstance(request, Delete):
+            return obstore.delete(objects, request.path)
+        return _listed(obstore.list(objects, prefix=request.prefix).collect())
 
-    async def _arun(self, asked: Request) -> Any:
+    async def _arun(self, request: Request) -> Any:
         objects = self._objects
-        if isinstance(asked, Get) and asked.size is None:
-            found = await obstore.get_async(objects, asked.path)
-            return bytes(await found.bytes_async())
-        if isinstance(asked, Get):
-            return bytes(await obstore.get_range_async(objects, asked.path, start=asked.start, length=asked.size or 0))
-        if isinstance(asked, Put):
-            await obstore.put_async(objects, asked.path, asked.body, mode="create" if asked.new else "overwrite")
+        if isinstance(request, Get) and request.size is None:
+            response = await obstore.get_async(objects, request.path)
+            return bytes(await response.bytes_async())
+        if isinstance(request, Get):
+            return bytes(
+                await obstore.get_range_async(objects, request.path, start=request.start, length=request.size or 0)
+            )
+        if isinstance(request, Put):
+            await obstore.put_async(objects, request.path, request.body, mode="create" if request.new else "overwrite")
             return True
-        if isinstance(asked, Delete):
-            return await obstore.delete_async(objects, asked.path)
-        return _listed(await obstore.list(objects, prefix=asked.prefix).collect_async())
+        if isinstance(request, Delete):
+            return await obstore.delete_async(objects, request.path)
+        return _listed(await obstore.list(objects, prefix=request.prefix).collect_async())
 
 
-def _listed(found: Any) -> list[tuple[str, int]]:
-    return sorted((str(each["path"]), int(each["size"])) for each in found)
+def _listed(objects: Any) -> list[tuple[str, int]]:
+    return sorted((str(each["path"]), int(each["size"])) for each in objects)
 
 
 def _first_line(error: Exception) -> str:

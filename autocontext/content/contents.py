@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from autocontext.content.paging import Packed, Window
 from autocontext.content.records import ContentInfo
@@ -24,7 +24,7 @@ def candidates(sha256: str) -> Iterator[str]:
     return (f"c_{sha256[:digits]}" for digits in (12, 16, 24, 64))
 
 
-class About(NamedTuple):
+class Metadata(NamedTuple):
     """What the caller says about a content."""
 
     name: str
@@ -37,20 +37,20 @@ class About(NamedTuple):
         return json.dumps(self)
 
 
-class Put(NamedTuple):
-    """One content to store."""
+class Upload(NamedTuple):
+    """A content that is to be stored."""
 
     namespace: str
     key: str | None
     content: Packed
     pages: list[bytes]
-    about: About
+    metadata: Metadata
     now: int
     expires_at: int
 
 
-class Found(NamedTuple):
-    """A content, and the key that led to it, if one did."""
+class StoredContent(NamedTuple):
+    """A content in the store, and the key that led to it, if one did."""
 
     ref: str
     sha256: str
@@ -58,15 +58,16 @@ class Found(NamedTuple):
     chars: int
     expires_at: int
     created_at: int
-    about: str
+    metadata: str
+    """Metadata as JSON."""
     key: str | None = None
 
     def info(self) -> ContentInfo:
         """As callers get it."""
-        about = About(*json.loads(self.about))
+        metadata = Metadata(*json.loads(self.metadata))
         until = None if self.expires_at >= FOREVER else self.expires_at
         return ContentInfo(
-            self.ref, self.key, *about, self.chars, self.sha256, self.created_at, until,
+            self.ref, self.key, *metadata, self.chars, self.sha256, self.created_at, until,
             "base64" if self.encoding == "base64" else "utf-8",
         )  # fmt: skip
 
@@ -74,6 +75,16 @@ class Found(NamedTuple):
 class Pages(NamedTuple):
     """A content, what was asked of it, and the rows that hold that."""
 
-    found: Found
+    content: StoredContent
     window: Window
     bodies: list[bytes]
+
+    @property
+    def found(self) -> StoredContent:
+        """`content`, as the cache still calls it."""
+        return self.content
+
+
+# Names that the cache still uses for these.
+About: TypeAlias = Metadata
+Put: TypeAlias = Upload

@@ -40,19 +40,20 @@ class FileContentTool:
 
         For an unknown name, or one that several files have: error, available_files.
         """
-        wanted, start, size = str(file_name), _whole(start_char, 0), _whole(length, DEFAULT_LENGTH)
-        found = self._store.find(wanted, namespace=self._namespace) if self._store is not None and wanted else []
-        if len(found) > 1:
-            names = sorted(each.key or each.ref for each in found)
-            return {"error": f"File {wanted!r} is ambiguous: give one of the full names.", "available_files": names}
-        page = self._page(found[0], start, size) if found else self._in_state(wanted, start, size)
+        name, start, size = str(file_name), _whole(start_char, 0), _whole(length, DEFAULT_LENGTH)
+        matches = self._store.find(name, namespace=self._namespace) if self._store is not None and name else []
+        if len(matches) > 1:
+            names = sorted(each.key or each.ref for each in matches)
+            return {"error": f"File {name!r} is ambiguous: give one of the full names.", "available_files": names}
+        page = self._page(matches[0], start, size) if matches else self._in_state(name, start, size)
         if page is None:
-            return {"error": f"File {wanted!r} not found in the content store.", "available_files": self._available()}
-        asked = _whole(length, DEFAULT_LENGTH)
-        notices = [page.notice, f"length {asked} is over {MAX_LENGTH}, which was taken" if asked > MAX_LENGTH else ""]
+            return {"error": f"File {name!r} not found in the content store.", "available_files": self._available()}
+        requested = _whole(length, DEFAULT_LENGTH)
+        too_long = requested > MAX_LENGTH
+        notices = [page.notice, f"length {requested} is over {MAX_LENGTH}, which was taken" if too_long else ""]
         notice = "; ".join(filter(None, notices))
         return {
-            "file_name": wanted, "chunk": page.text, "start_char": page.offset, "end_char": page.end,
+            "file_name": name, "chunk": page.text, "start_char": page.offset, "end_char": page.end,
             "total_length": page.total, "has_more": page.has_more,
         } | ({"notice": notice} if notice else {})  # fmt: skip
 
@@ -86,8 +87,8 @@ class FileContentTool:
         text = self._fallback.get(name)
         if text is None:
             return None
-        wanted = window(len(text), start, min(size, MAX_LENGTH))
-        return wanted.page("", text[wanted.first * PAGE_CHARS :])
+        span = window(len(text), start, min(size, MAX_LENGTH))
+        return span.page("", text[span.first * PAGE_CHARS :])
 
     def _available(self) -> list[str]:
         stored = [] if self._store is None else self._store.keys(namespace=self._namespace, limit=_LISTED)

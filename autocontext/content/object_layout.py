@@ -15,7 +15,7 @@ import json
 from typing import Any, NamedTuple
 
 from autocontext.content.bucket import Flow, Get, List
-from autocontext.content.contents import FOREVER, Found, Put
+from autocontext.content.contents import FOREVER, StoredContent, Upload
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
 
@@ -56,20 +56,25 @@ def holder_path(namespace: str, ref: str, name: str, until: int) -> str:
 
 
 # --------------------------------------------------------------------------------------------------------- objects
-def packed(put: Put) -> bytes:
+def packed(upload: Upload) -> bytes:
     """A content's object: its head, then its pages."""
     head = {
-        "sha256": put.content.sha256, "encoding": put.content.encoding, "chars": len(put.content.text),
-        "size": put.content.size, "created_at": put.now, "about": list(put.about), "pages": [len(p) for p in put.pages],
-    }  # fmt: skip
+        "sha256": upload.content.sha256,
+        "encoding": upload.content.encoding,
+        "chars": len(upload.content.text),
+        "size": upload.content.size,
+        "created_at": upload.now,
+        "about": list(upload.metadata),
+        "pages": [len(page) for page in upload.pages],
+    }
     text = json.dumps(head).encode("ascii")
-    return b"".join([MAGIC, len(text).to_bytes(4, "big"), text, *put.pages])
+    return b"".join([MAGIC, len(text).to_bytes(4, "big"), text, *upload.pages])
 
 
 class Head(NamedTuple):
     """What the beginning of a content's object says."""
 
-    found: Found
+    content: StoredContent
     places: list[int]
     """Where each page begins and the last one ends: bytes of the object."""
     first: bytes
@@ -103,21 +108,21 @@ def raw_head(path: str) -> Flow[tuple[dict[str, Any], bytes] | None]:
 
 def head_of(namespace: str, ref: str) -> Flow[Head | None]:
     """What the head of a content says."""
-    read = yield from raw_head(content_path(namespace, ref))
-    if read is None:
+    raw = yield from raw_head(content_path(namespace, ref))
+    if raw is None:
         return None
-    head, first = read
+    head, first = raw
     places = list(itertools.accumulate(head["pages"], initial=head["start"]))
-    about = json.dumps(head["about"])
-    found = Found(ref, head["sha256"], head["encoding"], head["chars"], FOREVER, head["created_at"], about)
-    return Head(found, places, first)
+    metadata = json.dumps(head["about"])
+    content = StoredContent(ref, head["sha256"], head["encoding"], head["chars"], FOREVER, head["created_at"], metadata)
+    return Head(content, places, first)
 
 
 def bodies(namespace: str, head: Head, first: int, last: int) -> Flow[list[bytes]]:
     """The rows first to last of a content: out of its first bytes, or with one more request."""
     if last < first:
         return []
-    places, ref = head.places, head.found.ref
+    places, ref = head.places, head.content.ref
     start, stop = places[first], places[last + 1]
     raw = head.first[start:stop]
     if len(raw) < stop - start:
@@ -129,8 +134,8 @@ def bodies(namespace: str, head: Head, first: int, last: int) -> Flow[list[bytes
 
 def holders_of(namespace: str, ref: str) -> Flow[dict[str, int]]:
     """Who holds a content, and until when."""
-    found = yield List(f"{folder(namespace)}/holders/{ref}")
-    parts = (path.rsplit("/", 1)[-1].split("@") for path, _ in found)
+    objects = yield List(f"{folder(namespace)}/holders/{ref}")
+    parts = (path.rsplit("/", 1)[-1].split("@") for path, _ in objects)
     return {name: int(until) for name, until in parts}
 
 
@@ -140,35 +145,35 @@ def look_up(namespace: str, ref_or_key: str, now: int) -> Flow[Head | None]:
         head = yield from head_of(namespace, ref_or_key)
         until = max((yield from holders_of(namespace, ref_or_key)).values(), default=0) if head else 0
         if head and until > now:
-            return head._replace(found=head.found._replace(expires_at=until))
+            return head._replace(content=head.content._replace(expires_at=until))
     record = yield Get(key_path(namespace, digest(ref_or_key)))
     key = None if record is None else json.loads(record)
     if key is None or key["expires_at"] <= now:
         return None
     head = yield from head_of(namespace, key["ref"])
-    return None if head is None else head._replace(found=keyed(head.found, key))
+    return None if head is None else head._replace(content=keyed(head.content, key))
 
 
-def keyed(found: Found, key: dict[str, Any]) -> Found:
+def keyed(content: StoredContent, key: dict[str, Any]) -> StoredContent:
     """A content as the record of a key that leads to it tells of it."""
-    about, until, made = json.dumps(key["about"]), key["expires_at"], key["created_at"]
-    return found._replace(key=key["key"], about=about, expires_at=until, created_at=made)
+    metadata, until, created = json.dumps(key["about"]), key["expires_at"], key["created_at"]
+    return content._replace(key=key["key"], metadata=metadata, expires_at=until, created_at=created)
 
 
-def key_record(put: Put, ref: str) -> dict[str, Any]:
+def key_record(upload: Upload, ref: str) -> dict[str, Any]:
     """What is written for a key."""
-    about = list(put.about)
-    return {"key": put.key, "ref": ref, "about": about, "expires_at": put.expires_at, "created_at": put.now}
+    metadata = list(upload.metadata)
+    return {"key": upload.key, "ref": ref, "about": metadata, "expires_at": upload.expires_at, "created_at": upload.now}
 
 
 def all_keys(namespace: str, now: int) -> Flow[list[dict[str, Any]]]:
     """The records of a namespace's keys, by key."""
-    made = []
+    keys = []
     for path, _ in (yield List(f"{folder(namespace)}/keys")):
         record = yield Get(path)
         key = {"expires_at": 0} if record is None else json.loads(record)
-        made += [key] if key["expires_at"] > now else []
-    return sorted(made, key=lambda k: str(k["key"]))
+        keys += [key] if key["expires_at"] > now else []
+    return sorted(keys, key=lambda k: str(k["key"]))
 
 
 def all_refs(namespace: str) -> Flow[list[str]]:

@@ -1,18 +1,18 @@
-"""What a content store needs of its home: somebody who runs generators, and the generators."""
+"""What a content store needs of its backend: what runs generators, and the generators."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from autocontext.content.contents import Found, Pages, Put
+from autocontext.content.contents import Pages, StoredContent, Upload
 
 T = TypeVar("T")
 Run: TypeAlias = Generator[Any, Any, T]
-"""One operation: yields what its home understands (SQL statements, object requests), is sent the answers."""
+"""One operation: yields what its backend understands (SQL statements, object requests), is sent the answers."""
 
 
-class Home(Protocol):
+class Backend(Protocol):
     """Runs operations, in sync and in async code: a `Database`, or the objects of a bucket."""
 
     def read(self, work: Callable[[], Run[T]]) -> T:
@@ -37,10 +37,10 @@ class Home(Protocol):
 class Operations(Protocol):
     """The operations themselves; a module that has these functions will do."""
 
-    def find(self, namespace: str, ref_or_key: str, now: int) -> Run[Found | None]:
+    def find(self, namespace: str, ref_or_key: str, now: int) -> Run[StoredContent | None]:
         """The content of a handle or a key."""
 
-    def named(self, namespace: str, name: str, now: int) -> Run[list[Found]]:
+    def named(self, namespace: str, name: str, now: int) -> Run[list[StoredContent]]:
         """All contents whose file name it is."""
 
     def keys(self, namespace: str, now: int, limit: int) -> Run[list[str]]:
@@ -49,13 +49,13 @@ class Operations(Protocol):
     def read(self, namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Run[Pages | None]:
         """The pages that hold a stretch of a content."""
 
-    def all_pages(self, namespace: str, ref: str | None, now: int) -> Run[list[tuple[Found, int, bytes]]]:
+    def all_pages(self, namespace: str, ref: str | None, now: int) -> Run[list[tuple[StoredContent, int, bytes]]]:
         """Every page of text, or those of one content, with the character each starts at."""
 
-    def already(self, put: Put) -> Run[Found | None]:
+    def already(self, upload: Upload) -> Run[StoredContent | None]:
         """The content, if a put of it has nothing to write."""
 
-    def put(self, put: Put) -> Run[str]:
+    def put(self, upload: Upload) -> Run[str]:
         """Store a content; its handle."""
 
     def delete(self, namespace: str, ref_or_key: str, now: int) -> Run[bool]:

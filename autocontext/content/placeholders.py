@@ -42,13 +42,13 @@ def page(ref: str, arguments: Mapping[str, Any]) -> str:
     return f"[A page of it was here. Read: {call(ref, arguments)}]"
 
 
-def page_source(text: str, asked: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+def page_source(text: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """The handle and arguments by which a page of the reload tool is read again; None when the text is none."""
-    found = _PAGE.match(text)
-    if found is None:
+    match = _PAGE.match(text)
+    if match is None:
         return None
-    if found.group(2) is None:
-        query = asked.get("query")
-        return (found.group(1), {"query": query}) if isinstance(query, str) else None
-    start, stop = int(found.group(2)), int(found.group(3))
-    return found.group(1), {"offset": start, "limit": stop - start}
+    if match.group(2) is None:
+        query = arguments.get("query")
+        return (match.group(1), {"query": query}) if isinstance(query, str) else None
+    start, stop = int(match.group(2)), int(match.group(3))
+    return match.group(1), {"offset": start, "limit": stop - start}

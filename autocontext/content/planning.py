@@ -135,7 +135,7 @@ class _Output(NamedTuple):
     place: Place
     tool: str
     failed: bool
-    asked: dict[str, Any]
+    arguments: dict[str, Any]
     """The arguments of the call."""
     mark: Mapping[str, Any] | None = None
     """Set when only the beginning of the text is left."""
@@ -146,11 +146,13 @@ def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Outp
         if isinstance(block, ToolResultBlock):
             use = calls.get(block.id)
             tool = block.name or (use.name if use else "")
-            failed, asked = is_failure(block), use.input if use else {}
+            failed, arguments = is_failure(block), use.input if use else {}
             for place, text, mark in _texts_of(block, Place(i, b, None)):
-                yield _Output(text, place, tool, failed, asked, mark)
+                yield _Output(text, place, tool, failed, arguments, mark)
         elif isinstance(block, TextBlock) and msg.role == "tool" and PRUNED not in block.metadata:
-            yield _Output(block.text, Place(i, b, None), "" if msg.name == "tool" else msg.name, failed=False, asked={})
+            yield _Output(
+                block.text, Place(i, b, None), "" if msg.name == "tool" else msg.name, failed=False, arguments={}
+            )
 
 
 def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str, Mapping[str, Any] | None]]:
@@ -172,7 +174,7 @@ def _recent(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
 
 
 def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
-    text, place, tool, failed, asked, mark = output
+    text, place, tool, failed, arguments, mark = output
     if mark is not None:
         if not policy.old_tool_keep_chars:
             change = Change(place, "old_tool", text, tool, ref=str(mark["ref"]), mark=mark)
@@ -182,7 +184,7 @@ def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
     if policy.size(text) <= policy.min_prune_chars:
         return
     if tool in policy.exclude_tools:
-        source = placeholders.page_source(text, asked)
+        source = placeholders.page_source(text, arguments)
         if source is None:
             return
         change = Change(place, "page", text, tool, ref=source[0], arguments=source[1])

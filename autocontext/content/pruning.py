@@ -61,14 +61,14 @@ class PruneResult:
         return 1 - self.chars_after / self.chars_before if self.chars_before else 0.0
 
 
-class Put(NamedTuple):
+class StoreText(NamedTuple):
     """A text to store and what it is called."""
 
     text: str
     name: str
 
 
-Pruning: TypeAlias = Generator[Put, str, PruneResult]
+Pruning: TypeAlias = Generator[StoreText, str, PruneResult]
 """Yields what to store, is sent its handle; what the store raises is raised in it."""
 
 
@@ -136,8 +136,8 @@ def prune_messages(
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
 
-    def put(asked: Put) -> str:
-        return _there(store).put(asked.text, name=asked.name, namespace=namespace).ref
+    def put(step: StoreText) -> str:
+        return _there(store).put(step.text, name=step.name, namespace=namespace).ref
 
     return flows.run(_pruned(msgs, policy or PrunePolicy(), known or Known()), put)
 
@@ -154,12 +154,12 @@ async def aprune_messages(
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
 
-    async def put(asked: Put) -> str:
+    async def put(step: StoreText) -> str:
         there = _there(store)
         if hasattr(there, "aput"):
-            info = await there.aput(asked.text, name=asked.name, namespace=namespace)
+            info = await there.aput(step.text, name=step.name, namespace=namespace)
         else:
-            info = await in_thread(lambda: there.put(asked.text, name=asked.name, namespace=namespace))
+            info = await in_thread(lambda: there.put(step.text, name=step.name, namespace=namespace))
         return str(info.ref)
 
     return await flows.arun(_pruned(msgs, policy or PrunePolicy(), known or Known()), put)
@@ -209,9 +209,9 @@ def _there(store: ContentStore | None) -> ContentStore:
     return store
 
 
-def _pruned(given: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning:
+def _pruned(originals: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning:
     known.begin()
-    messages = list(as_messages(given))
+    messages = list(as_messages(originals))
     before = chars_of(messages)
     done: dict[Kind, int] = {}
     failed: dict[str, None] = {}
@@ -220,7 +220,7 @@ def _pruned(given: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning:
         ref = change.ref or known.ref(change.text)
         if not ref:
             try:
-                ref = yield Put(change.text, change.name)
+                ref = yield StoreText(change.text, change.name)
             except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
                 failed[f"{type(e).__name__}: {e}"] = None
                 continue

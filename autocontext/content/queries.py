@@ -1,4 +1,4 @@
-"""The content store's tables and what is asked of them: one generator per operation, without a driver.
+"""The content store's tables and its operations on them: one generator each, without a driver.
 
 A content lies in one row and its pages; it is there once per namespace, however many keys lead to it. `holders` counts
 these keys, and one more for puts without a key. It stands in the content's row, and every change of it locks that row:
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autocontext.content.contents import FOREVER, Found, Pages, Put, basename, candidates
+from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
@@ -49,7 +49,7 @@ _BY_KEY = (
 )
 
 
-def find(namespace: str, ref_or_key: str, now: int) -> Work[Found | None]:
+def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None]:
     """The content of a handle or a key; what is a handle is no key."""
     params = {"ns": safe(namespace), "id": safe(ref_or_key), "now": now}
     if REF.fullmatch(ref_or_key):
@@ -58,17 +58,17 @@ def find(namespace: str, ref_or_key: str, now: int) -> Work[Found | None]:
             params,
         )
         if rows:
-            return Found(*rows[0])
+            return StoredContent(*rows[0])
     rows = yield Statement(f"{_BY_KEY} AND k.key = :id", params)
     return _keyed(rows[0]) if rows else None
 
 
-def _keyed(row: Row) -> Found:
+def _keyed(row: Row) -> StoredContent:
     """The content of a row that ends in its key, if it has one."""
-    return Found(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
+    return StoredContent(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
 
 
-def named(namespace: str, name: str, now: int) -> Work[list[Found]]:
+def named(namespace: str, name: str, now: int) -> Work[list[StoredContent]]:
     """Contents whose key ends in this file name, or that were stored without a key under this name; by key."""
     params = {"ns": safe(namespace), "name": safe(basename(name)), "now": now}
     keyed = yield Statement(f"{_BY_KEY} AND k.basename = :name ORDER BY k.key", params)
@@ -77,7 +77,7 @@ def named(namespace: str, name: str, now: int) -> Work[list[Found]]:
         "WHERE namespace = :ns AND name = :name AND held = 1 AND expires_at > :now ORDER BY ref",
         params,
     )
-    return [*map(_keyed, keyed), *(Found(*row) for row in plain)]
+    return [*map(_keyed, keyed), *(StoredContent(*row) for row in plain)]
 
 
 def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
@@ -91,29 +91,29 @@ def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
 
 def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Work[Pages | None]:
     """The rows that hold a stretch of a content."""
-    found = yield from find(namespace, ref_or_key, now)
-    if found is None:
+    content = yield from find(namespace, ref_or_key, now)
+    if content is None:
         return None
-    wanted = window(found.chars, offset, limit)
-    bodies = yield from pages(namespace, found, wanted.first, wanted.last)
-    return Pages(found, wanted, bodies)
+    span = window(content.chars, offset, limit)
+    bodies = yield from pages(namespace, content, span.first, span.last)
+    return Pages(content, span, bodies)
 
 
-def pages(namespace: str, found: Found, first: int, last: int) -> Work[list[bytes]]:
+def pages(namespace: str, content: StoredContent, first: int, last: int) -> Work[list[bytes]]:
     """The rows first to last of a content. Raises StoreCorruptError when one is missing."""
     if last < first:
         return []
     rows = yield Statement(
         "SELECT page, body FROM autocontext_content_page "
         "WHERE namespace = :ns AND ref = :ref AND page >= :first AND page <= :last ORDER BY page",
-        {"ns": safe(namespace), "ref": found.ref, "first": first, "last": last},
+        {"ns": safe(namespace), "ref": content.ref, "first": first, "last": last},
     )
     if [row[0] for row in rows] != list(range(first, last + 1)):
-        raise StoreCorruptError(f"content {found.ref}: a page of {first} to {last} is missing; put the content again")
+        raise StoreCorruptError(f"content {content.ref}: a page of {first} to {last} is missing; put the content again")
     return [bytes(row[1]) for row in rows]
 
 
-def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Found, int, bytes]]]:
+def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[StoredContent, int, bytes]]]:
     """Every page, or those of one content, with the character it starts at."""
     only = "" if ref is None else "AND c.ref = :ref "
     rows = yield Statement(
@@ -128,26 +128,26 @@ def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Foun
 
 
 # ---------------------------------------------------------------------------------------------------------- writing
-def already(put: Put) -> Work[Found | None]:
+def already(upload: Upload) -> Work[StoredContent | None]:
     """The content of a put without a key and without an end, if the store holds it like that: nothing to write."""
-    for ref in candidates(put.content.sha256):
+    for ref in candidates(upload.content.sha256):
         rows = yield Statement(
             f"SELECT {_CONTENT}, held FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
-            {"ns": safe(put.namespace), "ref": ref},
+            {"ns": safe(upload.namespace), "ref": ref},
         )
         if not rows:
             return None
-        if rows[0][1] == put.content.sha256:
-            return Found(*rows[0][:7]) if rows[0][7] and rows[0][4] == FOREVER else None
+        if rows[0][1] == upload.content.sha256:
+            return StoredContent(*rows[0][:7]) if rows[0][7] and rows[0][4] == FOREVER else None
     return None
 
 
-def put(put: Put) -> Work[str]:
+def put(upload: Upload) -> Work[str]:
     """Store a content unless it is there, let the key lead to it; its handle."""
-    ref = yield from _hold(put)
-    if put.key is None:
+    ref = yield from _hold(upload)
+    if upload.key is None:
         return ref
-    key = {"ns": safe(put.namespace), "key": safe(put.key)}
+    key = {"ns": safe(upload.namespace), "key": safe(upload.key)}
     rows = yield Statement("SELECT ref FROM autocontext_content_key WHERE namespace = :ns AND key = :key", key)
     yield Statement(
         "INSERT INTO autocontext_content_key (namespace, key, ref, basename, expires_at, created_at, about) "
@@ -155,8 +155,8 @@ def put(put: Put) -> Work[str]:
         "SET ref = excluded.ref, expires_at = excluded.expires_at, created_at = excluded.created_at, "
         "about = excluded.about",
         key
-        | {"ref": ref, "basename": safe(basename(put.key)), "until": put.expires_at, "now": put.now}
-        | {"about": put.about.dumped()},
+        | {"ref": ref, "basename": safe(basename(upload.key)), "until": upload.expires_at, "now": upload.now}
+        | {"about": upload.metadata.dumped()},
     )
     if rows:
         # The key held a content already: the same one, which counts once, or another, which it lets go of.
@@ -164,10 +164,10 @@ def put(put: Put) -> Work[str]:
     return ref
 
 
-def _hold(put: Put) -> Work[str]:
+def _hold(upload: Upload) -> Work[str]:
     """Count one more holder of the content, which is written first if it is not there."""
-    content, keyed = put.content, int(put.key is not None)
-    params = {"ns": safe(put.namespace), "sha256": content.sha256, "until": put.expires_at, "keyed": keyed}
+    content, keyed = upload.content, int(upload.key is not None)
+    params = {"ns": safe(upload.namespace), "sha256": content.sha256, "until": upload.expires_at, "keyed": keyed}
     for ref in candidates(content.sha256):
         params["ref"] = ref
         while True:
@@ -179,8 +179,8 @@ def _hold(put: Put) -> Work[str]:
                 {"ns": params["ns"], "ref": ref},
             )
             if rows and rows[0][0] != content.sha256:
-                break  # another content has this handle: a longer one it is
-            if (yield from _insert(put, params)):
+                break  # another content has this handle: take a longer one
+            if (yield from _insert(upload, params)):
                 return ref
     raise StoreCorruptError(f"two contents have the SHA-256 {content.sha256}; one of their rows is damaged")
 
@@ -192,21 +192,21 @@ _COUNT_UP = """UPDATE autocontext_content SET
     WHERE namespace = :ns AND ref = :ref AND sha256 = :sha256 RETURNING ref"""
 
 
-def _insert(put: Put, params: dict[str, Any]) -> Work[bool]:
-    content = put.content
+def _insert(upload: Upload, params: dict[str, Any]) -> Work[bool]:
+    content = upload.content
     rows = yield Statement(
         "INSERT INTO autocontext_content (namespace, ref, sha256, encoding, chars, size, stored, holders, held, "
         "expires_at, created_at, name, about) VALUES (:ns, :ref, :sha256, :encoding, :chars, :size, :stored, 1, :held, "
         ":until, :now, :name, :about) ON CONFLICT (namespace, ref) DO NOTHING RETURNING ref",
         {k: params[k] for k in ("ns", "ref", "sha256", "until")}
-        | {"encoding": content.encoding, "chars": len(content.text), "size": content.size, "now": put.now}
-        | {"stored": sum(map(len, put.pages)), "held": 1 - params["keyed"]}
-        | {"name": safe(put.about.name), "about": put.about.dumped()},
+        | {"encoding": content.encoding, "chars": len(content.text), "size": content.size, "now": upload.now}
+        | {"stored": sum(map(len, upload.pages)), "held": 1 - params["keyed"]}
+        | {"name": safe(upload.metadata.name), "about": upload.metadata.dumped()},
     )
     if not rows:
         return False
     rows_of_it = [
-        {"ns": params["ns"], "ref": params["ref"], "page": i, "body": body} for i, body in enumerate(put.pages)
+        {"ns": params["ns"], "ref": params["ref"], "page": i, "body": body} for i, body in enumerate(upload.pages)
     ]
     yield Statement(
         "INSERT INTO autocontext_content_page (namespace, ref, page, body) VALUES (:ns, :ref, :page, :body)", rows_of_it
@@ -237,16 +237,16 @@ def _erase(ns: str, refs: Sequence[str]) -> Work[None]:
 
 def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
     """A handle goes with its content and all keys; a key goes alone, its content when nothing else holds it."""
-    found = yield from find(namespace, ref_or_key, now)
-    if found is None:
+    content = yield from find(namespace, ref_or_key, now)
+    if content is None:
         return False
     ns = safe(namespace)
-    if found.key is None:
-        yield from _erase(ns, [found.ref])
+    if content.key is None:
+        yield from _erase(ns, [content.ref])
         return True
     rows = yield Statement(
         "DELETE FROM autocontext_content_key WHERE namespace = :ns AND key = :key RETURNING ref",
-        {"ns": ns, "key": safe(found.key)},
+        {"ns": ns, "key": safe(content.key)},
     )
     for row in rows:
         yield from _let_go(ns, row[0])
@@ -281,11 +281,11 @@ def purge(now: int) -> Work[int]:
 def stats(namespace: str | None) -> Work[tuple[Row, Row, Row]]:
     """Three rows: of the contents, of their pages, of the keys."""
     only, params = ("", {}) if namespace is None else ("WHERE namespace = :ns", {"ns": safe(namespace)})
-    contents = yield Statement(
+    sums = yield Statement(
         "SELECT COUNT(*), COALESCE(SUM(chars), 0), COALESCE(SUM(stored), 0), COALESCE(SUM(size), 0), "
         f"COALESCE(SUM(size * holders), 0) FROM autocontext_content {only}",
         params,
     )
-    found = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_page {only}", params)
-    led = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_key {only}", params)
-    return contents[0], found[0], led[0]
+    page_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_page {only}", params)
+    key_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_key {only}", params)
+    return sums[0], page_count[0], key_count[0]

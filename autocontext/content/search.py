@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autocontext.content.contents import Found
+from autocontext.content.contents import StoredContent
 from autocontext.content.paging import unpack
 from autocontext.content.records import ContentHit
 from autocontext.ranking import default_ranker
@@ -24,8 +24,8 @@ _EXACT = 1.0
 class Passages:
     """Some contents to search, as their pages: (content, character that the page starts at, row)."""
 
-    def __init__(self, pages: Iterable[tuple[Found, int, bytes]]) -> None:
-        self._pages = [(found, start, unpack(found.ref, [body])) for found, start, body in pages]
+    def __init__(self, pages: Iterable[tuple[StoredContent, int, bytes]]) -> None:
+        self._pages = [(content, start, unpack(content.ref, [body])) for content, start, body in pages]
 
     def best(self, query: str, limit: int) -> list[ContentHit]:
         """The passages with the highest scores; [] when nothing matches."""
@@ -38,14 +38,14 @@ class Passages:
             ranker.update(str(i), text)
         scores = ranker.scores(query)
         hits = []
-        for i, (found, start, text) in enumerate(passages):
+        for i, (content, start, text) in enumerate(passages):
             score = scores[str(i)] + (_EXACT if exact in text.lower() else 0.0)
             if score > 0:
-                info = found.info()
-                hits.append(ContentHit(found.ref, found.key, info.name, start, text, score))
+                info = content.info()
+                hits.append(ContentHit(content.ref, content.key, info.name, start, text, score))
         return sorted(hits, key=lambda h: (-h.score, h.ref, h.offset))[:limit]
 
-    def _promising(self, query: str) -> list[tuple[Found, int, str]]:
+    def _promising(self, query: str) -> list[tuple[StoredContent, int, str]]:
         """The pages that hold most of the query's words, rare ones weighing more."""
         if len(self._pages) <= _PAGES:
             return self._pages
@@ -67,12 +67,12 @@ def _terms(query: str) -> Iterator[str]:
             yield word[:_STEM]
 
 
-def _passages(found: Found, start: int, text: str) -> Iterator[tuple[Found, int, str]]:
+def _passages(content: StoredContent, start: int, text: str) -> Iterator[tuple[StoredContent, int, str]]:
     """Stretches of whole lines, where lines are short enough, with the character they start at."""
     at = 0
     while at < len(text):
         stop = min(len(text), at + _PASSAGE)
         if stop < len(text):
             stop = text.rfind("\n", at, stop) + 1 or at + cut(text[at : stop + 1], stop - at)
-        yield found, start + at, text[at:stop]
+        yield content, start + at, text[at:stop]
         at = stop

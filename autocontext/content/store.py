@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from autocontext.content import queries
-from autocontext.content.contents import FOREVER, About, Found, Pages, Put
-from autocontext.content.operations import Home, Operations
+from autocontext.content.contents import FOREVER, Metadata, Pages, StoredContent, Upload
+from autocontext.content.operations import Backend, Operations
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
@@ -62,8 +62,8 @@ class PagedContentStore(Closing):
     `clock` gives milliseconds since 1970; it decides when a content with a `ttl` is over.
     """
 
-    def __init__(self, home: Home, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
-        self._home, self._operations = home, operations
+    def __init__(self, backend: Backend, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
+        self._backend, self._operations = backend, operations
         self._clock = clock or _now
         self._usage: Counter[str] = Counter()
 
@@ -77,54 +77,54 @@ class PagedContentStore(Closing):
         The same content is stored once, however often it is put. `key` (default: `path`) names it for `read`; a
         content that it named before is let go. After `ttl` seconds the content is gone. Raises StoreError.
         """
-        wanted = self._wanted(packed(content), key, About(name, path, type, summary), namespace, ttl)
-        if wanted.key is None and wanted.expires_at == FOREVER:
-            found = self._home.read(lambda: self._operations.already(wanted))
-            if found is not None:
-                return self._stored(wanted, found.ref, new=False)
-        wanted = wanted._replace(pages=wanted.content.pages())
-        return self._stored(wanted, self._home.write(lambda: self._operations.put(wanted)), new=True)
+        upload = self._upload(packed(content), key, Metadata(name, path, type, summary), namespace, ttl)
+        if upload.key is None and upload.expires_at == FOREVER:
+            existing = self._backend.read(lambda: self._operations.already(upload))
+            if existing is not None:
+                return self._stored(upload, existing.ref, new=False)
+        upload = upload._replace(pages=upload.content.pages())
+        return self._stored(upload, self._backend.write(lambda: self._operations.put(upload)), new=True)
 
     async def aput(
         self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
         summary: str = "", namespace: str = "", ttl: float | None = None,
     ) -> ContentInfo:  # fmt: skip
         """`put` without blocking the event loop."""
-        ready = await in_thread(lambda: packed(content))
-        wanted = self._wanted(ready, key, About(name, path, type, summary), namespace, ttl)
-        if wanted.key is None and wanted.expires_at == FOREVER:
-            found = await self._home.aread(lambda: self._operations.already(wanted))
-            if found is not None:
-                return self._stored(wanted, found.ref, new=False)
-        wanted = wanted._replace(pages=await in_thread(ready.pages))
-        return self._stored(wanted, await self._home.awrite(lambda: self._operations.put(wanted)), new=True)
+        body = await in_thread(lambda: packed(content))
+        upload = self._upload(body, key, Metadata(name, path, type, summary), namespace, ttl)
+        if upload.key is None and upload.expires_at == FOREVER:
+            existing = await self._backend.aread(lambda: self._operations.already(upload))
+            if existing is not None:
+                return self._stored(upload, existing.ref, new=False)
+        upload = upload._replace(pages=await in_thread(body.pages))
+        return self._stored(upload, await self._backend.awrite(lambda: self._operations.put(upload)), new=True)
 
     def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """Delete a content with all its keys (by its handle), or one key; False when there is nothing to delete.
 
         A content goes with the last key that leads to it, unless it was also put without a key.
         """
-        return self._home.write(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
+        return self._backend.write(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
 
     async def adelete(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """`delete` without blocking the event loop."""
-        return await self._home.awrite(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
+        return await self._backend.awrite(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
 
     def clear(self, namespace: str | None = None) -> None:
         """Delete everything of one namespace; without one, of all namespaces."""
-        self._home.write(lambda: self._operations.clear(namespace))
+        self._backend.write(lambda: self._operations.clear(namespace))
 
     async def aclear(self, namespace: str | None = None) -> None:
         """`clear` without blocking the event loop."""
-        await self._home.awrite(lambda: self._operations.clear(namespace))
+        await self._backend.awrite(lambda: self._operations.clear(namespace))
 
     def purge_expired(self) -> int:
         """Free the space of what is past its `ttl`; the number of contents that went."""
-        return self._home.write(lambda: self._operations.purge(self._clock()))
+        return self._backend.write(lambda: self._operations.purge(self._clock()))
 
     async def apurge_expired(self) -> int:
         """`purge_expired` without blocking the event loop."""
-        return await self._home.awrite(lambda: self._operations.purge(self._clock()))
+        return await self._backend.awrite(lambda: self._operations.purge(self._clock()))
 
     # ------------------------------------------------------------------------------------------------------ reading
     def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
@@ -134,35 +134,35 @@ class PagedContentStore(Closing):
         a little less than asked for, and pages that are read on from `next_offset` join to the content. Raises
         StoreCorruptError when the stored rows cannot be read back.
         """
-        found = self._home.read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock()))
-        return self._page(found)
+        pages = self._backend.read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock()))
+        return self._page(pages)
 
     async def aread(
         self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = ""
     ) -> Page | None:
         """`read` without blocking the event loop."""
-        found = await self._home.aread(
+        pages = await self._backend.aread(
             lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())
         )
-        return self._page(found) if limit is not None else await in_thread(lambda: self._page(found))
+        return self._page(pages) if limit is not None else await in_thread(lambda: self._page(pages))
 
     def read_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
         """The whole content as the bytes that were put, its hash checked; None when it is unknown."""
-        found = self._home.read(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
-        return None if found is None else self._payload(found)
+        pages = self._backend.read(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
+        return None if pages is None else self._payload(pages)
 
     async def aread_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
         """`read_bytes` without blocking the event loop."""
-        found = await self._home.aread(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
-        return None if found is None else await in_thread(lambda: self._payload(found))
+        pages = await self._backend.aread(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
+        return None if pages is None else await in_thread(lambda: self._payload(pages))
 
     def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
         """What is known about a content; None when it is unknown."""
-        return _info(self._home.read(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
+        return _info(self._backend.read(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
 
     async def ainfo(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
         """`info` without blocking the event loop."""
-        return _info(await self._home.aread(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
+        return _info(await self._backend.aread(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
 
     def has(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """Whether the handle or key leads to a content."""
@@ -174,13 +174,13 @@ class PagedContentStore(Closing):
 
     def summary(self, ref_or_key: str, *, namespace: str = "") -> str | None:
         """The summary that came with a content; None when it is unknown."""
-        found = self.info(ref_or_key, namespace=namespace)
-        return None if found is None else found.summary
+        info = self.info(ref_or_key, namespace=namespace)
+        return None if info is None else info.summary
 
     async def asummary(self, ref_or_key: str, *, namespace: str = "") -> str | None:
         """`summary` without blocking the event loop."""
-        found = await self.ainfo(ref_or_key, namespace=namespace)
-        return None if found is None else found.summary
+        info = await self.ainfo(ref_or_key, namespace=namespace)
+        return None if info is None else info.summary
 
     # ----------------------------------------------------------------------------------------------------- searching
     def find(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
@@ -188,88 +188,89 @@ class PagedContentStore(Closing):
         exact = self.info(name, namespace=namespace)
         if exact is not None:
             return [exact]
-        found = self._home.read(lambda: self._operations.named(namespace, name, self._clock()))
-        return [each.info() for each in found]
+        contents = self._backend.read(lambda: self._operations.named(namespace, name, self._clock()))
+        return [content.info() for content in contents]
 
     async def afind(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
         """`find` without blocking the event loop."""
         exact = await self.ainfo(name, namespace=namespace)
         if exact is not None:
             return [exact]
-        found = await self._home.aread(lambda: self._operations.named(namespace, name, self._clock()))
-        return [each.info() for each in found]
+        contents = await self._backend.aread(lambda: self._operations.named(namespace, name, self._clock()))
+        return [content.info() for content in contents]
 
     def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
         """The first keys in order."""
-        return self._home.read(lambda: self._operations.keys(namespace, self._clock(), limit))
+        return self._backend.read(lambda: self._operations.keys(namespace, self._clock(), limit))
 
     async def akeys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
         """`keys` without blocking the event loop."""
-        return await self._home.aread(lambda: self._operations.keys(namespace, self._clock(), limit))
+        return await self._backend.aread(lambda: self._operations.keys(namespace, self._clock(), limit))
 
     def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
         """The passages that match best, of all texts or of the one behind `ref` (a handle or key).
 
         Reads every page it searches: about 20 MB of text a second.
         """
-        found = self._home.read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
-        return Passages(found).best(query, limit)
+        pages = self._backend.read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
+        return Passages(pages).best(query, limit)
 
     async def asearch(
         self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = ""
     ) -> list[ContentHit]:
         """`search` without blocking the event loop."""
-        found = await self._home.aread(lambda: self._operations.all_pages(namespace, ref, self._clock()))
-        return await in_thread(lambda: Passages(found).best(query, limit))
+        pages = await self._backend.aread(lambda: self._operations.all_pages(namespace, ref, self._clock()))
+        return await in_thread(lambda: Passages(pages).best(query, limit))
 
     def stats(self, namespace: str | None = "") -> ContentStats:
         """How much is stored in a namespace (None: in all)."""
-        return self._counted(*self._home.read(lambda: self._operations.stats(namespace)))
+        return self._counted(*self._backend.read(lambda: self._operations.stats(namespace)))
 
     async def astats(self, namespace: str | None = "") -> ContentStats:
         """`stats` without blocking the event loop."""
-        return self._counted(*await self._home.aread(lambda: self._operations.stats(namespace)))
+        return self._counted(*await self._backend.aread(lambda: self._operations.stats(namespace)))
 
     def close(self) -> None:
         """Let go of what this store has opened."""
-        self._home.close()
+        self._backend.close()
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        await self._home.aclose()
+        await self._backend.aclose()
 
     # ---------------------------------------------------------------------------------------------------------------
-    def _wanted(self, content: Packed, key: str | None, about: About, namespace: str, ttl: float | None) -> Put:
+    def _upload(self, body: Packed, key: str | None, metadata: Metadata, namespace: str, ttl: float | None) -> Upload:
         if ttl is not None and not ttl > 0:
             raise ConfigError(f"ttl must be more than 0 seconds, or None to keep the content (got {ttl!r})")
         now = self._clock()
         until = FOREVER if ttl is None else now + round(ttl * 1000)
-        return Put(namespace, (about.path or None) if key is None else key, content, [], about, now, until)
+        return Upload(namespace, (metadata.path or None) if key is None else key, body, [], metadata, now, until)
 
-    def _stored(self, put: Put, ref: str, *, new: bool) -> ContentInfo:
+    def _stored(self, upload: Upload, ref: str, *, new: bool) -> ContentInfo:
         self._usage["puts"] += 1
         self._usage["duplicates"] += not new
-        content, about = put.content, put.about.dumped()
-        stored = (ref, content.sha256, content.encoding, len(content.text), put.expires_at, put.now, about, put.key)
-        return Found(*stored).info()
+        body, metadata = upload.content, upload.metadata.dumped()
+        return StoredContent(
+            ref, body.sha256, body.encoding, len(body.text), upload.expires_at, upload.now, metadata, upload.key
+        ).info()
 
-    def _page(self, found: Pages | None) -> Page | None:
-        self._usage["misses" if found is None else "reads"] += 1
-        if found is None:
+    def _page(self, pages: Pages | None) -> Page | None:
+        self._usage["misses" if pages is None else "reads"] += 1
+        if pages is None:
             return None
-        return found.window.page(found.found.ref, unpack(found.found.ref, found.bodies))
+        return pages.window.page(pages.content.ref, unpack(pages.content.ref, pages.bodies))
 
-    def _payload(self, found: Pages) -> bytes:
-        content = payload(unpack(found.found.ref, found.bodies), found.found.encoding)
-        if packed(content).sha256 != found.found.sha256:
+    def _payload(self, pages: Pages) -> bytes:
+        body = payload(unpack(pages.content.ref, pages.bodies), pages.content.encoding)
+        if packed(body).sha256 != pages.content.sha256:
             raise StoreCorruptError(
-                f"content {found.found.ref} is not what was stored (its hash differs): put it again"
+                f"content {pages.content.ref} is not what was stored (its hash differs): put it again"
             )
-        return content
+        return body
 
-    def _counted(self, contents: tuple[int, ...], found: tuple[int, ...], led: tuple[int, ...]) -> ContentStats:
+    def _counted(self, contents: tuple[int, ...], pages: tuple[int, ...], keys: tuple[int, ...]) -> ContentStats:
         count, chars, stored, size, held = map(int, contents)
-        return ContentStats(count, int(led[0]), chars, int(found[0]), stored, size, held, dict(self._usage))
+        return ContentStats(count, int(keys[0]), chars, int(pages[0]), stored, size, held, dict(self._usage))
 
 
 class DatabaseContentStore(DatabasePart, PagedContentStore):
@@ -288,8 +289,8 @@ class SqlContentStore(DatabaseContentStore):
     """A content store in PostgreSQL, by its URL (or an open database); needs the extra `sql`."""
 
 
-def _info(found: Found | None) -> ContentInfo | None:
-    return None if found is None else found.info()
+def _info(content: StoredContent | None) -> ContentInfo | None:
+    return None if content is None else content.info()
 
 
 def _now() -> int:

@@ -26,6 +26,15 @@ def objects(folder: Path, kind: str) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.is_file() and f"/{kind}/" in str(p))
 
 
+@pytest.mark.parametrize("name", ["store", "two words", "100%", "税"])
+def test_a_folder_is_named_by_its_path_or_its_url(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    ref = ObjectContentStore(folder).put("a text").ref
+    for url in (str(folder), folder.as_uri()):
+        assert ObjectContentStore(url).read_bytes(ref) == b"a text"
+
+
 def test_two_contents_with_one_beginning_of_the_hash(store: ObjectContentStore, tmp_path: Path) -> None:
     ref = store.put("mine").ref
     path = objects(tmp_path, "content")[0]
