@@ -17,7 +17,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport,
 from autocontext.cli.history import KINDS, History
 from autocontext.cli.report_data import data
 from autocontext.cli.report_page import embedded, written
-from autocontext.history.entries import Noted
+from autocontext.history.entries import NoteReplaced
 from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.testing import ScriptedModel, conversation, tool_exchange, user
@@ -131,7 +131,7 @@ def test_a_ledger_of_an_earlier_release_is_told_as_such_until_a_pass_takes_it_aw
     assert kept.memory.compress_if_needed(force=True)
     key, entries = SessionKey("u", "s"), len(kept.store.read(SessionKey("u", "s")))
     ledger = user("Values: a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
-    kept.store.append(key, [Noted(message=ledger)], after=entries)
+    kept.store.append(key, [NoteReplaced(message=ledger)], after=entries)
     kept.memory.refresh()
     told = kept.data()
     (done,) = told["passes"]  # type: ignore[misc]

@@ -9,7 +9,7 @@ from autocontext import Msg
 from autocontext.content import Known, PrunePolicy, SqliteContentStore, prune_messages, restore_messages
 from autocontext.content.paging import PAGE_CHARS, packed, payload, unpack, window
 from autocontext.content.pruning import chars_of
-from autocontext.history.view import interface
+from autocontext.history.view import open_pairs
 from autocontext.messages import ImageBlock, ThinkingBlock, ToolUseBlock
 from autocontext.testing import assert_valid_chat
 from tests.conversations import histories, texts, valid_histories
@@ -85,7 +85,7 @@ def test_pruning_is_pure_idempotent_and_can_be_undone(messages: list[Msg], polic
     assert twice.report.changed == 0
     assert restore_messages(once.messages, store=store) == list(messages)
     assert [(m.id, m.role, m.name) for m in once.messages] == [(m.id, m.role, m.name) for m in messages]
-    assert interface(once.messages) == interface(messages)
+    assert open_pairs(once.messages) == open_pairs(messages)
     assert once.chars_before == chars_of(messages) >= once.chars_after == chars_of(once.messages)
     assert not once.report.failed
     for old, new in zip(messages, once.messages, strict=True):

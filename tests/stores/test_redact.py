@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.history.entries import Added, Noted, Offloaded, dump_entry
+from autocontext.history.entries import Added, NoteReplaced, Offloaded, dump_entry
 from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
@@ -136,9 +136,9 @@ def test_a_ledger_of_an_earlier_release_that_may_quote_it_is_emptied():
     store = InMemorySessionStore()
     _, ids = filled(store)
     quoting = Msg(role="user", content=f"password {SECRET}", origin=Origin(uuid="u" * 8, kind="ledger"))
-    store.append(U, [Noted(message=quoting)], after=len(store.read(U)))
+    store.append(U, [NoteReplaced(message=quoting)], after=len(store.read(U)))
     store.redact(U, ids)
-    (noted,) = [e for e in store.read(U) if isinstance(e, Noted)]
+    (noted,) = [e for e in store.read(U) if isinstance(e, NoteReplaced)]
     assert SECRET not in dump_entry(noted)
     assert noted.message.origin == quoting.origin
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from autocontext import Msg
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.history.entries import Added, Cleared, Forgotten, Noted, Offloaded, Removed
+from autocontext.history.entries import Added, Cleared, Forgotten, NoteReplaced, Offloaded, Removed
 from autocontext.stores import SessionKey
 from autocontext.testing import conversation
 from tests.conversations import texts
@@ -25,7 +25,7 @@ ENTRIES = st.one_of(
     st.sampled_from(
         [
             Added(message=conversation(1)[2]),
-            Noted(message=None),
+            NoteReplaced(message=None),
             Removed(ids=("a", "b")),
             Offloaded(uuid="x", messages=tuple(conversation(1))),
             Forgotten(uuid="x"),

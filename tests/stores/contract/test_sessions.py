@@ -8,7 +8,7 @@ import pytest
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import Conflict, InvalidMessage
-from autocontext.history.entries import Added, Cleared, Noted, Offloaded
+from autocontext.history.entries import Added, Cleared, NoteReplaced, Offloaded
 from autocontext.stores import Revision, SessionKey, copy_sessions
 from autocontext.testing import conversation
 from tests.stores.stores import DURABLE, KINDS, stored
@@ -27,7 +27,7 @@ def added(*texts):
 
 
 def test_entries_come_back_as_they_went(store):
-    entries = [*added("a", "\ud800 half", "x\x00y", "长" * 5000), Noted(message=None), Cleared()]
+    entries = [*added("a", "\ud800 half", "x\x00y", "长" * 5000), NoteReplaced(message=None), Cleared()]
     entries.append(Offloaded(uuid="mine", messages=tuple(conversation(1))))
     store.append(S, entries[:2], after=0)
     store.append(S, entries[2:], after=2)
