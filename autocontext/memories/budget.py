@@ -1,7 +1,7 @@
-"""A block of facts that never costs more than it may: filled by rank, counted as the finished text.
+"""A block of facts within a token budget: filled by rank, counted as the finished text.
 
-While it grows, the costs of its parts are added up, which is quick and nearly right; `settle` then counts the finished
-text itself and takes out from the end what is too much.
+While the block grows it adds up the costs of its lines, which is fast and nearly exact. `settle` then counts the
+finished text and removes lines from the end until it fits.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from autocontext.text.rendering import cut
 from autocontext.tokens import TokenCounter
 
 _TRIES = 64
-"""Facts in a row that may not fit before the rest is given up: what is left over is smaller than all of them."""
+"""Facts in a row that do not fit before the rest is dropped."""
 _LEAST_CUT = 24
-"""Tokens from which a shortened fact is worth its place."""
+"""Smallest size of a shortened fact, in tokens."""
 _WASTE = 0.03
-"""Part of the budget that may stay empty."""
+"""Share of the budget that may stay unused."""
 _CUT_SHARE = 20
-"""A shortened fact gets this part of the budget: enough to tell what it is about and where the whole is."""
+"""A shortened fact gets one twentieth of the budget."""
 _FACTS = "Facts:"
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedFact:
     """A fact with its score."""
 
     fact: Fact
@@ -36,8 +36,8 @@ class Ranked:
 
 
 @dataclass
-class Block:
-    """The block as it grows: sections first, then facts."""
+class InjectionBlock:
+    """The block while it is filled: sections first, then facts."""
 
     counter: TokenCounter
     max_tokens: int
@@ -47,9 +47,9 @@ class Block:
     taken: list[tuple[SelectedFact, str]] = field(default_factory=list)
     dropped: list[DroppedFact] = field(default_factory=list)
     tokens: int = 0
-    """Tokens of the finished text as of the last `settle`."""
+    """Tokens of the finished text at the last `settle`."""
     left: int = field(init=False)
-    """Tokens that may still be added, as far as the costs of the parts tell."""
+    """Tokens left, by the costs of the parts."""
 
     def __post_init__(self) -> None:
         self.left = self.max_tokens - self.counter.count_text(f"{self.opening}{self.closing}")
@@ -60,37 +60,37 @@ class Block:
 
     @property
     def text(self) -> str:
-        """The finished text; "" when it would hold nothing."""
+        """The finished text; "" when there is nothing in it."""
         facts = ["\n".join([_FACTS, *(line for _, line in self.taken)])] if self.taken else []
         parts = "\n\n".join([*self.sections.values(), *facts])
         return f"{self.opening}{parts}{self.closing}" if parts else ""
 
     def cost(self, line: str) -> int:
-        """Tokens of one more line, with the heading if it is the first."""
-        known = self._costs.get(line)
-        if known is None:
-            known = self._costs[line] = self.counter.count_text(f"\n{line}")
-        return known if self.taken else known + self._heading
+        """Tokens of another line, including the heading for the first fact."""
+        tokens = self._costs.get(line)
+        if tokens is None:
+            tokens = self._costs[line] = self.counter.count_text(f"\n{line}")
+        return tokens if self.taken else tokens + self._heading
 
-    def take(self, ranked: Ranked, line: str, *, is_cut: bool = False) -> None:
-        """Put a fact in."""
+    def take(self, ranked: RankedFact, line: str, *, is_cut: bool = False) -> None:
+        """Add a fact."""
         cost = self.cost(line)
         self.left -= cost
         self._repeats.keep(ranked.fact.content)
         self.taken.append((SelectedFact(ranked.fact.id, ranked.score, cost, ranked.guaranteed, is_cut), line))
 
-    def is_repeat(self, ranked: Ranked) -> bool:
-        """Whether a fact that is in says as much."""
+    def is_repeat(self, ranked: RankedFact) -> bool:
+        """Whether a fact in the block already says this."""
         return self._repeats.is_one(ranked.fact.content)
 
-    def drop(self, ranked: Ranked, reason: Reason) -> None:
-        """Leave a fact out."""
+    def drop(self, ranked: RankedFact, reason: Reason) -> None:
+        """Record that a fact is left out."""
         self.dropped.append(DroppedFact(ranked.fact.id, ranked.score, reason))
 
     def settle(self) -> None:
-        """Count the finished text, and take out from the end until it fits.
+        """Count the finished text and remove lines from the end until it fits.
 
-        With some vocabularies a whole costs more than its parts.
+        With some vocabularies the text costs more than its parts.
         """
         while True:
             text = self.text
@@ -110,9 +110,9 @@ class Block:
         self.dropped.append(DroppedFact(chosen.id, chosen.score, "budget"))
 
 
-def add_guaranteed(block: Block, facts: Sequence[Ranked], budget: int) -> list[Ranked]:
-    """Give the facts of guaranteed categories their own share of the budget; what does not fit there is handed back."""
-    spent, over = 0, []
+def add_guaranteed(block: InjectionBlock, facts: Sequence[RankedFact], budget: int) -> list[RankedFact]:
+    """Add facts of guaranteed categories up to their own budget; returns those that do not fit."""
+    spent, leftover = 0, []
     for ranked in facts:
         line = ranked.fact.line
         cost = block.cost(line)
@@ -122,34 +122,34 @@ def add_guaranteed(block: Block, facts: Sequence[Ranked], budget: int) -> list[R
             spent += cost
             block.take(replace(ranked, guaranteed=True), line)
         else:
-            over.append(ranked)
-    return over
+            leftover.append(ranked)
+    return leftover
 
 
-def add_sections(block: Block, sections: dict[str, str], facts: Sequence[Ranked]) -> None:
-    """Put the sections in; when they are too long they leave half of the room to facts, or what these need."""
-    wanted, half = 0, block.left // 2
+def add_sections(block: InjectionBlock, sections: dict[str, str], facts: Sequence[RankedFact]) -> None:
+    """Add the sections; long ones leave half of the budget to facts, or less if the facts need less."""
+    needed, half = 0, block.left // 2
     for ranked in facts:
-        if wanted >= half:
+        if needed >= half:
             break
-        wanted += block.cost(ranked.fact.line)
-    allowed = block.left - min(wanted, half)
+        needed += block.cost(ranked.fact.line)
+    allowed = block.left - min(needed, half)
     for heading, text in sections.items():
-        shown = text
+        excerpt = text
         if block.counter.count_text(f"{text}\n\n") > allowed:
-            shown = shortened(lambda kept: f"{kept}\n\n", text, allowed, block.counter).removesuffix("\n\n")
-        if "\n" not in shown:  # a heading alone says nothing
+            excerpt = shortened(lambda kept: f"{kept}\n\n", text, allowed, block.counter).removesuffix("\n\n")
+        if "\n" not in excerpt:  # a heading alone says nothing
             continue
-        block.sections[heading] = shown
-        cost = block.counter.count_text(f"{shown}\n\n")
+        block.sections[heading] = excerpt
+        cost = block.counter.count_text(f"{excerpt}\n\n")
         allowed -= cost
         block.left -= cost
 
 
-def add_facts(block: Block, facts: Iterable[Ranked], *, strict_order: bool, most: int | None) -> None:
-    """Put facts in by rank: one that does not fit is passed over, or ends the block (`strict_order`).
+def add_facts(block: InjectionBlock, facts: Iterable[RankedFact], *, strict_order: bool, most: int | None) -> None:
+    """Add facts by rank; one that does not fit is skipped, or ends the block (`strict_order`).
 
-    What says nothing new is left out, and so is what exceeds `most` facts.
+    Repeats and facts beyond `most` are dropped.
     """
     misses, ended, others = 0, False, 0
     for ranked in facts:
@@ -177,8 +177,8 @@ def add_facts(block: Block, facts: Iterable[Ranked], *, strict_order: bool, most
     block.settle()
 
 
-def refill(block: Block, facts: Sequence[Ranked]) -> None:
-    """Use what the finished text costs less than its parts did one by one."""
+def refill(block: InjectionBlock, facts: Sequence[RankedFact]) -> None:
+    """Use the tokens that the finished text saves against the sum of its parts."""
     by_id = {ranked.fact.id: ranked for ranked in facts}
     for dropped in [d for d in block.dropped if d.reason == "budget"][:_TRIES]:
         ranked = by_id.get(dropped.id)
@@ -192,8 +192,8 @@ def refill(block: Block, facts: Sequence[Ranked]) -> None:
         _fill_up(block, by_id)
 
 
-def _fill_up(block: Block, by_id: Mapping[str, Ranked]) -> None:
-    """Show more of the facts that were shortened, then the beginning of the best one that was left out."""
+def _fill_up(block: InjectionBlock, by_id: Mapping[str, RankedFact]) -> None:
+    """Lengthen shortened facts, then add the beginning of the best fact that was dropped."""
     for place, (chosen, line) in enumerate(block.taken):
         if not chosen.cut or chosen.id not in by_id:
             continue
@@ -210,14 +210,14 @@ def _fill_up(block: Block, by_id: Mapping[str, Ranked]) -> None:
     block.settle()
 
 
-def _preview(block: Block, ranked: Ranked, room: int) -> str:
-    """The beginning of a fact in so many tokens, and where the whole is."""
+def _preview(block: InjectionBlock, ranked: RankedFact, room: int) -> str:
+    """The beginning of a fact within `room` tokens, and the id of the full text."""
     mark = f" [...] (cut; the whole is {ranked.fact.id})"
     return shortened(lambda kept: ranked.fact.worded(kept + mark), ranked.fact.content, room - 1, block.counter)
 
 
 def shortened(worded: Callable[[str], str], text: str, tokens: int, counter: TokenCounter) -> str:
-    """The longest beginning of a text that, worded, costs at most that many tokens; "" when none does."""
+    """The longest beginning of a text that costs at most `tokens` when worded; "" when none does."""
     low, high = 0, min(len(text), max(0, tokens) * _LONGEST_TOKEN)
     while low < high:
         middle = (low + high + 1) // 2
@@ -225,11 +225,11 @@ def shortened(worded: Callable[[str], str], text: str, tokens: int, counter: Tok
             low = middle
         else:
             high = middle - 1
-    kept = text[: cut(text, low)].rstrip() if low < len(text) else text
-    whole = worded(kept) if kept else ""
-    # A count need not grow with every character, and what is left out may bind tokens: the result is counted itself.
+    beginning = text[: cut(text, low)].rstrip() if low < len(text) else text
+    whole = worded(beginning) if beginning else ""
+    # Counts do not grow monotonically with the text, so count the result itself.
     return whole if counter.count_text(whole) <= tokens else ""
 
 
 _LONGEST_TOKEN = 128
-"""Characters; a bound for the search, no vocabulary has longer tokens but for runs of white space."""
+"""Upper bound of characters per token, for the search; only runs of white space exceed it."""

@@ -1,4 +1,4 @@
-"""What a conversation is about now: the text that memories are ranked against."""
+"""The recent text of a conversation, which memories are ranked against."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from autocontext.errors import ConfigError
 from autocontext.messages import Msg, is_note, is_tool_message
 
 INJECTED = "_injected"
-"""Metadata key of a message that was put into a request and is no part of the conversation."""
+"""Metadata key of a message that an injector added to a request; it is not part of the conversation."""
 
 
 def extract_conversation_context(msgs: Iterable[Msg | Mapping[str, Any]], max_turns: int = 3) -> str:
     """The texts of the last `max_turns` user messages and the answers between them, oldest first, joined by a space.
 
-    Takes Msgs and OpenAI chat dicts. Left out: system and tool messages, answers that call tools, notes made by a
-    compression, injected messages, and everything that is not text. "" when nothing is left.
+    Takes Msgs and OpenAI chat dicts. Skips system and tool messages, answers that call tools, compression notes,
+    injected messages, and everything that is not text. Raises ConfigError for a `max_turns` below 0.
     """
     if isinstance(max_turns, bool) or not isinstance(max_turns, int) or max_turns < 0:
         raise ConfigError(f"max_turns must be a whole number of at least 0 (got {max_turns!r})")
@@ -25,7 +25,7 @@ def extract_conversation_context(msgs: Iterable[Msg | Mapping[str, Any]], max_tu
     for message in reversed(list(msgs)):
         if turns >= max_turns:
             break
-        role, text = _spoken(message)
+        role, text = _role_and_text(message)
         if not text:
             continue
         texts.append(text)
@@ -34,18 +34,18 @@ def extract_conversation_context(msgs: Iterable[Msg | Mapping[str, Any]], max_tu
 
 
 def is_injected(msg: Msg) -> bool:
-    """Whether a message was put into the request by an injector."""
+    """Whether an injector added this message to the request."""
     return INJECTED in msg.metadata
 
 
 def last_user_turn(msgs: Iterable[Msg]) -> int | None:
-    """The index of the last message that a user wrote, None when there is none."""
-    spoken = [i for i, m in enumerate(msgs) if m.role == "user" and _spoken(m)[0] == "user"]
-    return spoken[-1] if spoken else None
+    """The index of the last message that the user wrote, None without one."""
+    indices = [i for i, m in enumerate(msgs) if m.role == "user" and _role_and_text(m)[0] == "user"]
+    return indices[-1] if indices else None
 
 
-def _spoken(message: Msg | Mapping[str, Any]) -> tuple[str, str]:
-    """Who says what, ("", "") when it is nothing that a person would call part of the talk."""
+def _role_and_text(message: Msg | Mapping[str, Any]) -> tuple[str, str]:
+    """Role and text of a message of the user or the agent, ("", "") for any other."""
     if isinstance(message, Msg):
         silent = message.role not in ("user", "assistant") or is_tool_message(message)
         if silent or is_note(message) or is_injected(message):

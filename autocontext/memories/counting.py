@@ -1,4 +1,4 @@
-"""How the tokens of an injected block are counted: exactly, and by an estimate when the vocabulary cannot be had."""
+"""Token counts of an injected block: exact, or an estimate when the vocabulary cannot be read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from autocontext.tokens import TokenCounter, get_counter
 _WIDE = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 _CODE_SIGNS = re.compile(r"[{}()\[\]<>=;_$\\|&*#@`/\"']|\d")
 _CODE_SHARE = 0.08
-"""Share of signs among ASCII characters from which a text counts as code."""
+"""A text with at least this share of signs and digits among its ASCII characters counts as code."""
 
 
 @dataclass(frozen=True)
 class EstimateCounter:
-    """Tokens by the kind of characters, rounded up: never exact, and rather too many than too few.
+    """Estimates tokens from the kinds of characters, rounded up so that it rarely counts too few.
 
-    Two CJK characters are three tokens (cl100k takes one to two for each), three characters of code are one, four of
-    other ASCII text, two bytes of anything else.
+    Two CJK characters are three tokens (cl100k_base takes one or two for each). One token is three characters of code,
+    four of other ASCII text, or two bytes of anything else.
     """
 
     name: str = "estimate"
@@ -38,7 +38,7 @@ class EstimateCounter:
         return -(-wide * 3 // 2) + -(-plain // per_token) + -(-others // 2)
 
     def count(self, msg: Msg) -> int:
-        """Estimated tokens of a message's texts, and four for what surrounds them."""
+        """Estimated tokens of a message's texts, and four for the message itself."""
         return self.count_text(msg.text) + 4
 
     def bound(self, msg: Msg) -> int:
@@ -47,9 +47,9 @@ class EstimateCounter:
 
 
 class ExactOrEstimate:
-    """A counter that falls back to an estimate for `retry_after` seconds when the exact one fails.
+    """A counter that falls back to an estimate for `retry_after` seconds after the exact one fails.
 
-    `name` and `exact` tell which of them counts, so that nobody takes an estimate for a count.
+    `name` and `exact` say which one counts now.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class ExactOrEstimate:
 
     @property
     def name(self) -> str:
-        """The name of the counter that counts now."""
+        """The name of the counter in use."""
         return self._now().name
 
     @property
     def exact(self) -> bool:
-        """Whether the counter that counts now is exact."""
+        """Whether the counter in use is exact."""
         return self._now().exact
 
     def count_text(self, text: str) -> int:
@@ -89,13 +89,13 @@ class ExactOrEstimate:
 
     def _now(self) -> TokenCounter:
         with self._lock:
-            failed = self._failed_at
-            return self._exact if failed is None or self._clock() - failed >= self._retry_after else self._estimate
+            failure = self._failed_at
+            return self._exact if failure is None or self._clock() - failure >= self._retry_after else self._estimate
 
     def _with(self, ask: Callable[[TokenCounter], int]) -> int:
         counter = self._now()
         try:
-            found = ask(counter)
+            count = ask(counter)
         except (AutoContextError, ImportError, OSError):
             if counter is self._estimate:
                 raise
@@ -105,8 +105,8 @@ class ExactOrEstimate:
         if counter is self._exact:
             with self._lock:
                 self._failed_at = None
-        return found
+        return count
 
 
 DEFAULT_COUNTER = ExactOrEstimate(get_counter("cl100k_base"))
-"""What the original counts with; one for the process, so that a failure is remembered."""
+"""The original's vocabulary; one counter per process, so that all callers share a failure."""

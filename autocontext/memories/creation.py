@@ -1,4 +1,4 @@
-"""When something a user says is worth remembering, without asking a model."""
+"""Which statements of a user are worth remembering, without a model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TAGS = {
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Something to remember, as the arguments of `MemoryStore.add`."""
+    """Arguments for `MemoryStore.add`, and why."""
 
     content: str
     importance: int
@@ -58,15 +58,14 @@ class Suggestion:
 
 
 def memory_worth_making(user_text: str, agent_text: str = "", *, importance_threshold: int = 1) -> Suggestion | None:
-    """What to remember of one exchange, None for most of them.
+    """What to remember from one exchange, None for most of them.
 
-    Looks at what the user said only, at whole words, and not at questions unless they ask to remember something.
-    Importance is 9 for what is called urgent, critical or important, 8 for a preference, habit or routine, else 7;
-    what is under `importance_threshold` is left out. The content is "User: ...", with the agent's answer below if
-    there is one.
+    Looks at whole words of the user's text, and skips questions unless they ask to remember something. Importance is 9
+    for anything called urgent, critical or important, 8 for a preference, habit or routine, else 7; the result is None
+    below `importance_threshold`. The content is "User: ...", followed by the agent's answer if there is one.
     """
-    said = [s.strip() for s in _SENTENCE.findall(user_text)]
-    statements = " ".join(s for s in said if s and s[-1] not in "?？")
+    sentences = [s.strip() for s in _SENTENCE.findall(user_text)]
+    statements = " ".join(s for s in sentences if s and s[-1] not in "?？")
     reasons = [
         name
         for name, pattern, text in (
@@ -88,6 +87,6 @@ def memory_worth_making(user_text: str, agent_text: str = "", *, importance_thre
 
 
 def suggested_tags(text: str, most: int = 5) -> tuple[str, ...]:
-    """Tags that the words of a text suggest, ("general",) when none does."""
-    found = [tag for tag, pattern in _TAGS.items() if pattern.search(text)][:most]
-    return tuple(found) or ("general",)
+    """Tags that the words of a text suggest, ("general",) without one."""
+    tags = [tag for tag, pattern in _TAGS.items() if pattern.search(text)][:most]
+    return tuple(tags) or ("general",)

@@ -1,4 +1,4 @@
-"""The memory.json document: what it may hold, read tolerantly, and how it is worded for a model."""
+"""The memory.json document: read tolerantly, and worded for a model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SECTIONS = {
     "user": ("User Context", {"workContext": "Work", "personalContext": "Personal", "topOfMind": "Current Focus"}),
     "history": ("History", {"recentMonths": "Recent", "earlierContext": "Earlier", "longTermBackground": "Background"}),
 }
-"""By key of the document: heading, and by key of the section its label."""
+"""For each key of the document its heading and the labels of its sections."""
 
 _BREAKS = re.compile(r"\s*[\r\n\v\f\x85\u2028\u2029]+\s*")
 
 
 @dataclass(frozen=True)
 class Fact:
-    """One fact of a document, as far as it matters for a prompt."""
+    """One fact of a document, with the fields that a prompt shows."""
 
     id: str
     content: str
@@ -34,7 +34,7 @@ class Fact:
 
     @cached_property
     def line(self) -> str:
-        """The fact as it stands in the block."""
+        """The fact's line in the block."""
         return self.worded(self.content)
 
     def worded(self, content: str) -> str:
@@ -44,7 +44,7 @@ class Fact:
 
 
 def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
-    """The facts of a document that can be read; entries without a text are passed over."""
+    """The facts of a document; entries without text are skipped."""
     entries = document.get("facts")
     for place, entry in enumerate(entries if isinstance(entries, list | tuple) else ()):
         if not isinstance(entry, Mapping):
@@ -62,15 +62,15 @@ def facts_of(document: Mapping[str, Any]) -> Iterator[Fact]:
         )
 
 
-# Kept, so that a fact that has not changed has its line ready.
+# Cached, so that an unchanged fact keeps its line.
 @lru_cache(maxsize=8192)
 def _fact(key: str, content: str, category: str, confidence: float, error: str) -> Fact:
     return Fact(key, content.strip(), category.strip() or "context", confidence, error.strip())
 
 
 def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """By heading the text of each section that says something."""
-    found: dict[str, str] = {}
+    """The text of each section that is not empty, by heading."""
+    sections: dict[str, str] = {}
     for key, (heading, labels) in SECTIONS.items():
         section = document.get(key)
         if not isinstance(section, Mapping):
@@ -79,12 +79,12 @@ def sections_of(document: Mapping[str, Any]) -> dict[str, str]:
             f"- {label}: {_plain(text)}" for name, label in labels.items() if (text := _summary(section.get(name)))
         ]
         if lines:
-            found[heading] = "\n".join([f"{heading}:", *lines])
-    return found
+            sections[heading] = "\n".join([f"{heading}:", *lines])
+    return sections
 
 
 def is_guaranteed(fact: Fact, categories: Collection[str]) -> bool:
-    """Whether a fact's category is one that always gets a place."""
+    """Whether a fact belongs to one of the guaranteed categories."""
     return fact.category in categories
 
 
@@ -94,5 +94,5 @@ def _summary(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line and without tags: what was stored can neither close the block nor forge a line of it."""
+    """On one line and escaped, so that stored text can neither close the block nor forge a line in it."""
     return html.escape(text if text.isprintable() else _BREAKS.sub(" ", text), quote=False)

@@ -1,4 +1,4 @@
-"""memory.json in and out: the document of the original, read as one transaction and written in one piece."""
+"""Import and export of memory.json, the document of the original."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
-from autocontext.memories.changes import Limits, checked, confirmed
+from autocontext.memories.changes import MemoryLimits, checked, confirmed
 from autocontext.memories.document import SECTIONS
 from autocontext.memories.records import DAY, Memory, iso, millis
 from autocontext.memories.relevance import coerced_confidence
@@ -28,18 +28,18 @@ _KNOWN = {
 
 @dataclass(frozen=True)
 class ImportReport:
-    """What an import did."""
+    """The result of an import."""
 
     added: int
     confirmed: int
-    """Facts that were known by their id or content."""
+    """Facts that the store already had, by id or content."""
     skipped: tuple[tuple[int, str], ...]
-    """Entries of `facts` that were left out, with the reason: the index counts from 0."""
+    """Index (from 0) of each entry of `facts` that was left out, and the reason."""
     sections: int
 
 
 def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """A memory.json document out of a file or a dict. Raises StoreCorruptError for what is none, or OSError."""
+    """A memory.json document from a file or a dict. Raises StoreCorruptError for a damaged one, and OSError."""
     if isinstance(source, Mapping):
         document: Any = source
         name = "the document"
@@ -48,9 +48,9 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
         try:
             document = json.loads(Path(source).read_text(encoding="utf-8"))
         except (UnicodeDecodeError, ValueError, RecursionError) as e:
-            raise StoreCorruptError(f"{name}: is no JSON ({e}); nothing was imported") from None
+            raise StoreCorruptError(f"{name}: is not JSON ({e}); nothing was imported") from None
     if not isinstance(document, Mapping) or not isinstance(document.get("facts", []), list):
-        raise StoreCorruptError(f"{name}: is no memory.json, an object with a list `facts`; nothing was imported")
+        raise StoreCorruptError(f"{name}: is not a memory.json, an object with a list `facts`; nothing was imported")
     version = str(document.get("version", VERSION))
     if version.split(".", maxsplit=1)[0] != VERSION.split(".", maxsplit=1)[0]:
         raise StateError(f"{name}: has version {version}, this library reads {VERSION}; nothing was imported")
@@ -58,7 +58,7 @@ def read_document(source: str | Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def facts_in(document: Mapping[str, Any], user_id: str, now: int) -> Iterator[tuple[int, Memory | str]]:
-    """Each entry of `facts` as a memory, or why it is none."""
+    """Each entry of `facts` as a memory, or as the reason why it is not one."""
     for place, entry in enumerate(document.get("facts", [])):
         try:
             yield place, _memory_of(entry, user_id, now)
@@ -67,8 +67,8 @@ def facts_in(document: Mapping[str, Any], user_id: str, now: int) -> Iterator[tu
 
 
 def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, int]]:
-    """By name ("user.workContext") the summaries that say something."""
-    found: dict[str, tuple[str, int]] = {}
+    """The summaries that are not empty, by name ("user.workContext"), with their times."""
+    sections: dict[str, tuple[str, int]] = {}
     for key, (_, labels) in SECTIONS.items():
         section = document.get(key)
         for name in labels if isinstance(section, Mapping) else ():
@@ -76,46 +76,44 @@ def sections_in(document: Mapping[str, Any], now: int) -> dict[str, tuple[str, i
             summary = entry.get("summary") if isinstance(entry, Mapping) else entry
             if isinstance(summary, str) and summary.strip():
                 at = entry.get("updatedAt") if isinstance(entry, Mapping) else None
-                found[f"{key}.{name}"] = (summary.strip().replace("\x00", ""), _moment(at, now))
-    return found
+                sections[f"{key}.{name}"] = (summary.strip().replace("\x00", ""), _moment(at, now))
+    return sections
 
 
 def take_in(
-    document: Mapping[str, Any], user_id: str, now: int, limits: Limits, expected: int | None
+    document: Mapping[str, Any], user_id: str, now: int, limits: MemoryLimits, expected: int | None
 ) -> Work[ImportReport]:
-    """Import a document: what the store has changed since the document was written stays as it is."""
+    """Import a document; memories that the store has changed since the document was written stay."""
     revision = yield from statements.expect_revision(user_id, expected)
-    written = _moment(document.get("lastUpdated"), now)
-    added, again, skipped = 0, 0, []
+    written_at = _moment(document.get("lastUpdated"), now)
+    added, confirmed_count, skipped = 0, 0, []
     for place, memory in facts_in(document, user_id, now):
         if isinstance(memory, str):
             skipped.append((place, memory))
             continue
-        known = (
+        old = (
             yield from statements.find(user_id, memory.id)
             if memory.id
             else statements.find_same(user_id, memory.content)
         )
-        known = known or (yield from statements.find_same(user_id, memory.content))
-        if known is None:
-            made = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
-            yield from statements.put(made)
+        old = old or (yield from statements.find_same(user_id, memory.content))
+        if old is None:
+            stored = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
+            yield from statements.put(stored)
             added += 1
-        elif known.updated_at > written and known.content != memory.content:
-            skipped.append((place, f"memory {known.id} was changed after this document was written"))
+        elif old.updated_at > written_at and old.content != memory.content:
+            skipped.append((place, f"memory {old.id} was changed after this document was written"))
         else:
             other = yield from statements.find_same(user_id, memory.content)
-            same_text = other is not None and other.id != known.id
-            merged = (
-                confirmed(known, memory) if known.content == memory.content or same_text else _renewed(known, memory)
-            )
-            yield from statements.put(replace(merged, revision=revision), known.tags)
-            again += 1
+            same_text = other is not None and other.id != old.id
+            merged = confirmed(old, memory) if old.content == memory.content or same_text else _renewed(old, memory)
+            yield from statements.put(replace(merged, revision=revision), old.tags)
+            confirmed_count += 1
     sections = sections_in(document, now)
     yield from statements.put_sections(user_id, sections)
     if limits.most is not None:
         yield from statements.archive_least(user_id, limits.most, now, revision, limits.protected)
-    return ImportReport(added, again, tuple(skipped), len(sections))
+    return ImportReport(added, confirmed_count, tuple(skipped), len(sections))
 
 
 def document_of(
@@ -133,7 +131,7 @@ def document_of(
 
 
 def for_injection(memories: Iterable[Memory], sections: Mapping[str, tuple[str, int]]) -> dict[str, Any]:
-    """What a prompt needs of a user's memories, as a memory.json document without the rest."""
+    """The parts of a memory.json document that a prompt needs."""
     document: dict[str, Any] = {key: {} for key in SECTIONS}
     for name, (summary, _) in sections.items():
         key, _, label = name.partition(".")
@@ -152,7 +150,7 @@ def for_injection(memories: Iterable[Memory], sections: Mapping[str, tuple[str, 
 
 
 def write_whole(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write a file so that a crash leaves the old one or the new one, never a part."""
+    """Write a file atomically: a crash leaves the old file or the new one."""
     target = Path(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     try:
@@ -169,14 +167,14 @@ def write_whole(path: str | Path, document: Mapping[str, Any]) -> None:
 
 def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
     if not isinstance(entry, Mapping):
-        raise InvalidMemory(f"no object (got {type(entry).__name__})")
+        raise InvalidMemory(f"an entry must be an object (got {type(entry).__name__})")
     created = _moment(entry.get("createdAt"), now)
     confirmed_at = entry.get("lastConfirmedAt")
     count = entry.get("confirmationCount")
-    known_id = entry.get("id")
+    id_value = entry.get("id")
     return checked(
         Memory(
-            id=known_id.replace("\x00", "") if isinstance(known_id, str) else "",
+            id=id_value.replace("\x00", "") if isinstance(id_value, str) else "",
             user_id=user_id,
             content=entry.get("content"),  # type: ignore[arg-type]  # checked right away
             category=str(entry["category"]) if isinstance(entry.get("category"), str) else "context",
@@ -219,9 +217,9 @@ def _fact_of(memory: Memory) -> dict[str, Any]:
     }
 
 
-def _renewed(known: Memory, new: Memory) -> Memory:
-    """A known id with another content: the document's words, the store's history."""
-    return replace(confirmed(known, new), content=new.content, category=new.category)
+def _renewed(old: Memory, new: Memory) -> Memory:
+    """A memory with new content from the document and its history from the store."""
+    return replace(confirmed(old, new), content=new.content, category=new.category)
 
 
 def _expiry(entry: Mapping[str, Any], created: int) -> int | None:
@@ -234,7 +232,7 @@ def _expiry(entry: Mapping[str, Any], created: int) -> int | None:
 
 
 def _moment(value: Any, otherwise: int) -> int:
-    """A time of a document; what cannot be read is not worth losing a fact for."""
+    """A time of a document, `otherwise` when it cannot be read: a bad time must not cost a fact."""
     if not isinstance(value, str) or not value.strip():
         return otherwise
     try:

@@ -1,4 +1,4 @@
-"""Searching one user's memories: filtered first, then ranked, and only then limited."""
+"""Search one user's memories: filter, then rank, then limit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from autocontext.ranking import RelevanceRanker
 
 @dataclass(frozen=True)
 class Query:
-    """What is looked for; the fields are those of `MemoryStore.search`."""
+    """A search; the fields are those of `MemoryStore.search`."""
 
     text: str
     limit: int = 5
@@ -62,9 +62,9 @@ def make_query(
     until: datetime | str | int | None,
     explain: bool,
 ) -> Query:
-    """A query out of the arguments of a search. Raises InvalidMemory naming the one that is wrong."""
+    """A query from the arguments of a search. Raises InvalidMemory naming a wrong one."""
     if not isinstance(text, str):
-        raise InvalidMemory(f"query must be a text (got {text!r})")
+        raise InvalidMemory(f"query must be a string (got {text!r})")
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
         raise InvalidMemory(f"limit must be a whole number of at least 0 (got {limit!r})")
     for name, value in (("min_importance", min_importance), ("min_score", min_score)):
@@ -92,34 +92,34 @@ def in_use(memory: Memory, now: int) -> bool:
 
 
 class UserIndex:
-    """The memories of one user as of some revision, with a ranker that is told only what has changed."""
+    """The memories of one user at a revision, and a ranker over them."""
 
     def __init__(self, ranker: Callable[[], RelevanceRanker]) -> None:
         self.lock = threading.Lock()
-        self._make, self._ranker = ranker, ranker()
+        self._ranker = ranker()
         self.revision = 0
         self.memories: dict[str, Memory] = {}
 
-    def apply(self, revision: int, changed: Iterable[Memory], *, everything: bool) -> None:
-        """Bring the index to a revision; an older one than it has is passed over."""
+    def apply(self, revision: int, memories: Iterable[Memory], *, everything: bool) -> None:
+        """Bring the index to a revision; an older one is ignored. With `everything`, `memories` are all there are."""
         with self.lock:
             if revision <= self.revision:
                 return
             if everything:
-                fresh = {m.id: m for m in changed}
-                for gone in self.memories.keys() - fresh.keys():
-                    self._ranker.update(gone, None)
-                    del self.memories[gone]
-                changed = fresh.values()
-            for memory in changed:
-                before = self.memories.get(memory.id)
-                if before is None or _indexed(before) != _indexed(memory):
+                fresh = {m.id: m for m in memories}
+                for memory_id in self.memories.keys() - fresh.keys():
+                    self._ranker.update(memory_id, None)
+                    del self.memories[memory_id]
+                memories = fresh.values()
+            for memory in memories:
+                old = self.memories.get(memory.id)
+                if old is None or _indexed(old) != _indexed(memory):
                     self._ranker.update(memory.id, _indexed(memory))
                 self.memories[memory.id] = memory
             self.revision = revision
 
     def state(self) -> tuple[int, frozenset[str]]:
-        """The revision and the ids of what is held."""
+        """The revision and the ids in the index."""
         with self.lock:
             return self.revision, frozenset(self.memories)
 
@@ -129,34 +129,34 @@ class UserIndex:
             return sorted(self.memories.values(), key=lambda m: (m.created_at, m.id))
 
     def search(self, query: Query, now: int) -> list[ScoredMemory]:
-        """The best memories for a query, without one the most important."""
+        """The best memories for a query; for an empty query the most important ones."""
         with self.lock:
-            wanted = query.text.strip()
-            similar = self._ranker.scores(wanted) if wanted else None
-            found = [
+            text = query.text.strip()
+            similarities = self._ranker.scores(text) if text else None
+            results = [
                 scored
                 for memory in self.memories.values()
-                if query.admits(memory, now) and (scored := _scored(memory, similar, now, explain=query.explain))
+                if query.admits(memory, now) and (scored := _scored(memory, similarities, now, explain=query.explain))
             ]
-        found = [s for s in found if s.score >= query.min_score]
-        found.sort(key=lambda s: (-s.score, -s.memory.importance, -s.memory.created_at, s.memory.id))
-        return found[: query.limit]
+        results = [s for s in results if s.score >= query.min_score]
+        results.sort(key=lambda s: (-s.score, -s.memory.importance, -s.memory.created_at, s.memory.id))
+        return results[: query.limit]
 
     def touched(self, memory_ids: Iterable[str], now: int) -> None:
-        """Note what the database was told, too: these memories were found."""
+        """Count an access to these memories, as the database does."""
         with self.lock:
             for memory_id in memory_ids:
-                if (known := self.memories.get(memory_id)) is not None:
-                    self.memories[memory_id] = replace(known, last_accessed=now, access_count=known.access_count + 1)
+                if (memory := self.memories.get(memory_id)) is not None:
+                    self.memories[memory_id] = replace(memory, last_accessed=now, access_count=memory.access_count + 1)
 
 
 def _indexed(memory: Memory) -> str:
     return " ".join([memory.content, *(tag.replace("_", " ") for tag in memory.tags)])
 
 
-def _scored(memory: Memory, similar: dict[str, float] | None, now: int, *, explain: bool) -> ScoredMemory | None:
-    """Similarity * (0.7 + 0.2 * importance + 0.1 * recency), so that importance decides between equals only."""
-    similarity = 1.0 if similar is None else similar.get(memory.id, 0.0)
+def _scored(memory: Memory, similarities: dict[str, float] | None, now: int, *, explain: bool) -> ScoredMemory | None:
+    """Similarity * (0.7 + 0.2 * importance + 0.1 * recency): importance decides between about equal matches."""
+    similarity = 1.0 if similarities is None else similarities.get(memory.id, 0.0)
     if similarity <= 0:
         return None
     important, fresh = dynamic_importance(memory, now) / 10, recency(memory, now)

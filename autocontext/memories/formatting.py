@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from autocontext.errors import ConfigError
-from autocontext.memories.budget import Block, Ranked, add_facts, add_guaranteed, add_sections, refill
+from autocontext.memories.budget import InjectionBlock, RankedFact, add_facts, add_guaranteed, add_sections, refill
 from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.document import Fact, facts_of, is_guaranteed, sections_of
 from autocontext.memories.relevance import FactIndex, Scale, checked_weights, final_scores, index_for
@@ -21,25 +21,25 @@ BEFORE_RANKING = 15
 
 @dataclass(frozen=True)
 class InjectionSettings:
-    """How memories are chosen; raises ConfigError naming the field that is out of its range."""
+    """How memories are chosen. Raises ConfigError naming a field that is out of range."""
 
     max_tokens: int = 2000
-    """Tokens of the whole text, wrapper included; the original allows 100 to 8000."""
+    """Limit for the whole text, wrapper included; the original allows 100 to 8000."""
     similarity_weight: float = 0.6
     confidence_weight: float = 0.4
-    """Divided by their sum; both 0 ranks by confidence alone."""
+    """Weights, divided by their sum; if both are 0, confidence alone ranks."""
     guaranteed_categories: Collection[str] = ("correction",)
     guaranteed_token_budget: int = 500
-    """Facts of these categories come first, up to this many tokens of `max_tokens`, and are never cut."""
+    """Facts of these categories come first, up to this many of the `max_tokens`, and are never cut."""
     strict_order: bool = False
-    """End at the first fact that does not fit, as the original does, instead of passing it over."""
+    """Stop at the first fact that does not fit, as the original does, instead of skipping it."""
     similarity_scale: Scale = "raw"
     """"max" divides similarities by the largest one, so that they weigh as much as confidences do."""
     min_similarity: float = 0.0
     min_score: float = 0.0
-    """What is under one of these is left out when there is something to compare with."""
+    """Facts below one of these are left out when there is a context."""
     max_facts: int | None = None
-    """Most facts; 15 (`BEFORE_RANKING`) is the original's old rule."""
+    """Maximum number of facts; 15 (`BEFORE_RANKING`) is the original's old rule."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -67,12 +67,13 @@ def format_memory_for_injection(
     ranker: RelevanceRanker | None = None,
     strict_order: bool = False,
 ) -> str:
-    """A memory.json document as text for a prompt, at most `max_tokens` long; "" when there is nothing to say.
+    """A memory.json document as text for a prompt, at most `max_tokens` long; "" for an empty memory.
 
-    Facts are ranked by 0.6 * similarity to `current_context` + 0.4 * confidence, by confidence alone without a
-    context. Tokens are counted with cl100k_base unless another `counter` is given. `ranker` is told of the facts and
-    may be used again: only what has changed is told to it. `InjectionSettings` with `compose` has more to choose.
-    Raises ConfigError naming the argument that is out of its range.
+    Facts are ranked by 0.6 * similarity to `current_context` + 0.4 * confidence, or by confidence alone without a
+    context. Tokens are counted with cl100k_base by default. Pass the same `ranker` again to update only the facts that
+    have changed. `compose` takes further settings. Raises ConfigError naming an argument that is out of range.
+
+        format_memory_for_injection(document, 2000, "How do I write tests?")
     """
     settings = InjectionSettings(
         max_tokens=max_tokens,
@@ -96,11 +97,11 @@ def compose(
     opening: str = "",
     closing: str = "",
 ) -> tuple[str, InjectionReport]:
-    """The text and what is in it; `opening` and `closing` stand around it and count."""
+    """The text and a report about it; `opening` and `closing` surround the text and count as well."""
     counter = counter or DEFAULT_COUNTER
     document = memory_data if isinstance(memory_data, Mapping) else {}
     ranked, similarities = _ranked(list(facts_of(document)), current_context or "", settings, ranker, index)
-    block = Block(counter, settings.max_tokens, opening, closing)
+    block = InjectionBlock(counter, settings.max_tokens, opening, closing)
     if block.left > 0:
         _fill(block, sections_of(document), _worthy(block, ranked, similarities, settings), settings)
     block.settle()
@@ -113,48 +114,50 @@ def _ranked(
     settings: InjectionSettings,
     ranker: RelevanceRanker | None,
     index: FactIndex | None,
-) -> tuple[list[Ranked], dict[str, float] | None]:
+) -> tuple[list[RankedFact], dict[str, float] | None]:
     texts = [fact.content for fact in facts]
     similarities = None
     if context.strip() and facts:
         similarities = (index or index_for(ranker, texts)).similarities(texts, context)
     weights = checked_weights(settings.similarity_weight, settings.confidence_weight)
     scores = final_scores(texts, [f.confidence for f in facts], similarities, weights, settings.similarity_scale)
-    ranked = [Ranked(fact, score) for fact, score in zip(facts, scores, strict=True)]
+    ranked = [RankedFact(fact, score) for fact, score in zip(facts, scores, strict=True)]
     return sorted(ranked, key=lambda r: -r.score), similarities
 
 
 def _worthy(
-    block: Block, ranked: list[Ranked], similarities: dict[str, float] | None, settings: InjectionSettings
-) -> list[Ranked]:
-    """The facts that may come in, best first: those over the minimums, and those of guaranteed categories."""
+    block: InjectionBlock, ranked: list[RankedFact], similarities: dict[str, float] | None, settings: InjectionSettings
+) -> list[RankedFact]:
+    """The facts above the minimums and those of guaranteed categories, best first."""
     if similarities is None or not (settings.min_similarity or settings.min_score):
         return ranked
-    kept: list[Ranked] = []
+    eligible: list[RankedFact] = []
     for one in ranked:
         if is_guaranteed(one.fact, settings.guaranteed_categories) or not _too_little(one, similarities, settings):
-            kept.append(one)
+            eligible.append(one)
         else:
             block.drop(one, "below minimum")
-    return kept
+    return eligible
 
 
-def _too_little(one: Ranked, similarities: dict[str, float], settings: InjectionSettings) -> bool:
+def _too_little(one: RankedFact, similarities: dict[str, float], settings: InjectionSettings) -> bool:
     return similarities[one.fact.content] < settings.min_similarity or one.score < settings.min_score
 
 
-def _fill(block: Block, sections: dict[str, str], facts: list[Ranked], settings: InjectionSettings) -> None:
-    sure = [r for r in facts if is_guaranteed(r.fact, settings.guaranteed_categories)]
-    back = {id(r) for r in add_guaranteed(block, sure, settings.guaranteed_token_budget)}
-    certain = {id(r) for r in sure} - back
-    others = [r for r in facts if id(r) not in certain]
+def _fill(
+    block: InjectionBlock, sections: dict[str, str], facts: list[RankedFact], settings: InjectionSettings
+) -> None:
+    guaranteed = [r for r in facts if is_guaranteed(r.fact, settings.guaranteed_categories)]
+    leftover_ids = {id(r) for r in add_guaranteed(block, guaranteed, settings.guaranteed_token_budget)}
+    added_ids = {id(r) for r in guaranteed} - leftover_ids
+    others = [r for r in facts if id(r) not in added_ids]
     add_sections(block, sections, others)
     add_facts(block, others, strict_order=settings.strict_order, most=settings.max_facts)
     if not settings.strict_order and settings.max_facts is None:
         refill(block, others)
 
 
-def _report(block: Block, settings: InjectionSettings) -> InjectionReport:
+def _report(block: InjectionBlock, settings: InjectionSettings) -> InjectionReport:
     sections = {heading: block.counter.count_text(text) for heading, text in block.sections.items()}
     if block.taken:
         sections["Facts"] = sum(chosen.tokens for chosen, _ in block.taken)

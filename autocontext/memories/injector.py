@@ -1,4 +1,4 @@
-"""Memories put into a request on its way out: the conversation itself never holds them."""
+"""Add memories to an outgoing request; the conversation itself never holds them."""
 
 from __future__ import annotations
 
@@ -33,41 +33,42 @@ _ADDED = "_injected_characters"
 
 
 class MemorySource(Protocol):
-    """Where an injector reads memories: a MemoryStore, or anything that gives memory.json documents."""
+    """Where an injector reads memories: a MemoryStore, or any source of memory.json documents."""
 
     def document(self, *, user_id: str) -> dict[str, Any]:
-        """What is known about a user, as a memory.json document."""
+        """The memories of a user as a memory.json document."""
 
     def adocument(self, *, user_id: str) -> Awaitable[dict[str, Any]]:
         """The same for asynchronous callers."""
 
 
-class _Wanted(NamedTuple):
-    """What one call asks for beside the messages."""
+class _Request(NamedTuple):
+    """The arguments of a call besides the messages."""
 
     query: str | None
     tokens: int | None
 
 
 @dataclass(frozen=True)
-class _Earlier:
-    """What the last call of a conversation put in."""
+class _Injection:
+    """The block of the last call for a conversation."""
 
     turn: str
-    wanted: _Wanted
+    request: _Request
     text: str
     report: InjectionReport
 
 
 class MemoryInjector:
-    """Adds the memories that matter now to the messages of one request; nothing is stored and nothing is changed.
+    """Adds the memories that matter now to the messages of one request; nothing is stored or changed.
 
-    `refresh` says when they are chosen anew: before "every_call" of the model (as the original does), at
-    "every_turn" of the user, or "on_change", when at least a third of the chosen facts would be others: a block that
-    stays the same keeps the provider's prompt cache. `placement` says where the block stands: as a message of the
-    "user" role right before the last user turn, behind what is stable; as a "system" message of its own after the
-    leading ones; or "merge"d into the last leading system message. The block and what is around it cost at most
-    `max_tokens`. `settings` has more to choose; its `max_tokens` is replaced.
+    `refresh` says when memories are chosen again: before "every_call" of the model (as the original does), at
+    "every_turn" of the user, or "on_change", when at least a third of the facts would change. A block that stays the
+    same keeps the provider's prompt cache. `placement` says where the block goes: a "user" message right before the
+    last user turn, after the stable prefix; a "system" message after the leading ones; or "merge", the end of the last
+    leading system message. The block, wrapper included, costs at most `max_tokens`, which replaces that of `settings`.
+
+        outgoing, report = MemoryInjector(store, user_id="ann").inject(messages)
     """
 
     def __init__(
@@ -94,45 +95,45 @@ class MemoryInjector:
         self._settings = replace(settings or InjectionSettings(), max_tokens=max_tokens)
         self._counter = counter or DEFAULT_COUNTER
         self._index = FactIndex(ranker)
-        self._earlier: OrderedDict[str, _Earlier] = OrderedDict()
+        self._last: OrderedDict[str, _Injection] = OrderedDict()
         self._lock = threading.Lock()
 
     def inject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
     ) -> tuple[list[Msg], InjectionReport]:
-        """The messages with the block in its place, and what is in it; the list given is left as it is.
+        """The messages with the block, and a report about it; `messages` stays unchanged.
 
-        `query` is what memories have to matter for, instead of the last turns; `max_tokens` holds for this call only.
-        A block of an earlier call that is still among the messages is taken out first.
+        `query` replaces the last turns as the text that memories are ranked against. `max_tokens` applies to this call
+        only. A block of an earlier call is removed first.
         """
-        plain, wanted = without_injected(messages), _Wanted(query, max_tokens)
-        earlier = self._reusable(plain, wanted)
-        if earlier is None:
-            earlier = self._chosen(plain, wanted, self._store.document(user_id=self._user_id))
-        return self._placed(plain, earlier)
+        originals, request = without_injected(messages), _Request(query, max_tokens)
+        injection = self._reusable(originals, request)
+        if injection is None:
+            injection = self._choose(originals, request, self._store.document(user_id=self._user_id))
+        return self._with_block(originals, injection)
 
     async def ainject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
     ) -> tuple[list[Msg], InjectionReport]:
         """`inject` without blocking the event loop while memories are read."""
-        plain, wanted = without_injected(messages), _Wanted(query, max_tokens)
-        earlier = self._reusable(plain, wanted)
-        if earlier is None:
-            earlier = self._chosen(plain, wanted, await self._store.adocument(user_id=self._user_id))
-        return self._placed(plain, earlier)
+        originals, request = without_injected(messages), _Request(query, max_tokens)
+        injection = self._reusable(originals, request)
+        if injection is None:
+            injection = self._choose(originals, request, await self._store.adocument(user_id=self._user_id))
+        return self._with_block(originals, injection)
 
-    def _reusable(self, messages: Sequence[Msg], wanted: _Wanted) -> _Earlier | None:
+    def _reusable(self, messages: Sequence[Msg], request: _Request) -> _Injection | None:
         if self._refresh == "every_call" or not messages:
             return None
         with self._lock:
-            earlier = self._earlier.get(messages[0].id)
-        if earlier is None or earlier.turn != _turn(messages) or earlier.wanted != wanted:
+            last = self._last.get(messages[0].id)
+        if last is None or last.turn != _turn(messages) or last.request != request:
             return None
-        return replace(earlier, report=replace(earlier.report, refreshed=False))
+        return replace(last, report=replace(last.report, refreshed=False))
 
-    def _chosen(self, messages: Sequence[Msg], wanted: _Wanted, document: dict[str, Any]) -> _Earlier:
-        context = wanted.query or extract_conversation_context(messages, self._max_turns)
-        settings = self._settings if wanted.tokens is None else replace(self._settings, max_tokens=wanted.tokens)
+    def _choose(self, messages: Sequence[Msg], request: _Request, document: dict[str, Any]) -> _Injection:
+        context = request.query or extract_conversation_context(messages, self._max_turns)
+        settings = self._settings if request.tokens is None else replace(self._settings, max_tokens=request.tokens)
         text, report = compose(
             document,
             context,
@@ -142,64 +143,64 @@ class MemoryInjector:
             opening=OPENING,
             closing=CLOSING,
         )
-        chosen = _Earlier(_turn(messages), wanted, text, report)
+        injection = _Injection(_turn(messages), request, text, report)
         if not messages:
-            return chosen
+            return injection
         with self._lock:
-            before = self._earlier.get(messages[0].id)
-            same = before is not None and before.wanted == wanted and _alike(before.report, report)
-            if self._refresh == "on_change" and before is not None and same:
-                chosen = replace(before, turn=chosen.turn, report=replace(before.report, refreshed=False))
-            self._earlier[messages[0].id] = replace(chosen, report=replace(chosen.report, refreshed=True))
-            self._earlier.move_to_end(messages[0].id)
-            while len(self._earlier) > _CONVERSATIONS:
-                self._earlier.popitem(last=False)
-        return chosen
+            last = self._last.get(messages[0].id)
+            is_alike = last is not None and last.request == request and _alike(last.report, report)
+            if self._refresh == "on_change" and last is not None and is_alike:
+                injection = replace(last, turn=injection.turn, report=replace(last.report, refreshed=False))
+            self._last[messages[0].id] = replace(injection, report=replace(injection.report, refreshed=True))
+            self._last.move_to_end(messages[0].id)
+            while len(self._last) > _CONVERSATIONS:
+                self._last.popitem(last=False)
+        return injection
 
-    def _placed(self, messages: list[Msg], chosen: _Earlier) -> tuple[list[Msg], InjectionReport]:
-        if not chosen.text:
-            return messages, chosen.report
+    def _with_block(self, messages: list[Msg], injection: _Injection) -> tuple[list[Msg], InjectionReport]:
+        if not injection.text:
+            return messages, injection.report
         leading = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
         if self._placement == "merge" and leading:
-            merged = _merged(messages[leading - 1], f"\n\n{chosen.text}")
-            return [*messages[: leading - 1], merged, *messages[leading:]], chosen.report
+            merged = _merged(messages[leading - 1], f"\n\n{injection.text}")
+            return [*messages[: leading - 1], merged, *messages[leading:]], injection.report
         role: Literal["user", "system"] = "user" if self._placement == "user" else "system"
         turn = last_user_turn(messages) if role == "user" else leading
         place = leading if turn is None else turn
         # The id is the turn's, so that two requests with the same block are the same.
         block = Msg(
-            role=role, name=NAME, content=chosen.text, metadata={INJECTED: NAME}, id=f"{NAME}-{chosen.turn}"[:128]
+            role=role, name=NAME, content=injection.text, metadata={INJECTED: NAME}, id=f"{NAME}-{injection.turn}"[:128]
         )
-        return [*messages[:place], block, *messages[place:]], chosen.report
+        return [*messages[:place], block, *messages[place:]], injection.report
 
 
 def without_injected(messages: Sequence[Msg]) -> list[Msg]:
-    """The messages as they were before an injector added to them."""
-    return [_parted(m) for m in messages if not is_injected(m)]
+    """The messages without the blocks of injectors."""
+    return [_without_block(m) for m in messages if not is_injected(m)]
 
 
 def _merged(host: Msg, suffix: str) -> Msg:
-    """A system message with the block at the end of its last text; how much was added is noted in its metadata."""
-    *before, last = host.content or (TextBlock(text=""),)
+    """A system message with the block at the end of its last text; its metadata holds the length of the block."""
+    *leading, last = host.content or (TextBlock(text=""),)
     if not isinstance(last, TextBlock):
-        before, last = [*before, last], TextBlock(text="")
+        leading, last = [*leading, last], TextBlock(text="")
     longer = last.model_copy(update={"text": last.text + suffix})
-    noted = {**host.metadata, _ADDED: len(suffix)}
-    return host.model_copy(update={"content": (*before, longer), "metadata": freeze(noted)})
+    metadata = {**host.metadata, _ADDED: len(suffix)}
+    return host.model_copy(update={"content": (*leading, longer), "metadata": freeze(metadata)})
 
 
-def _parted(host: Msg) -> Msg:
+def _without_block(host: Msg) -> Msg:
     added = host.metadata.get(_ADDED)
     if not isinstance(added, int) or not host.content or not isinstance(last := host.content[-1], TextBlock):
         return host
     shorter = last.model_copy(update={"text": last.text[: len(last.text) - added]})
-    kept = {key: value for key, value in host.metadata.items() if key != _ADDED}
+    metadata = {key: value for key, value in host.metadata.items() if key != _ADDED}
     content = (*host.content[:-1], shorter) if shorter.text else host.content[:-1]
-    return host.model_copy(update={"content": content, "metadata": freeze(kept)})
+    return host.model_copy(update={"content": content, "metadata": freeze(metadata)})
 
 
 def _turn(messages: Sequence[Msg]) -> str:
-    """What tells one turn of the user from the next."""
+    """The id of the last user turn, "start" before the first."""
     index = last_user_turn(messages)
     return "start" if index is None else messages[index].id
 

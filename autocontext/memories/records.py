@@ -1,4 +1,4 @@
-"""What is remembered: one record for facts about a user and for long-term memories."""
+"""Memory records and their checks: one record for facts about a user and for long-term memories."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from autocontext.errors import InvalidMemory
 DAY = 86_400_000
 """Milliseconds."""
 MOST_CONTENT = 100_000
-"""Characters of one memory; more belongs into the content store, with a memory that says where."""
+"""Characters of one memory; longer texts belong in the content store."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """One thing known about a user. Times are milliseconds since 1970, UTC."""
+    """One fact about a user. Times are milliseconds since 1970, UTC."""
 
     id: str
     user_id: str
@@ -36,7 +36,7 @@ class Memory:
     context: Any = None
     """Any JSON value: where it came up."""
     source: str | None = None
-    """The conversation it comes from."""
+    """The id of its conversation."""
     source_error: str | None = None
     """For a correction: what was wrong."""
     created_at: int = 0
@@ -44,31 +44,31 @@ class Memory:
     last_accessed: int = 0
     access_count: int = 0
     last_confirmed_at: int | None = None
-    """When the same was said again."""
+    """When the same content was last added again."""
     confirmation_count: int = 0
     expires_at: int | None = None
     archived: str | None = None
-    """Why it is out of use; None while it is in use."""
+    """Why it is archived; None while it is in use."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Further keys, such as those of a memory.json fact that have no field here."""
+    """Further keys, such as unknown ones of a memory.json fact."""
     revision: int = 0
-    """Counts the changes to the user's memories; that of this one's latest change."""
+    """The user's change counter at the last change of this memory."""
 
 
 @dataclass(frozen=True)
 class ScoredMemory:
-    """A memory that was found."""
+    """A search result."""
 
     memory: Memory
     score: float
     """0 to 1."""
     explanation: Mapping[str, float] = field(default_factory=dict)
-    """With `explain=True` what the score is made of."""
+    """The parts of the score, with `explain=True`."""
 
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """What a user's memories amount to."""
+    """Statistics of a user's memories."""
 
     total_memories: int
     average_importance: float
@@ -83,39 +83,39 @@ _NOT_IN_TAGS = re.compile(r"[^\w-]+")
 def normalised_tags(
     tags: Iterable[str], *, allowed: Collection[str] = (), synonyms: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """Tags in lower case with `_` for spaces and without other signs, each once, in their order.
+    """Tags in lower case with `_` for spaces and without other punctuation, each once, in their order.
 
-    With a closed vocabulary (`allowed`) other tags are taken through `synonyms` or left out. Raises InvalidMemory
-    for what is no text.
+    With a vocabulary (`allowed`) other tags are mapped by `synonyms` or dropped. Raises InvalidMemory for tags that are
+    not strings.
     """
     if isinstance(tags, str):
-        raise InvalidMemory(f"tags must be a list of texts, not one text (got {tags!r}): pass [{tags!r}]")
-    found: dict[str, None] = {}
+        raise InvalidMemory(f"tags must be a list of strings, not one string (got {tags!r}): pass [{tags!r}]")
+    unique: dict[str, None] = {}
     for tag in tags:
         if not isinstance(tag, str):
-            raise InvalidMemory(f"tags must be texts (got {tag!r})")
+            raise InvalidMemory(f"tags must be strings (got {tag!r})")
         plain = _NOT_IN_TAGS.sub("", re.sub(r"\s+", "_", unicodedata.normalize("NFKC", tag).strip().lower()))
         if allowed and plain not in allowed:
             plain = (synonyms or {}).get(plain, "")
         if plain:
-            found[plain] = None
-    return tuple(found)
+            unique[plain] = None
+    return tuple(unique)
 
 
 def digest_of(content: str) -> str:
-    """The same for contents that differ only in case, width or white space."""
+    """A hash that ignores case, width and white space."""
     plain = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def checked_content(content: Any) -> str:
-    """A content that can be stored. Raises InvalidMemory saying what is wrong with it."""
+    """The content as it is stored. Raises InvalidMemory."""
     if not isinstance(content, str):
-        raise InvalidMemory(f"content must be a text (got {type(content).__name__})")
-    # A lone surrogate is no text that a database takes; a NUL is none that PostgreSQL takes.
+        raise InvalidMemory(f"content must be a string (got {type(content).__name__})")
+    # No database accepts lone surrogates, and PostgreSQL accepts no NUL.
     text = content.encode("utf-8", "replace").decode().replace("\x00", "").strip()
     if not text:
-        raise InvalidMemory("content is empty: a memory needs a text")
+        raise InvalidMemory("content is empty: a memory needs text")
     if len(text) > MOST_CONTENT:
         raise InvalidMemory(
             f"content has {len(text):,} characters, a memory at most {MOST_CONTENT:,}: put the text into the content "
@@ -141,30 +141,30 @@ def checked_confidence(confidence: Any) -> float:
 
 
 def checked_user(user_id: Any) -> str:
-    """The owner of memories. Raises InvalidMemory: without one nothing is stored or found."""
+    """The owner of memories. Raises InvalidMemory: every call needs one."""
     if not isinstance(user_id, str) or not user_id or "\x00" in user_id:
-        raise InvalidMemory(f"user_id must be a text that is not empty (got {user_id!r})")
+        raise InvalidMemory(f"user_id must be a non-empty string without NUL (got {user_id!r})")
     return user_id
 
 
 def checked_json(name: str, value: Any) -> Any:
-    """A JSON value as it will read back. Raises InvalidMemory naming the field."""
+    """A JSON value as the store will read it back. Raises InvalidMemory naming the field."""
     try:
         return json.loads(json.dumps(value, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as e:
-        raise InvalidMemory(f"{name} is no JSON value: {e}") from None
+        raise InvalidMemory(f"{name} is not a JSON value: {e}") from None
 
 
 def millis(name: str, moment: datetime | float | str | None) -> int | None:
-    """A moment as milliseconds: an aware datetime, an ISO text, or the milliseconds themselves."""
+    """An aware datetime, an ISO 8601 string or milliseconds, as milliseconds."""
     if moment is None or (isinstance(moment, int) and not isinstance(moment, bool)):
         return moment
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError:
-            raise InvalidMemory(f"{name} is no ISO 8601 time (got {moment!r})") from None
-        # Files of the original have no zone; they mean UTC.
+            raise InvalidMemory(f"{name} is not an ISO 8601 time (got {moment!r})") from None
+        # Files of the original have no time zone and mean UTC.
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
@@ -172,16 +172,16 @@ def millis(name: str, moment: datetime | float | str | None) -> int | None:
         return round(moment.timestamp() * 1000)
     if isinstance(moment, float) and math.isfinite(moment):
         return round(moment)
-    raise InvalidMemory(f"{name} must be a datetime, an ISO text or milliseconds (got {moment!r})")
+    raise InvalidMemory(f"{name} must be a datetime, an ISO 8601 string or milliseconds (got {moment!r})")
 
 
 def iso(moment: int) -> str:
-    """Milliseconds as memory.json writes times."""
+    """Milliseconds in the time format of memory.json."""
     return datetime.fromtimestamp(moment / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def dynamic_importance(memory: Memory, now: int) -> float:
-    """Importance with what use, age and confidence add: the original's formula, 1 to 10.
+    """Importance adjusted for use, age and confidence by the original's formula, 1 to 10.
 
     base + max(0, (30 - days) / 30) * 0.2 + min(0.3, 0.05 * accesses) + (confidence - 0.5) * 0.2
     """
@@ -198,10 +198,10 @@ def recency(memory: Memory, now: int) -> float:
 
 
 def retention(memory: Memory, now: int) -> float:
-    """How much a memory deserves to stay when there are too many, 0 to 1.
+    """The value of keeping a memory when there are too many, 0 to 1.
 
     0.65 * confidence + 0.25 * freshness of its confirmation (half-life 90 days; its creation counts half)
-    + 0.10 * whether it was used (fading over 30 days).
+    + 0.10 * recent use (decaying over 30 days).
     """
     confirmed = memory.last_confirmed_at
     since = max(0, now - (confirmed if confirmed is not None else memory.created_at)) / DAY

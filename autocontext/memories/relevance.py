@@ -1,4 +1,4 @@
-"""How much a fact is worth now: similarity to the talk and confidence, weighted."""
+"""The score of a fact: its similarity to the conversation and its confidence, weighted."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.text.words import is_cjk, pairs, words
 
 Scale = Literal["raw", "max"]
-_ALIKE = 0.7
+_LEAST_DICE = 0.7
 
 
 class FactIndex:
-    """A ranker that holds exactly the texts of the latest call: only what has changed since is told to it."""
+    """Keeps a ranker in step with the facts of each call, by updating only those that have changed."""
 
     def __init__(self, ranker: RelevanceRanker | None = None) -> None:
         self._ranker = default_ranker() if ranker is None else ranker
@@ -26,31 +26,31 @@ class FactIndex:
         self._lock = threading.Lock()
 
     def similarities(self, texts: Iterable[str], context: str) -> dict[str, float]:
-        """By text its similarity to the context, 0 to 1; a ranker's scores outside of that are cut."""
-        wanted = dict.fromkeys(texts)
+        """The similarity of each text to the context; scores outside 0 to 1 are clamped."""
+        current = dict.fromkeys(texts)
         with self._lock:
-            for gone in self._held - wanted.keys():
-                self._ranker.update(gone, None)
-            for text in wanted:
+            for text_id in self._held - current.keys():
+                self._ranker.update(text_id, None)
+            for text in current:
                 if text not in self._held:
                     self._ranker.update(text, text)
-            self._held = set(wanted)
-            found = self._ranker.scores(context)
-        return {text: _unit(found.get(text, 0.0)) for text in wanted}
+            self._held = set(current)
+            scores = self._ranker.scores(context)
+        return {text: _unit(scores.get(text, 0.0)) for text in current}
 
 
 def index_for(ranker: RelevanceRanker | None, texts: Sequence[str]) -> FactIndex:
-    """The index that knows most of these texts already: a ranker's own, or one kept for the same texts."""
+    """The index of this ranker, or without a ranker the one for the same texts."""
     if ranker is None:
-        return _kept(tuple(texts))
+        return _cached_index(tuple(texts))
     try:
         return _OF_RANKERS.setdefault(ranker, FactIndex(ranker))
-    except TypeError:  # a ranker that can neither be hashed nor referred to weakly starts anew each time
+    except TypeError:  # a ranker without hash or weak references gets a new index each time
         return FactIndex(ranker)
 
 
 @lru_cache(maxsize=8)
-def _kept(_texts: tuple[str, ...]) -> FactIndex:
+def _cached_index(_texts: tuple[str, ...]) -> FactIndex:
     return FactIndex()
 
 
@@ -58,21 +58,23 @@ _OF_RANKERS: weakref.WeakKeyDictionary[RelevanceRanker, FactIndex] = weakref.Wea
 
 
 def checked_weights(similarity: float, confidence: float) -> tuple[float, float]:
-    """The two weights as shares of their sum; confidence alone when both are 0. Raises ConfigError naming the one."""
+    """Both weights divided by their sum; confidence alone when both are 0. Raises ConfigError naming a wrong one."""
     for name, value in (("similarity_weight", similarity), ("confidence_weight", confidence)):
-        good = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
-        if not good:
+        is_valid = (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+        )
+        if not is_valid:
             raise ConfigError(f"{name} must be a finite number of at least 0 (got {value!r})")
     largest = max(similarity, confidence)
     if not largest:
         return 0.0, 1.0
-    # Divided twice: the sum of two very large weights would be infinite.
+    # Divide by the larger first: the sum of two very large weights would be infinite.
     shares = similarity / largest, confidence / largest
     return shares[0] / sum(shares), shares[1] / sum(shares)
 
 
 def coerced_confidence(value: Any) -> float:
-    """A confidence from 0 to 1 out of what a file may hold: numbers are clamped, everything else is 0."""
+    """A confidence from a file: numbers are clamped to 0 to 1, everything else is 0."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
     return _unit(value)
@@ -85,41 +87,46 @@ def final_scores(
     weights: tuple[float, float],
     scale: Scale = "raw",
 ) -> list[float]:
-    """Per fact weight * similarity + weight * confidence; confidence alone without similarities.
+    """For each fact weight * similarity + weight * confidence; confidence alone without similarities.
 
-    With the scale "max" similarities are divided by the largest of them, since those of short texts seldom reach 0.5
-    while confidences seldom fall under 0.7.
+    The scale "max" divides similarities by the largest: those of short texts seldom reach 0.5, while confidences are
+    seldom below 0.7.
     """
     if similarities is None:
         return list(confidences)
     top = max(similarities.values(), default=0.0) if scale == "max" else 1.0
     factor = 1 / top if top > 1e-9 else 1.0
-    alike, sure = weights
-    return [alike * similarities[t] * factor + sure * c for t, c in zip(texts, confidences, strict=True)]
+    similarity_weight, confidence_weight = weights
+    return [
+        similarity_weight * similarities[t] * factor + confidence_weight * c
+        for t, c in zip(texts, confidences, strict=True)
+    ]
 
 
 class Repeats:
-    """The facts kept so far, to tell which further one says nothing new."""
+    """Finds facts that repeat an earlier one."""
 
     def __init__(self) -> None:
         self._by_word: dict[str, list[frozenset[str]]] = {}
 
     def is_one(self, text: str) -> bool:
-        """Whether a kept fact has every word of this one, and few beside them (Dice 0.7 or more).
+        """Whether an earlier fact has every word of this one and few more (Dice 0.7 or more).
 
-        Facts that differ in a word of their own each ("is red", "is blue") or in a negation are never repeats.
+        Facts that each have a word of their own ("is red", "is blue") or differ in a negation are not repeats.
         """
         mine = _word_set(text)
         if not mine:
             return False
         rarest = min((self._by_word.get(word, []) for word in mine), key=len)
         return any(
-            mine <= theirs and 2 * len(mine) >= _ALIKE * (len(mine) + len(theirs)) and not (theirs - mine) & _NEGATIONS
+            mine <= theirs
+            and 2 * len(mine) >= _LEAST_DICE * (len(mine) + len(theirs))
+            and not (theirs - mine) & _NEGATIONS
             for theirs in rarest
         )
 
     def keep(self, text: str) -> None:
-        """Remember a fact."""
+        """Add a fact."""
         mine = _word_set(text)
         for word in mine:
             self._by_word.setdefault(word, []).append(mine)

@@ -1,4 +1,4 @@
-"""What an injection put into a request, and what it left out."""
+"""Reports of injections: facts that were injected and facts that were dropped."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class SelectedFact:
     score: float
     tokens: int
     guaranteed: bool = False
-    """Taken for its category, before the budget was shared out."""
+    """Added from the budget of the guaranteed categories."""
     cut: bool = False
-    """Shortened, because it alone would have taken more than half of the budget."""
+    """Shortened, because it would have taken more than half of the budget."""
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class DroppedFact:
 
 @dataclass(frozen=True)
 class InjectionReport:
-    """What went into a request, what did not, and what it costs."""
+    """The facts in a block, those left out, and its tokens."""
 
     selected: tuple[SelectedFact, ...] = ()
     dropped: tuple[DroppedFact, ...] = ()
     tokens: int = 0
-    """Tokens of the whole block, wrapper included, counted once over the finished text."""
+    """Tokens of the finished block, wrapper included."""
     max_tokens: int = 0
     counter: str = ""
-    """What counted; `exact` tells whether it is the model's own count."""
+    """Name of the token counter; `exact` says whether it is the model's own."""
     exact: bool = True
     sections: Mapping[str, int] = field(default_factory=dict)
-    """Tokens by part of the block: "User Context", "History", "Facts"."""
+    """Tokens of each part of the block: "User Context", "History", "Facts"."""
     refreshed: bool = True
-    """False when the block of an earlier call was used again."""
+    """False when the block of an earlier call was reused."""

@@ -28,7 +28,7 @@ _IN_USE = "user_id = :user_id AND archived IS NULL AND (expires_at IS NULL OR ex
 
 
 def next_revision(user_id: str) -> Work[int]:
-    """Count one more change; whoever changes this user's memories at the same time waits here."""
+    """Increment the user's change counter; concurrent changes of the same user wait here."""
     rows = yield Statement(
         "INSERT INTO autocontext_memory_users (user_id, revision) VALUES (:user_id, 1) ON CONFLICT (user_id) "
         "DO UPDATE SET revision = autocontext_memory_users.revision + 1 RETURNING revision",
@@ -38,7 +38,7 @@ def next_revision(user_id: str) -> Work[int]:
 
 
 def expect_revision(user_id: str, expected: int | None) -> Work[int]:
-    """`next_revision`, unless others have changed something since. Raises Conflict."""
+    """`next_revision`, if nobody has changed anything since `expected`. Raises Conflict."""
     revision = yield from next_revision(user_id)
     if expected is not None and revision != expected + 1:
         raise Conflict(
@@ -49,7 +49,7 @@ def expect_revision(user_id: str, expected: int | None) -> Work[int]:
 
 
 def find(user_id: str, memory_id: str) -> Work[Memory | None]:
-    """One memory, whatever its state."""
+    """One memory, expired and archived ones included."""
     rows = yield Statement(f"{_SELECT} AND id = :id", {"user_id": user_id, "id": memory_id})
     return _memory(rows[0]) if rows else None
 
@@ -60,19 +60,19 @@ def find_same(user_id: str, content: str) -> Work[Memory | None]:
     return _memory(rows[0]) if rows else None
 
 
-def changes(user_id: str, known: int, held: Collection[str]) -> Work[tuple[int, list[Memory], bool]]:
-    """The latest revision, what has changed since `known`, and whether that is everything there is."""
+def changes(user_id: str, known_revision: int, held_ids: Collection[str]) -> Work[tuple[int, list[Memory], bool]]:
+    """The latest revision, the memories changed since, and whether these are all memories of the user."""
     rows = yield Statement("SELECT revision FROM autocontext_memory_users WHERE user_id = :u", {"u": user_id})
     revision = int(rows[0][0]) if rows else 0
-    if revision == known:
+    if revision == known_revision:
         return revision, [], False
     rows = yield Statement(
-        f"{_SELECT} AND revision > :known ORDER BY created_at, id", {"user_id": user_id, "known": known}
+        f"{_SELECT} AND revision > :known ORDER BY created_at, id", {"user_id": user_id, "known": known_revision}
     )
-    changed = [_memory(row) for row in rows]
+    memories = [_memory(row) for row in rows]
     [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
-    if count == len({*held, *(m.id for m in changed)}) and known:
-        return revision, changed, False
+    if count == len({*held_ids, *(m.id for m in memories)}) and known_revision:
+        return revision, memories, False
     rows = yield Statement(f"{_SELECT} ORDER BY created_at, id", {"user_id": user_id})
     return revision, [_memory(row) for row in rows], True
 
@@ -87,29 +87,29 @@ def put(memory: Memory, tags_before: Iterable[str] = ()) -> Work[Memory]:
         "digest": digest_of(memory.content),
     }
     yield Statement(_PUT, row)
-    before, after = set(tags_before), set(memory.tags)
+    old_tags, new_tags = set(tags_before), set(memory.tags)
     key = {"user_id": memory.user_id, "id": memory.id}
     yield Statement(
         "DELETE FROM autocontext_memory_tags WHERE user_id = :user_id AND tag = :tag AND id = :id",
-        [{**key, "tag": tag} for tag in sorted(before - after)],
+        [{**key, "tag": tag} for tag in sorted(old_tags - new_tags)],
     )
     yield Statement(
         "INSERT INTO autocontext_memory_tags (user_id, tag, id) VALUES (:user_id, :tag, :id) ON CONFLICT DO NOTHING",
-        [{**key, "tag": tag} for tag in sorted(after - before)],
+        [{**key, "tag": tag} for tag in sorted(new_tags - old_tags)],
     )
     return memory
 
 
 def free_id(user_id: str) -> Work[str]:
-    """An id in the form of memory.json that this user has not used yet."""
+    """An unused id in the format of memory.json."""
     while True:
-        made = f"fact_{uuid.uuid4().hex[:8]}"
-        if (yield from find(user_id, made)) is None:
-            return made
+        memory_id = f"fact_{uuid.uuid4().hex[:8]}"
+        if (yield from find(user_id, memory_id)) is None:
+            return memory_id
 
 
 def remove(user_id: str, memory_id: str) -> Work[bool]:
-    """Delete one memory for good; whether it was there."""
+    """Delete one memory permanently; whether it existed."""
     if (yield from find(user_id, memory_id)) is None:
         return False
     yield from next_revision(user_id)
@@ -120,7 +120,7 @@ def remove(user_id: str, memory_id: str) -> Work[bool]:
 
 
 def remove_all(user_id: str) -> Work[int]:
-    """Delete everything of one user; how many memories there were. The revision goes on counting."""
+    """Delete everything of one user; returns the number of memories. The change counter is kept."""
     yield from next_revision(user_id)
     [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
     yield Statement("DELETE FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
@@ -130,7 +130,7 @@ def remove_all(user_id: str) -> Work[int]:
 
 
 def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
-    """Note that memories were found; that is no change of their content, so the revision stays."""
+    """Count an access to memories; the revision stays, because their content does."""
     yield Statement(
         "UPDATE autocontext_memories SET last_accessed = :now, access_count = access_count + 1 "
         "WHERE user_id = :user_id AND id = :id",
@@ -139,24 +139,24 @@ def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
 
 
 def archive_least(user_id: str, most: int, now: int, revision: int, protected: str) -> Work[list[str]]:
-    """Put out of use what exceeds `most`, worst `retention` first; a tenth of the places is kept for one category."""
+    """Archive what exceeds `most`, lowest `retention` first; a tenth of `most` is reserved for one category."""
     rows = yield Statement(
         f"{_SELECT} AND {_IN_USE.replace('user_id = :user_id AND ', '')}", {"user_id": user_id, "now": now}
     )
-    kept = [_memory(row) for row in rows]
-    if len(kept) <= most:
+    memories = [_memory(row) for row in rows]
+    if len(memories) <= most:
         return []
-    worth: Callable[[Memory], tuple[float, int, str]] = lambda m: (retention(m, now), m.created_at, m.id)  # noqa: E731
-    best = sorted(kept, key=worth, reverse=True)
-    safe = {m.id for m in [m for m in best if m.category == protected][: most // 10]}
-    over = [m for m in reversed(best) if m.id not in safe][: len(kept) - most]
-    for memory in over:
+    value: Callable[[Memory], tuple[float, int, str]] = lambda m: (retention(m, now), m.created_at, m.id)  # noqa: E731
+    by_value = sorted(memories, key=value, reverse=True)
+    protected_ids = {m.id for m in [m for m in by_value if m.category == protected][: most // 10]}
+    excess = [m for m in reversed(by_value) if m.id not in protected_ids][: len(memories) - most]
+    for memory in excess:
         yield from put(replace(memory, archived="over max_memories", revision=revision), memory.tags)
-    return [m.id for m in over]
+    return [m.id for m in excess]
 
 
 def stats(user_id: str, now: int) -> Work[MemoryStats]:
-    """Count, mean importance and the most used tags, all in SQL."""
+    """Number of memories, mean importance and the most used tags."""
     params = {"user_id": user_id, "now": now}
     [(count, mean)] = yield Statement(
         f"SELECT COUNT(*), AVG(CAST(importance AS DOUBLE PRECISION)) FROM autocontext_memories WHERE {_IN_USE}",
@@ -172,7 +172,7 @@ def stats(user_id: str, now: int) -> Work[MemoryStats]:
 
 
 def sections(user_id: str) -> Work[dict[str, tuple[str, int]]]:
-    """By name ("user.workContext") the summary and when it was written."""
+    """Each summary and its time, by name ("user.workContext")."""
     rows = yield Statement(
         "SELECT name, summary, updated_at FROM autocontext_memory_sections WHERE user_id = :u ORDER BY name",
         {"u": user_id},
@@ -180,12 +180,12 @@ def sections(user_id: str) -> Work[dict[str, tuple[str, int]]]:
     return {str(name): (str(summary), int(at)) for name, summary, at in rows}
 
 
-def put_sections(user_id: str, found: Mapping[str, tuple[str, int]]) -> Work[None]:
-    """Write summaries in place of earlier ones."""
+def put_sections(user_id: str, summaries: Mapping[str, tuple[str, int]]) -> Work[None]:
+    """Write summaries, replacing earlier ones."""
     yield Statement(
         "INSERT INTO autocontext_memory_sections (user_id, name, summary, updated_at) VALUES (:u, :name, :text, :at) "
         "ON CONFLICT (user_id, name) DO UPDATE SET summary = excluded.summary, updated_at = excluded.updated_at",
-        [{"u": user_id, "name": name, "text": text, "at": at} for name, (text, at) in found.items()],
+        [{"u": user_id, "name": name, "text": text, "at": at} for name, (text, at) in summaries.items()],
     )
 
 
@@ -193,7 +193,7 @@ def require_unique(memory: Memory) -> Work[None]:
     """Raises InvalidMemory when another memory of the user has the same content."""
     same = yield from find_same(memory.user_id, memory.content)
     if same is not None and same.id != memory.id:
-        raise InvalidMemory(f"content is that of memory {same.id}: change that one, or delete one of the two")
+        raise InvalidMemory(f"content equals that of memory {same.id}: change that one, or delete one of the two")
 
 
 def _memory(row: Row) -> Memory:

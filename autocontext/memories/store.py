@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from autocontext.errors import InvalidMemory
 from autocontext.memories import changes, exchange, statements
-from autocontext.memories.changes import Limits
+from autocontext.memories.changes import MemoryLimits
 from autocontext.memories.exchange import ImportReport
 from autocontext.memories.finding import UserIndex, in_use, make_query
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user
@@ -32,10 +32,13 @@ def _milliseconds() -> int:
 class MemoryStore(DatabasePart):
     """Memories with tags, importance, confidence and expiry, on SQLite or PostgreSQL.
 
-    Every call names the user; nothing of one user is ever found or changed for another. Each method has an
-    asynchronous twin with an `a` before its name. `max_memories` limits what one user has in use: beyond it the
-    memory least worth keeping is archived, not deleted. `ranker` makes the ranker of each user. `clock` gives
-    milliseconds since 1970.
+    Every call names the user and reaches the memories of that user only. Each method has an asynchronous version with
+    an `a` before its name. `max_memories` limits the memories in use of each user: the one with the lowest retention is
+    archived, not deleted. `ranker` creates a ranker for each user. `clock` returns milliseconds since 1970.
+
+        store = MemoryStore("agent.db")
+        store.add("Prefers pytest", user_id="ann")
+        store.search("tests", user_id="ann")[0].memory.content
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class MemoryStore(DatabasePart):
         if max_memories is not None and (isinstance(max_memories, bool) or max_memories < 1):
             raise InvalidMemory(f"max_memories must be at least 1 (got {max_memories!r})")
         super().__init__(url, SCHEMA)
-        self._limits = Limits(max_memories)
+        self._limits = MemoryLimits(max_memories)
         self._ranker, self._clock = ranker, clock
         self._users: OrderedDict[str, UserIndex] = OrderedDict()
         self._lock = threading.Lock()
@@ -69,7 +72,7 @@ class MemoryStore(DatabasePart):
         source_error: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Steps[Memory]:
-        """Remember something; the same content again confirms what is there. `ttl` is in seconds.
+        """Add a memory; adding the same content again confirms it. `ttl` is in seconds.
 
         Raises InvalidMemory naming the field.
         """
@@ -87,7 +90,7 @@ class MemoryStore(DatabasePart):
     add, aadd = twins(_add)
 
     def _get(self, memory_id: str, *, user_id: str) -> Steps[Memory | None]:
-        """One memory, also an expired or archived one; None when this user has none with that id."""
+        """One memory, even an expired or archived one; None when this user has none with this id."""
         owner = checked_user(user_id)
         return (yield from read(lambda: statements.find(owner, memory_id)))
 
@@ -98,24 +101,24 @@ class MemoryStore(DatabasePart):
     ) -> Steps[Memory | None]:
         """Change fields of a memory: those of `add`, and `archived` (a reason, or None to use it again).
 
-        None when this user has none with that id. Raises InvalidMemory naming the field, Conflict when
-        `expected_revision` is given and is not the memory's.
+        None when this user has none with this id. Raises InvalidMemory naming a wrong field, and Conflict when the
+        memory is not at `expected_revision`.
         """
         owner, now = checked_user(user_id), self._clock()
-        changed = changes.changed_fields(fields, now)
-        return (yield from write(lambda: changes.update(owner, memory_id, changed, expected_revision)))
+        columns = changes.changed_fields(fields, now)
+        return (yield from write(lambda: changes.update(owner, memory_id, columns, expected_revision)))
 
     update, aupdate = twins(_update)
 
     def _delete(self, memory_id: str, *, user_id: str) -> Steps[bool]:
-        """Delete a memory for good; False when this user has none with that id."""
+        """Delete a memory permanently; False when this user has none with this id."""
         owner = checked_user(user_id)
         return (yield from write(lambda: statements.remove(owner, memory_id)))
 
     delete, adelete = twins(_delete)
 
     def _clear(self, *, user_id: str) -> Steps[int]:
-        """Delete everything that is known about a user; how many memories there were."""
+        """Delete everything about a user; returns the number of memories."""
         owner = checked_user(user_id)
         return (yield from write(lambda: statements.remove_all(owner)))
 
@@ -136,29 +139,29 @@ class MemoryStore(DatabasePart):
         until: datetime | str | int | None = None,
         explain: bool = False,
     ) -> Steps[list[ScoredMemory]]:
-        """The memories most relevant to a query, best first; of an empty query the most important ones.
+        """The memories most relevant to a query, best first; for an empty query the most important ones.
 
-        Filters come first, then the ranking, then the limit. `since` and `until` (inclusive) look at when a memory was
-        made: an aware datetime, an ISO text or milliseconds. A memory that shares nothing with the query is not
-        found. What is found counts as accessed.
+        Filters apply before the ranking, the limit after it. `since` and `until` (inclusive) compare the creation time:
+        an aware datetime, an ISO 8601 string or milliseconds. A memory that shares nothing with the query is not found.
+        Results count as accessed. Raises InvalidMemory naming a wrong argument.
         """
-        wanted = make_query(
+        search = make_query(
             query, limit=limit, min_importance=min_importance, min_score=min_score, tags=changes.listed(tags),
             tag_match=tag_match, categories=changes.listed(categories), since=since, until=until, explain=explain,
         )  # fmt: skip
         index = yield from self._current(user_id)
         now = self._clock()
-        hits = index.search(wanted, now)
+        hits = index.search(search, now)
         if hits:
-            found = [hit.memory.id for hit in hits]
-            yield from write(lambda: statements.touch(user_id, found, now))
-            index.touched(found, now)
+            memory_ids = [hit.memory.id for hit in hits]
+            yield from write(lambda: statements.touch(user_id, memory_ids, now))
+            index.touched(memory_ids, now)
         return hits
 
     search, asearch = twins(_search)
 
     def _all(self, *, user_id: str, archived: bool = False) -> Steps[list[Memory]]:
-        """All memories in use, oldest first; with `archived` the expired and archived ones as well."""
+        """All memories in use, oldest first; with `archived=True` expired and archived ones too."""
         index = yield from self._current(user_id)
         now = self._clock()
         return [m for m in index.listed() if archived or in_use(m, now)]
@@ -166,14 +169,14 @@ class MemoryStore(DatabasePart):
     all, aall = twins(_all)
 
     def _stats(self, *, user_id: str) -> Steps[MemoryStats]:
-        """How many memories are in use, how important they are on average, and the five most used tags."""
+        """Number of memories in use, their mean importance, and the five most used tags."""
         owner, now = checked_user(user_id), self._clock()
         return (yield from read(lambda: statements.stats(owner, now)))
 
     stats, astats = twins(_stats)
 
     def _document(self, *, user_id: str) -> Steps[dict[str, Any]]:
-        """What an injector needs: facts in use and section summaries, in the form of memory.json."""
+        """Facts in use and section summaries for an injector, in the form of memory.json."""
         index = yield from self._current(user_id)
         sections = yield from read(lambda: statements.sections(user_id))
         now = self._clock()
@@ -184,12 +187,12 @@ class MemoryStore(DatabasePart):
     def _import_json(
         self, source: str | Path | Mapping[str, Any], *, user_id: str, expected_revision: int | None = None
     ) -> Steps[ImportReport]:
-        """Take in a memory.json, from a file or as a dict, as one transaction.
+        """Import a memory.json, a file or a dict, in one transaction.
 
-        Known facts (by id or content) are confirmed, summaries replaced; what the store has changed after the
-        document's `lastUpdated` stays as it is, and so does what cannot be read: both are named in the report. Raises
-        StoreCorruptError for a damaged file, StateError for another version, Conflict when `expected_revision` is not
-        the user's: then nothing is imported.
+        Facts that the store has (by id or content) are confirmed, and summaries replaced. The report lists entries that
+        cannot be read and facts that the store has changed after the document's `lastUpdated`; both are skipped.
+        Imports nothing and raises StoreCorruptError for a damaged file, StateError for another version, Conflict when
+        the user is not at `expected_revision`.
         """
         owner, now = checked_user(user_id), self._clock()
         document = exchange.read_document(source)
@@ -198,12 +201,12 @@ class MemoryStore(DatabasePart):
     import_json, aimport_json = twins(_import_json)
 
     def _export_json(self, path: str | Path | None = None, *, user_id: str) -> Steps[dict[str, Any]]:
-        """The memory.json document of a user; with a `path` it is written there in one piece."""
+        """The memory.json document of a user; written atomically to `path` if there is one."""
         index = yield from self._current(user_id)
         sections = yield from read(lambda: statements.sections(user_id))
         now = self._clock()
-        used = [m for m in index.listed() if in_use(m, now)]
-        document = exchange.document_of(used, sections, index.revision, now)
+        memories = [m for m in index.listed() if in_use(m, now)]
+        document = exchange.document_of(memories, sections, index.revision, now)
         if path is not None:
             exchange.write_whole(path, document)
         return document
@@ -211,13 +214,13 @@ class MemoryStore(DatabasePart):
     export_json, aexport_json = twins(_export_json)
 
     def _current(self, user_id: str) -> Steps[UserIndex]:
-        """The user's index, brought up to what the database holds now."""
+        """The user's index, in step with the database."""
         with self._lock:
             index = self._users.setdefault(checked_user(user_id), UserIndex(self._ranker))
             self._users.move_to_end(user_id)
             while len(self._users) > _USERS_KEPT:
                 self._users.popitem(last=False)
-        known, held = index.state()
-        revision, changed, everything = yield from read(lambda: statements.changes(user_id, known, held))
-        index.apply(revision, changed, everything=everything)
+        index_revision, ids = index.state()
+        revision, memories, everything = yield from read(lambda: statements.changes(user_id, index_revision, ids))
+        index.apply(revision, memories, everything=everything)
         return index

@@ -1,4 +1,4 @@
-"""The tools an agent gets for its memories: each is bound to one user, who is never a parameter."""
+"""Memory tools for an agent, bound to one user; the user is never a parameter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ When something has changed, use memory_update instead of adding the opposite."""
 
 @dataclass(frozen=True)
 class MemoryTool:
-    """One tool: call it, or await `acall`, with the arguments of the model; it always answers with a text."""
+    """One tool: call it, or await `acall`, with the model's arguments; it always returns text."""
 
     name: str
     description: str
@@ -30,16 +30,16 @@ class MemoryTool:
     arun: Callable[..., Awaitable[str]]
 
     def __call__(self, **arguments: Any) -> str:
-        """What the tool answers; a mistake in the arguments is answered, not raised."""
+        """The result for the model; a mistake in the arguments is returned as text, not raised."""
         try:
-            return self.run(**self._taken(arguments))
+            return self.run(**self._known_arguments(arguments))
         except (AutoContextError, TypeError, ValueError) as e:
             return f"Error: {e}"
 
     async def acall(self, **arguments: Any) -> str:
-        """The same for asynchronous agents."""
+        """`__call__` for asynchronous agents."""
         try:
-            return await self.arun(**self._taken(arguments))
+            return await self.arun(**self._known_arguments(arguments))
         except (AutoContextError, TypeError, ValueError) as e:
             return f"Error: {e}"
 
@@ -51,18 +51,18 @@ class MemoryTool:
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
 
-    def _taken(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments there are; what a model makes up, a user_id above all, is ignored."""
+    def _known_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The known arguments; anything else that a model makes up, above all a user_id, is ignored."""
         missing = [name for name in self.required if arguments.get(name) in (None, "")]
         if missing:
-            raise ValueError(f"{', '.join(missing)} is missing")
+            raise ValueError(f"missing arguments: {', '.join(missing)}")
         return {key: value for key, value in arguments.items() if key in self.parameters and value is not None}
 
 
 def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
     """memory_add, memory_search, memory_update, memory_delete and memory_stats for one user.
 
-    Raises InvalidMemory for a user_id that is none.
+    Raises InvalidMemory for a wrong user_id.
     """
     owner = {"user_id": checked_user(user_id)}
     unknown = "there is no memory with this id; memory_search gives the ids"
@@ -72,20 +72,20 @@ def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
         description: str,
         names: str,
         required: tuple[str, ...],
-        shown: Callable[[Any], str],
-        sync: Any,
-        later: Any,
+        wording: Callable[[Any], str],
+        sync_: Any,
+        async_: Any,
     ) -> MemoryTool:
         def run(**arguments: Any) -> str:
-            return shown(sync(**arguments, **owner))
+            return wording(sync_(**arguments, **owner))
 
         async def arun(**arguments: Any) -> str:
-            return shown(await later(**arguments, **owner))
+            return wording(await async_(**arguments, **owner))
 
         parameters = {key: _PARAMETERS[key] for key in names.split()}
         return MemoryTool(name, description, parameters, required, run, arun)
 
-    # An id that the model passes by name is a positional argument of the store.
+    # The model passes the id by name; in the store it is positional.
     def update(*, memory_id: str, **fields: Any) -> Memory | None:
         return store.update(memory_id, **fields)
 
@@ -95,25 +95,25 @@ def memory_tools(store: MemoryStore, *, user_id: str) -> list[MemoryTool]:
     return [
         tool(
             "memory_add", "Remember one lasting fact about the user.",
-            "content category tags importance", ("content",), _added, store.add, store.aadd,
+            "content category tags importance", ("content",), _add_text, store.add, store.aadd,
         ),
         tool(
             "memory_search", "Find what is remembered about the user, best match first.",
-            "query limit min_importance tags", ("query",), _found, store.search, store.asearch,
+            "query limit min_importance tags", ("query",), _search_text, store.search, store.asearch,
         ),
         tool(
             "memory_update", "Change a memory that is no longer right.",
-            "memory_id content category tags importance", ("memory_id",), lambda m: _changed(m, unknown),
+            "memory_id content category tags importance", ("memory_id",), lambda m: _update_text(m, unknown),
             update, aupdate,
         ),
         tool(
-            "memory_delete", "Forget a memory for good, when the user asks for that.",
+            "memory_delete", "Delete a memory permanently, when the user asks for that.",
             "memory_id", ("memory_id",), lambda done: "Deleted." if done else f"Error: {unknown}",
             store.delete, store.adelete,
         ),
         tool(
             "memory_stats", "How much is remembered about the user, and under which tags.",
-            "", (), _counted,
+            "", (), _stats_text,
             store.stats, store.astats,
         ),
     ]  # fmt: skip
@@ -134,17 +134,17 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _added(memory: Memory) -> str:
+def _add_text(memory: Memory) -> str:
     return (
         f"Remembered as {memory.id}." if not memory.confirmation_count else f"Already known as {memory.id}; confirmed."
     )
 
 
-def _changed(memory: Memory | None, unknown: str) -> str:
+def _update_text(memory: Memory | None, unknown: str) -> str:
     return f"Error: {unknown}" if memory is None else f"Changed {memory.id}."
 
 
-def _found(hits: list[ScoredMemory]) -> str:
+def _search_text(hits: list[ScoredMemory]) -> str:
     if not hits:
         return "Nothing is remembered about that."
     rows = [
@@ -161,7 +161,7 @@ def _found(hits: list[ScoredMemory]) -> str:
     return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
 
 
-def _counted(stats: MemoryStats) -> str:
+def _stats_text(stats: MemoryStats) -> str:
     return json.dumps(
         {
             "total_memories": stats.total_memories,

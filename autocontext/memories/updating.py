@@ -1,4 +1,4 @@
-"""What a model has learned from a conversation, taken over into a memory.json document by the original's rules."""
+"""Apply what a model learned from a conversation to a memory.json document, by the original's rules."""
 
 from __future__ import annotations
 
@@ -43,33 +43,33 @@ _LATEST = 6
 
 @dataclass(frozen=True)
 class Learning:
-    """What a model should look at to update memories, and what stands out in it."""
+    """The text for a model that updates memories, and what the user's latest messages signal."""
 
     text: str
-    """What the user said and the final answers, one message a line; long ones without their middle."""
+    """User messages and final answers, one per line; long ones lack their middle."""
     corrected: bool
     """Whether the user corrected the agent in the last six messages."""
     reinforced: bool
 
     @property
     def worth_asking(self) -> bool:
-        """Whether there is anything in it that a model could learn from."""
+        """Whether there is any text to learn from."""
         return bool(self.text)
 
 
 def to_learn_from(messages: Iterable[Msg]) -> Learning:
-    """The human side of a conversation and the final answers; "ok" and "thanks", tools and injected text left out."""
-    spoken = [m for m in messages if not is_injected(m) and (is_user_turn(m) or is_final_reply(m)) and m.text.strip()]
-    latest = [m.text for m in spoken[-_LATEST:] if m.role == "user"]
+    """User messages and final answers of a conversation, without tools, injected text, "ok" and "thanks"."""
+    turns = [m for m in messages if not is_injected(m) and (is_user_turn(m) or is_final_reply(m)) and m.text.strip()]
+    latest = [m.text for m in turns[-_LATEST:] if m.role == "user"]
     lines = []
     trivial = False
-    for m in spoken:
+    for m in turns:
         text = without_uploads(m.text).strip() if m.role == "user" else m.text.strip()
         if m.role == "user":
             trivial = not text or _TRIVIAL.fullmatch(text) is not None
         if text and not trivial:
-            middle_out = text if len(text) <= _LONG else f"{text[:_KEPT]}\n[...]\n{text[-_KEPT:]}"
-            lines.append(f"{'User' if m.role == 'user' else 'Assistant'}: {middle_out}")
+            excerpt = text if len(text) <= _LONG else f"{text[:_KEPT]}\n[...]\n{text[-_KEPT:]}"
+            lines.append(f"{'User' if m.role == 'user' else 'Assistant'}: {excerpt}")
     return Learning("\n".join(lines), any(map(_CORRECTION.search, latest)), any(map(_REINFORCEMENT.search, latest)))
 
 
@@ -79,9 +79,9 @@ def parse_update(reply: str) -> dict[str, Any]:
     try:
         update = json.loads(fenced[1] if fenced else reply)
     except ValueError as e:
-        raise StateError(f"the reply is no JSON ({e}): the memories stay as they are") from None
+        raise StateError(f"the reply is not JSON ({e}); the memories are unchanged") from None
     if not isinstance(update, dict):
-        raise StateError("the reply is no JSON object: the memories stay as they are")
+        raise StateError("the reply is not a JSON object; the memories are unchanged")
     return update
 
 
@@ -94,63 +94,65 @@ def apply_update(
     threshold: float = 0.7,
     max_facts: int = 100,
 ) -> dict[str, Any]:
-    """A new document with the update in it; the one given stays as it is.
+    """A new document with the update applied; `document` stays unchanged.
 
-    A section is replaced if `shouldUpdate` is true and its summary not empty. Facts named in `factsToRemove` go. New
-    facts come in with a confidence of at least `threshold`, in a known category (else "context"), without sentences
-    about uploads, and not twice (contents that differ in case or surrounding space only are one). Beyond `max_facts`
-    those of the highest confidence stay.
+    A section is replaced if `shouldUpdate` is true and its summary is not empty. Facts in `factsToRemove` are removed.
+    A new fact needs a confidence of at least `threshold` and content that no other fact has, apart from case and outer
+    spaces. An unknown category becomes "context", and sentences about uploads are removed. Beyond `max_facts`, facts
+    with the highest confidence stay.
     """
-    changed = {**copy.deepcopy(dict(document)), "version": document.get("version", "1.0"), "lastUpdated": iso(now)}
+    result = {**copy.deepcopy(dict(document)), "version": document.get("version", "1.0"), "lastUpdated": iso(now)}
     for key, (_, labels) in SECTIONS.items():
-        section = changed[key] = dict(changed.get(key) or {})
+        section = result[key] = dict(result.get(key) or {})
         for name in labels:
-            wish = _object(_object(update.get(key)).get(name))
-            summary = wish.get("summary")
-            if wish.get("shouldUpdate") is True and isinstance(summary, str) and without_uploads(summary).strip():
+            entry = _object(_object(update.get(key)).get(name))
+            summary = entry.get("summary")
+            if entry.get("shouldUpdate") is True and isinstance(summary, str) and without_uploads(summary).strip():
                 section[name] = {"summary": without_uploads(summary).strip(), "updatedAt": iso(now)}
     removed = {str(i) for i in _list(update.get("factsToRemove"))}
-    facts = [f for f in _list(changed.get("facts")) if _object(f) and str(f.get("id")) not in removed]
-    known = {str(f.get("content")).strip().casefold() for f in facts}
-    for wish in map(_object, _list(update.get("newFacts"))):
-        content = without_uploads(str(wish.get("content") or "")).strip()
-        confidence = coerced_confidence(wish.get("confidence"))
-        if not content or content.casefold() in known or confidence < threshold:
+    facts = [f for f in _list(result.get("facts")) if _object(f) and str(f.get("id")) not in removed]
+    contents = {str(f.get("content")).strip().casefold() for f in facts}
+    for entry in map(_object, _list(update.get("newFacts"))):
+        content = without_uploads(str(entry.get("content") or "")).strip()
+        confidence = coerced_confidence(entry.get("confidence"))
+        if not content or content.casefold() in contents or confidence < threshold:
             continue
-        known.add(content.casefold())
-        facts.append(_made(wish, content, confidence, source, now))
+        contents.add(content.casefold())
+        facts.append(_new_fact(entry, content, confidence, source, now))
     if len(facts) > max_facts:
-        best = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
-        kept = {id(f) for f in best}
-        facts = [f for f in facts if id(f) in kept]
-    return {**changed, "facts": facts}
+        highest = sorted(facts, key=lambda f: -coerced_confidence(f.get("confidence")))[:max_facts]
+        kept_ids = {id(f) for f in highest}
+        facts = [f for f in facts if id(f) in kept_ids]
+    return {**result, "facts": facts}
 
 
 def without_uploads(text: str) -> str:
-    """A text without sentences about uploaded files: the files are gone when the next conversation begins."""
-    kept = [s for s in _SENTENCE.findall(text) if not (_UPLOADED.search(s) and _FILES.search(s))]
-    return "".join(kept)
+    """A text without sentences about uploaded files, which do not exist in the next conversation."""
+    sentences = [s for s in _SENTENCE.findall(text) if not (_UPLOADED.search(s) and _FILES.search(s))]
+    return "".join(sentences)
 
 
 def stale(
     memories: Iterable[Memory], now: int, *, after_days: int = 90, at_least: int = 3, most: int = 10,
     protected: Iterable[str] = ("correction",),
 ) -> list[Memory]:  # fmt: skip
-    """Memories that nobody confirmed for long, oldest first, to be reviewed; [] when there are only a few.
+    """Memories to review, oldest first: those not confirmed for `after_days`; [] when there are fewer than `at_least`.
 
-    `MemoryStore.update(id, archived="stale")` puts one out of use.
+    `MemoryStore.update(id, user_id=..., archived="stale")` archives one.
     """
-    safe = frozenset(protected)
+    exempt = frozenset(protected)
     old = [
-        m for m in memories if m.category not in safe and now - (m.last_confirmed_at or m.created_at) > after_days * DAY
+        m
+        for m in memories
+        if m.category not in exempt and now - (m.last_confirmed_at or m.created_at) > after_days * DAY
     ]
     old.sort(key=lambda m: (m.last_confirmed_at or m.created_at, m.id))
     return old[:most] if len(old) >= at_least else []
 
 
-def _made(wish: Mapping[str, Any], content: str, confidence: float, source: str, now: int) -> dict[str, Any]:
-    category = str(wish.get("category") or "").strip().lower()
-    made = {
+def _new_fact(entry: Mapping[str, Any], content: str, confidence: float, source: str, now: int) -> dict[str, Any]:
+    category = str(entry.get("category") or "").strip().lower()
+    fact = {
         "id": f"fact_{uuid.uuid4().hex[:8]}",
         "content": content,
         "category": category if category in CATEGORIES else "context",
@@ -159,9 +161,9 @@ def _made(wish: Mapping[str, Any], content: str, confidence: float, source: str,
         "source": source,
     }
     for extra in ("sourceError", "expected_valid_days"):
-        if wish.get(extra):
-            made[extra] = wish[extra]
-    return made
+        if entry.get(extra):
+            fact[extra] = entry[extra]
+    return fact
 
 
 def _object(value: Any) -> Mapping[str, Any]:

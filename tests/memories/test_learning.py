@@ -105,7 +105,7 @@ def test_004_9_code_fences_are_stripped(reply) -> None:
 
 @pytest.mark.parametrize("reply", ["", "no", "[1]", "```json\n{```"])
 def test_a_reply_that_is_none_changes_nothing(reply) -> None:
-    with pytest.raises(StateError, match="stay as they are"):
+    with pytest.raises(StateError, match="memories are unchanged"):
         parse_update(reply)
 
 

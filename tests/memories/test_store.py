@@ -156,7 +156,7 @@ def test_an_update_changes_what_it_names_and_a_stale_one_nothing(store, clock) -
     with pytest.raises(Conflict, match="read it again"):
         store.update(made.id, user_id="ann", importance=1, expected_revision=made.revision)
     store.add("Likes jam", user_id="ann")
-    with pytest.raises(InvalidMemory, match="content is that of memory"):
+    with pytest.raises(InvalidMemory, match="content equals that of memory"):
         store.update(made.id, user_id="ann", content="likes JAM")
     with pytest.raises(InvalidMemory, match="user_id2: no such field"):
         store.update(made.id, user_id="ann", user_id2="bob")
@@ -290,11 +290,11 @@ def test_importing_again_confirms_and_never_overwrites_what_is_newer(store) -> N
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("{", StoreCorruptError, "is no JSON"),
-        ("[]", StoreCorruptError, "no memory.json"),
-        ('{"facts": {}}', StoreCorruptError, "no memory.json"),
+        ("{", StoreCorruptError, "is not JSON"),
+        ("[]", StoreCorruptError, "not a memory.json"),
+        ('{"facts": {}}', StoreCorruptError, "not a memory.json"),
         ('{"version": "2.0", "facts": []}', StateError, "version 2.0"),
-        ("\xff", StoreCorruptError, "is no JSON"),
+        ("\xff", StoreCorruptError, "is not JSON"),
     ],
 )
 def test_a_damaged_file_is_told_and_changes_nothing(store, tmp_path, text, error, says) -> None:
@@ -350,7 +350,7 @@ def test_entries_that_are_no_facts_are_named_and_the_rest_comes_in(store) -> Non
 )
 def test_bad_fields_are_named_and_nothing_is_stored(store, field, value) -> None:
     fields = {"content": "fine", field: value}
-    with pytest.raises(InvalidMemory, match="list of texts" if field == "tags" and value == "one" else field):
+    with pytest.raises(InvalidMemory, match="list of strings" if field == "tags" and value == "one" else field):
         store.add(fields.pop("content"), user_id="ann", **fields)
     assert store.all(user_id="ann") == []
 
