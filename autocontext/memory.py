@@ -12,7 +12,7 @@ import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from autocontext.compression.runner import Passes
+from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import InvalidMessage, StateError
@@ -51,17 +51,17 @@ class AutoContextMemory:
         self._lock = threading.RLock()
         self._journal = Journal(store, self.session, self._lock, self._changed)
         self._log = self._journal.log
-        self._tally = TokenSum(_counter(self.config, model), self._log)
-        self._passes = Passes(
+        self._token_sum = TokenSum(_counter(self.config, model), self._log)
+        self._pass_runner = PassRunner(
             log=self._log,
-            token_sum=self._tally,
+            token_sum=self._token_sum,
             config=self.config,
             model=model,
             lock=self._lock,
             commit=self._journal.commit,
             conversation=self.session.session_id,
         )
-        self._passes.plan = plan
+        self._pass_runner.plan = plan
         self._counted: dict[int, tuple[Msg, int]] = {}
         """What `count` was last given besides messages of the view: by identity, each with its tokens."""
 
@@ -80,13 +80,13 @@ class AutoContextMemory:
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
         """What the model should see; compresses first when a threshold is reached."""
-        self._passes.before_reading()
+        self._pass_runner.before_reading()
         return self.messages
 
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
-        await self._passes.abefore_reading()
-        async with self._passes.held():
+        await self._pass_runner.abefore_reading()
+        async with self._pass_runner.held():
             return self.messages
 
     @property
@@ -99,32 +99,32 @@ class AutoContextMemory:
     def token_count(self) -> int:
         """Tokens of the working view, and of what is sent besides it."""
         with self._lock:
-            return self._tally.total()
+            return self._token_sum.total()
 
     @property
     def counter(self) -> TokenCounter:
         """What counts the tokens of this memory."""
-        return self._tally.counter
+        return self._token_sum.counter
 
     def count_besides(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
         texts = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts]
         with self._lock:
-            self._tally.fixed = sum(map(self._tally.counter.count_text, texts))
+            self._token_sum.fixed = sum(map(self._token_sum.counter.count_text, texts))
 
     def count(self, messages: Iterable[Msg]) -> int:
         """Tokens of these messages and of what is sent besides them; what was counted the last time is not again."""
         with self._lock:
             in_view = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
             before, self._counted = self._counted, {}
-            total = self._tally.fixed
+            total = self._token_sum.fixed
             for m in messages:
                 place = in_view.get(id(m))
                 known = before.get(id(m))
                 if place is not None:
-                    tokens = self._tally.count(place, m)
+                    tokens = self._token_sum.count(place, m)
                 else:
-                    tokens = known[1] if known is not None and known[0] is m else self._tally.counter.count(m)
+                    tokens = known[1] if known is not None and known[0] is m else self._token_sum.counter.count(m)
                     self._counted[id(m)] = (m, tokens)
                 total += tokens
             return total
@@ -137,7 +137,7 @@ class AutoContextMemory:
         if input_tokens < 0:
             raise InvalidMessage(f"record_usage: input_tokens must be 0 or more (got {input_tokens})")
         with self._lock:
-            self._tally.anchor(input_tokens)
+            self._token_sum.anchor(input_tokens)
 
     def get_original_memory_msgs(self) -> list[Msg]:
         """Every message ever added, as it was added."""
@@ -166,24 +166,24 @@ class AutoContextMemory:
 
         `max_token` is the window to fit into this time, for a call of the model that leaves less room than usual.
         """
-        return self._passes.run(force=force, max_token=max_token)
+        return self._pass_runner.run(force=force, max_token=max_token)
 
     async def acompress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
         """The same for asynchronous callers: the model and the store are awaited."""
-        return await self._passes.arun(force=force, max_token=max_token)
+        return await self._pass_runner.arun(force=force, max_token=max_token)
 
     @property
     def usage(self) -> UsageTotals:
         """What the passes have used and saved since this memory was opened."""
-        return self._passes.usage
+        return self._pass_runner.usage
 
     def on_compression(self, listener: Callable[[CompressionReport], Any]) -> Callable[[], None]:
         """Call `listener` with the report of each pass; returns a function that stops it. Its failures are logged."""
-        return self._passes.listen(listener)
+        return self._pass_runner.listen(listener)
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
         """Name the plan that summaries should serve; it is read anew at each pass. None takes it away."""
-        self._passes.plan = plan
+        self._pass_runner.plan = plan
 
     def undo(self, uuid: str) -> bool:
         """Put back into the view what the compression `uuid` replaced; False when its note is no longer in view."""
@@ -310,9 +310,9 @@ class AutoContextMemory:
     # ------------------------------------------------------------------------------------------------------- inner
     def _changed(self, entry: Entry, change: ViewChange) -> None:
         """What follows from an entry that counts now."""
-        self._tally.update(change)
+        self._token_sum.update(change)
         if change.all_new or entry.type == "restored":
-            self._passes.start_anew()
+            self._pass_runner.start_anew()
 
 
 _LEAST_PREFIX = 8

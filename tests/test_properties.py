@@ -100,7 +100,7 @@ def test_the_report_tells_what_happened(history: list[Msg], config: str, model: 
         assert after[:changed] == before[:changed]
         assert after[changed : changed + 1] != before[changed : changed + 1]
         assert report.prefix_tokens_invalidated == report.tokens_before - sum(
-            memory._tally.counter.count(m) for m in before[:changed]
+            memory._token_sum.counter.count(m) for m in before[:changed]
         )
 
 

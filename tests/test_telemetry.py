@@ -327,7 +327,7 @@ def test_a_cancelled_pass_ends_its_spans(seen: Seen) -> None:
             await task
 
     def memory_asked(memory: AutoContextMemory) -> bool:
-        return bool(memory._passes._asker.model.requests)
+        return bool(memory._pass_runner._asker.model.requests)
 
     asyncio.run(cancelled())
     (span,) = seen.passes()

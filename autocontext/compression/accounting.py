@@ -57,7 +57,7 @@ class Account:
     """Adds up while a pass goes on."""
 
     def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> None:
-        self._log, self._tally, self._config = log, token_sum, config
+        self._log, self._token_sum, self._config = log, token_sum, config
         self._before = View(log.view_ids, log.view_messages, token_sum.count)
         self._tokens_before = token_sum.total()
         self._refused: list[RefusedEdit] = []
@@ -97,7 +97,7 @@ class Account:
             outcome=outcome,
             reason=reason,
             tokens_before=self._tokens_before,
-            tokens_after=self._tally.total(),
+            tokens_after=self._token_sum.total(),
             messages_before=len(self._before),
             messages_after=len(self._log.view_ids),
             strategies=tuple(self._strategies),
@@ -118,13 +118,18 @@ class Account:
     def too_large(self) -> str:
         """Which part of a view over the window cannot be made smaller."""
         size, m = max(
-            ((self._tally.count(i, m), m) for i, m in zip(self._log.view_ids, self._log.view_messages, strict=True)),
+            (
+                (self._token_sum.count(i, m), m)
+                for i, m in zip(self._log.view_ids, self._log.view_messages, strict=True)
+            ),
             key=lambda pair: pair[0],
             default=(0, None),
         )
-        what = f"{self._tally.total()} tokens are more than max_token ({self._config.max_token}); the largest part is "
-        if m is None or self._tally.fixed > size:
-            return what + f"the system text and tool schemas with {self._tally.fixed} tokens"
+        what = (
+            f"{self._token_sum.total()} tokens are more than max_token ({self._config.max_token}); the largest part is "
+        )
+        if m is None or self._token_sum.fixed > size:
+            return what + f"the system text and tool schemas with {self._token_sum.fixed} tokens"
         return what + f"the {m.role} message {m.id} with {size} tokens"
 
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
 from autocontext.compression.handover import HandOver
 from autocontext.compression.limits import PassBudget, PassOptions, due
-from autocontext.compression.promising import plain
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
+from autocontext.compression.worth_asking import surely_shorter
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
 from autocontext.history.entries import Edited, NoteReplaced
@@ -55,11 +55,11 @@ Sent: TypeAlias = "list[Answer] | bool | None"
 Pass: TypeAlias = Generator[Step, Sent, CompressionReport]
 
 
-def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, settings: PassOptions) -> Pass:
+def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> Pass:
     """Run the strategies in order until the target is met; see the module for the protocol."""
-    if reason := due(log, token_sum, settings):
+    if reason := due(log, token_sum, options):
         return untouched(log, token_sum, "not_needed", reason)
-    return (yield from _Run(log, token_sum, ledger, settings).run())
+    return (yield from _Run(log, token_sum, ledger, options).run())
 
 
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
@@ -76,13 +76,13 @@ class _Made:
 class _Run:
     """The state of one pass."""
 
-    def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, settings: PassOptions) -> None:
-        self.log, self.token_sum, self.settings = log, token_sum, settings
-        self.config = settings.config
-        self.hand_over = HandOver(log, token_sum, ledger, settings.config, settings.plan)
-        self.budget = PassBudget(log, token_sum, settings)
-        self.account = Account(log, token_sum, settings.config)
-        self.breaker_open = settings.pacing.breaker_open(len(log.view_ids), token_sum.total())
+    def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
+        self.log, self.token_sum, self.options = log, token_sum, options
+        self.config = options.config
+        self.hand_over = HandOver(log, token_sum, ledger, options.config, options.plan)
+        self.budget = PassBudget(log, token_sum, options)
+        self.account = Account(log, token_sum, options.config)
+        self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
 
     def view(self) -> View:
@@ -155,7 +155,7 @@ class _Run:
     @property
     def _asks(self) -> bool:
         """Whether a model of the user's own may be asked for notes in this pass."""
-        return self.settings.asks and not self.breaker_open
+        return self.options.asks and not self.breaker_open
 
     def _fits(self) -> bool:
         return self.budget.met()
@@ -195,7 +195,7 @@ class _Run:
         tried = StrategyOutcome(len(proposals), fault=fault)
         if not proposals:
             return tried
-        worth_asking = self._promising(strategy.name, view, proposals)
+        worth_asking = self._worth_asking(strategy.name, view, proposals)
         made = yield from self._edits(strategy.name, worth_asking, tried, own=own)
         tried.unanswered = len(worth_asking) - len(made)
         yield from self._make(strategy.name, view, made, tried)
@@ -217,24 +217,24 @@ class _Run:
             if (yield Commit(Edited(edits=edits, events=events))) is not False:
                 break
 
-    def _promising(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
+    def _worth_asking(self, strategy: str, view: View, proposals: Sequence[Proposal]) -> list[Proposal]:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
 
         def frame_tokens(p: Proposal) -> int:
-            return sum(map(self._count, self._draft(strategy, p).messages))
+            return sum(map(self._count, self._fork(strategy, p).messages))
 
-        sure = plain(view, [p for p in proposals if p.questions], frame_tokens)
-        drafts = {i: self._draft(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
+        sure = surely_shorter(view, [p for p in proposals if p.questions], frame_tokens)
+        drafts = {i: self._fork(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
         passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
         return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
 
-    def _draft(self, strategy: str, p: Proposal) -> Edit:
+    def _fork(self, strategy: str, p: Proposal) -> Edit:
         # Without its ledger: a draft tells whether the frame is shorter, and a ledger is made to be.
         return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
         # Where the view has become another one since, a refused edit is nobody's mistake.
-        done = apply(view, edits, self._count, strict=self.settings.strict and not stale)
+        done = apply(view, edits, self._count, strict=self.options.strict and not stale)
         self.account.refused(strategy, done)
         return done
 
@@ -254,7 +254,7 @@ class _Run:
             texts = [w.text for w in answers if w.text is not None]
             if len(texts) == len(answers):
                 fallback = any(w.fallback for w in answers)
-                guarded = own or not self.settings.strict
+                guarded = own or not self.options.strict
                 proposal = replace(p, ledger=_guarded(p.ledger)) if guarded else p
                 edit = build(proposal, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
                 made.append(_Made(edit, sum((w.usage for w in answers), Usage())))
@@ -267,7 +267,7 @@ class _Run:
             return []
         language = rendering.conversation_language(self.log.view_messages)
         try:
-            written = yield from write(questions, RequestBuilder(self.config, language, self.settings.plan, meanwhile))
+            written = yield from write(questions, RequestBuilder(self.config, language, self.options.plan, meanwhile))
         except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
             return [SummaryResult(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
         self.account.asked(written)
@@ -280,11 +280,11 @@ class _Run:
 def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Proposal], str]:
     """What a strategy proposes, and what is wrong with it; a user's `own` strategy may fail in any way."""
     try:
-        found = list(strategy.propose(view))
+        proposals = list(strategy.propose(view))
     except Exception as e:  # noqa: BLE001 (a turn must not end because somebody's strategy has a bug)
         return [], f"propose() failed: {type(e).__name__}: {e}"
-    good = [p for p in found if isinstance(p, Proposal) and (_usable(p, view) if own else p.well_formed)]
-    return good, "" if len(good) == len(found) else "not every proposal is a Proposal for a span of the view"
+    good = [p for p in proposals if isinstance(p, Proposal) and (_usable(p, view) if own else p.well_formed)]
+    return good, "" if len(good) == len(proposals) else "not every proposal is a Proposal for a span of the view"
 
 
 def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:

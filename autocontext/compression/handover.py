@@ -41,7 +41,7 @@ class HandOver:
     def __init__(
         self, log: Log, token_sum: TokenSum, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
     ) -> None:
-        self._log, self._tally, self._ledger, self._config, self._plan = log, token_sum, ledger, config, plan
+        self._log, self._token_sum, self._ledger, self._config, self._plan = log, token_sum, ledger, config, plan
 
     @property
     def used(self) -> bool:
@@ -100,7 +100,7 @@ class HandOver:
             shown.append(Msg(role="assistant", content=note))
         numbers = self._log.numbers(span.ids)
         head = ledger_head(numbers, self._ledger.tools(numbers))
-        count = self._tally.count_text
+        count = self._token_sum.count_text
         room = max(0, budget - self.frame - count(head))
         body = self._ledger.render(
             room,
@@ -116,7 +116,7 @@ class HandOver:
 
     def needed(self, view: View, span: Span, most: int) -> int:
         """Tokens of what a note about a span has to say, quotes left out: at least 1, at most `most`."""
-        return max(1, self._tally.count_text(self._text(view, span, "", most, quotes=0.0)))
+        return max(1, self._token_sum.count_text(self._text(view, span, "", most, quotes=0.0)))
 
     def earlier_notes(self, span: Span) -> str:
         """What models have written in the notes of a span."""
@@ -127,7 +127,7 @@ class HandOver:
         """Tokens of a note that says nothing."""
         role = self._config.note_role
         text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
-        return self._tally.counter.count(Msg(role=role, content=text)) + 1
+        return self._token_sum.counter.count(Msg(role=role, content=text)) + 1
 
     def learn(self) -> None:
         """Take in what was added since."""

@@ -1,15 +1,23 @@
-"""When a pass is due, and how far it has to go: the view measured against what the configuration asks for."""
+"""When a pass is due, how far it has to go, and when to try again after one that could not help."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autocontext.compression.pacing import Pacing
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
+from autocontext.events import CompressionReport
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
 
+_GROWTH = 0.10
+"""Share of a trigger that the view must have grown by after a pass that did not reach its target."""
+_FRUITLESS = 0.05
+"""A pass that saves a smaller share than this has not been worth it."""
+_OPENS_AT = 2
+"""Fruitless passes in a row after which the model is left alone."""
+_MORE = 1.25
+"""Growth of the view after which it is tried again."""
 _JUST_UNDER = 0.97
 """Share of the window that texts are cut to, where the trigger is the window itself."""
 
@@ -34,6 +42,49 @@ class Limits:
         return len(log.view_ids) >= self.messages or token_sum.reaches(self.tokens)
 
 
+@dataclass(frozen=True, slots=True)
+class Pacing:
+    """What the last passes came to; a value, replaced after each pass."""
+
+    messages: int = 0
+    tokens: int = 0
+    """The view after a pass that did not reach its target; 0 after one that did."""
+    fruitless: int = 0
+    """Passes in a row that saved next to nothing."""
+
+    opened: tuple[int, int] = (0, 0)
+    """Messages and tokens of the view when the model was last asked in vain."""
+
+    def breaker_open(self, messages: int, tokens: int) -> bool:
+        """Whether a pass over such a view does without the model: asking it has been wasted, and little is new."""
+        return self.fruitless >= _OPENS_AT and messages < self.opened[0] * _MORE and tokens < self.opened[1] * _MORE
+
+    def rests(self, messages: int, token_sum: TokenSum, config: AutoContextConfig) -> bool:
+        """Whether the view has hardly grown since a pass that could not reach its target.
+
+        A pass of a single strategy has no target: the next one is the way on.
+        """
+        if config.escalation == "single" or not self.tokens or token_sum.reaches(config.max_token + 1):
+            return False
+        if messages >= self.messages + config.msg_threshold * _GROWTH:
+            return False
+        return not token_sum.reaches(self.tokens + int(config.token_trigger * _GROWTH))
+
+    def after(self, report: CompressionReport) -> Pacing:
+        """What a pass has taught."""
+        if report.outcome in ("not_needed", "busy"):
+            return self
+        if report.outcome == "applied":
+            return Pacing()
+        saved = report.tokens_before - report.tokens_after
+        worthwhile = saved >= report.tokens_before * _FRUITLESS or report.messages_after < report.messages_before * 0.95
+        after = report.messages_after, report.tokens_after
+        if worthwhile:
+            return Pacing(*after)
+        asked = not self.breaker_open(report.messages_before, report.tokens_before)
+        return Pacing(*after, self.fruitless + 1, after if asked else self.opened)
+
+
 @dataclass(frozen=True)
 class PassOptions:
     """What a pass goes by."""
@@ -51,13 +102,13 @@ class PassOptions:
     """Whether there is a model of the user's own to write notes."""
 
 
-def due(log: Log, token_sum: TokenSum, settings: PassOptions) -> str:
+def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
-    if settings.force:
+    if options.force:
         return ""
-    if not Limits.of(settings.config, early=settings.early).reached(log, token_sum):
+    if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"
-    if settings.pacing.rests(len(log.view_ids), token_sum, settings.config):
+    if options.pacing.rests(len(log.view_ids), token_sum, options.config):
         return "the last pass could not reach the target and the view has hardly grown since"
     return ""
 
@@ -65,16 +116,16 @@ def due(log: Log, token_sum: TokenSum, settings: PassOptions) -> str:
 class PassBudget:
     """How far the view is from where a pass has to bring it."""
 
-    def __init__(self, log: Log, token_sum: TokenSum, settings: PassOptions) -> None:
-        self._log, self._tally = log, token_sum
-        self._max_token = settings.config.max_token
-        self.limits = Limits.of(settings.config, early=settings.early)
-        share = settings.config.target_ratio
+    def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
+        self._log, self._token_sum = log, token_sum
+        self._max_token = options.config.max_token
+        self.limits = Limits.of(options.config, early=options.early)
+        share = options.config.target_ratio
         self._target = Limits(self.limits.messages * share, int(self.limits.tokens * share))
 
     def excess(self) -> tuple[float, int]:
         """Messages and tokens over the target."""
-        return len(self._log.view_ids) - self._target.messages, self._tally.total() - self._target.tokens
+        return len(self._log.view_ids) - self._target.messages, self._token_sum.total() - self._target.tokens
 
     def met(self) -> bool:
         """Whether the view is under the target."""
@@ -83,7 +134,7 @@ class PassBudget:
 
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
-        tokens = self._tally.total()
+        tokens = self._token_sum.total()
         if tokens <= self._max_token:
             return 0
         return tokens - min(self.limits.tokens, int(self._max_token * _JUST_UNDER))

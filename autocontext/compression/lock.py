@@ -35,7 +35,7 @@ class PassLock:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._running: LockHolder | None = None
+        self._holder: LockHolder | None = None
 
     def take(self) -> LockHolder | None:
         """The turn for a synchronous pass; waits for another one. None to a caller who would wait for himself."""
@@ -45,8 +45,8 @@ class PassLock:
                 if not patient:
                     return None
                 self._changed.wait(_LOOK_AGAIN)
-            self._running = running = LockHolder(None)
-            return running
+            self._holder = holder = LockHolder(None)
+            return holder
 
     async def atake(self) -> LockHolder | None:
         """The turn for a pass of this event loop, which is not blocked: the other may be in any thread or loop."""
@@ -55,8 +55,8 @@ class PassLock:
         while True:
             with self._changed:
                 if not self.taken:
-                    self._running = running = LockHolder(loop)
-                    return running
+                    self._holder = holder = LockHolder(loop)
+                    return holder
             if id(self) in _inside.get():
                 return None
             await lazy.asyncio.sleep(pause)
@@ -65,24 +65,24 @@ class PassLock:
     @property
     def taken(self) -> bool:
         """Whether a pass is running."""
-        running = self._running
-        return running is not None and not running.stranded
+        holder = self._holder
+        return holder is not None and not holder.stranded
 
-    def has(self, running: LockHolder) -> bool:
+    def has(self, holder: LockHolder) -> bool:
         """Whether this pass still has the turn."""
-        return self._running is running
+        return self._holder is holder
 
-    def give_back(self, running: LockHolder) -> None:
+    def give_back(self, holder: LockHolder) -> None:
         """End a pass; nothing happens when it has lost the turn meanwhile."""
         with self._changed:
-            if self._running is running:
-                self._running = None
+            if self._holder is holder:
+                self._holder = None
                 self._changed.notify_all()
 
     def revoke(self) -> None:
         """Take the turn from whoever has it."""
         with self._changed:
-            self._running = None
+            self._holder = None
             self._changed.notify_all()
 
     @contextmanager
@@ -104,5 +104,5 @@ class PassLock:
             loop = lazy.asyncio.get_running_loop()
         except RuntimeError:
             return False
-        running = self._running
-        return running is not None and running.loop is loop
+        holder = self._holder
+        return holder is not None and holder.loop is loop

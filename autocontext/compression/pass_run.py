@@ -12,7 +12,6 @@ from autocontext.compression.accounting import price, untouched
 from autocontext.compression.engine import Pass, compress
 from autocontext.compression.limits import PassOptions, due
 from autocontext.compression.lock import LockHolder, PassLock
-from autocontext.compression.log_fork import LogFork
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from autocontext.ledger import WorkLedger
 
 
-class TurnLost(Exception):
+class PassLockLost(Exception):
     """The pass must not change anything any more."""
 
     def __init__(self) -> None:
@@ -39,6 +38,25 @@ def empty_ledger(config: AutoContextConfig) -> WorkLedger:
     from autocontext.ledger import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
 
     return WorkLedger(config.tool_effects)
+
+
+class LogFork:
+    """What the log and its tally were when the copy was made, or when it followed them last.
+
+    Copying takes about 1 ms for 10,000 messages: they are values, so only the containers are copied.
+    """
+
+    def __init__(self, log: Log, token_sum: TokenSum) -> None:
+        self.log = log.fork()
+        self.token_sum = token_sum.fork(self.log)
+
+    def rebase(self, log: Log, token_sum: TokenSum) -> bool:
+        """Take over what was recorded since, and give the counts made here; True when messages were added at most."""
+        entries = log.entries[len(self.log.entries) :]
+        for entry in entries:
+            self.token_sum.update(self.log.record(entry))
+        token_sum.learn_from(self.token_sum)
+        return all(entry.type == "added" for entry in entries)
 
 
 @dataclass
@@ -53,7 +71,7 @@ class PassContext:
     token_sum: TokenSum
     lock: threading.RLock
     commit: Callable[[Entry], None]
-    turn: PassLock = field(default_factory=PassLock)
+    pass_lock: PassLock = field(default_factory=PassLock)
     """Of one pass at a time."""
     ledger: WorkLedger | None = None
     """Of all originals up to the last pass; touched by the running pass alone. None before the first one."""
@@ -62,14 +80,14 @@ class PassContext:
 class PassRun:
     """A pass that has the turn, from its first step to its report."""
 
-    def __init__(self, ground: PassContext, settings: PassOptions, running: LockHolder, span: PassSpan) -> None:
-        self.running, self.span = running, span
+    def __init__(self, context: PassContext, options: PassOptions, holder: LockHolder, span: PassSpan) -> None:
+        self.holder, self.span = holder, span
         self.report: CompressionReport | None = None
         """Set when the pass has come to its end."""
-        self._ground, self._settings = ground, settings
+        self._context, self._options = context, options
         self._spent: list[Answer] = []
         """All that the model has answered."""
-        self._draft: LogFork | None = None
+        self._fork: LogFork | None = None
         self._steps: Pass | None = None
 
     def steps(self) -> Generator[Ask, list[Answer], CompressionReport]:
@@ -78,26 +96,26 @@ class PassRun:
         try:
             while isinstance(step := self.advance(answers), Ask):
                 answers = yield step
-        except (Conflict, TurnLost) as e:
+        except (Conflict, PassLockLost) as e:
             return self.busy(str(e))
         return step
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
         """Go on until the pass asks again or ends; others may read and add meanwhile. Raises TurnLost."""
         self._spent += answers or ()
-        with self._ground.turn.inside():
-            steps = self._steps or self._started()
+        with self._context.pass_lock.inside():
+            steps = self._steps or self._start()
             if isinstance(steps, CompressionReport):
                 self.report = steps
                 return steps
         with self.inside():
-            self._follow()
+            self._rebase()
             sent: list[Answer] | bool | None = answers
             try:
                 while not isinstance(step := steps.send(sent), Ask):
                     sent = None if self._commit(step.entry) else False
             except StopIteration as done:
-                self._follow()
+                self._rebase()
                 self.report = done.value
                 return self.report
             return step
@@ -105,46 +123,46 @@ class PassRun:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Mark what runs in here, and the threads and tasks it starts, as parts of this pass."""
-        with self._ground.turn.inside(), self.span.inside():
+        with self._context.pass_lock.inside(), self.span.inside():
             yield
 
     def busy(self, reason: str) -> CompressionReport:
         """The report of a pass that was given up, with what it has used all the same."""
-        with self._ground.lock:
-            report = untouched(self._ground.log, self._ground.token_sum, "busy", reason)
+        with self._context.lock:
+            report = untouched(self._context.log, self._context.token_sum, "busy", reason)
         used = sum((answer.usage for answer in self._spent), Usage())
         calls = sum(answer.calls for answer in self._spent)
-        cost = price(used, self._settings.config)
+        cost = price(used, self._options.config)
         return report.model_copy(update={"model_calls": calls, "usage": used, "cost": cost})
 
-    def _started(self) -> Pass | CompressionReport:
+    def _start(self) -> Pass | CompressionReport:
         """The pass, on a copy made now; the report when none is due."""
-        ground = self._ground
-        with ground.lock:
-            if reason := due(ground.log, ground.token_sum, self._settings):
-                return untouched(ground.log, ground.token_sum, "not_needed", reason)
-            self._draft = LogFork(ground.log, ground.token_sum)
-            if ground.ledger is None:
-                ground.ledger = empty_ledger(self._settings.config)
-            self._steps = compress(self._draft.log, self._draft.token_sum, ground.ledger, self._settings)
+        context = self._context
+        with context.lock:
+            if reason := due(context.log, context.token_sum, self._options):
+                return untouched(context.log, context.token_sum, "not_needed", reason)
+            self._fork = LogFork(context.log, context.token_sum)
+            if context.ledger is None:
+                context.ledger = empty_ledger(self._options.config)
+            self._steps = compress(self._fork.log, self._fork.token_sum, context.ledger, self._options)
         return self._steps
 
-    def _follow(self) -> bool:
+    def _rebase(self) -> bool:
         """Take over what was recorded meanwhile; True when messages were added at most. Raises TurnLost."""
-        ground = self._ground
-        with ground.lock:
-            if not ground.turn.has(self.running):
-                raise TurnLost
-            return self._draft is None or self._draft.rebase(ground.log, ground.token_sum)
+        context = self._context
+        with context.lock:
+            if not context.pass_lock.has(self.holder):
+                raise PassLockLost
+            return self._fork is None or self._fork.rebase(context.log, context.token_sum)
 
     def _commit(self, entry: Entry) -> bool:
         """Commit an entry that was checked on the copy; False when the view has lost messages since.
 
         Neither check nor commit lets go of the lock: in between the view could become another one.
         """
-        with self._ground.lock:
-            if not self._follow():
+        with self._context.lock:
+            if not self._rebase():
                 return False
-            self._ground.commit(entry)
-            self._follow()
+            self._context.commit(entry)
+            self._rebase()
             return True

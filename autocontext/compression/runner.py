@@ -12,8 +12,7 @@ from typing import Any
 
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
-from autocontext.compression.limits import Limits, PassOptions, due
-from autocontext.compression.pacing import Pacing
+from autocontext.compression.limits import Limits, Pacing, PassOptions, due
 from autocontext.compression.pass_run import PassContext, PassRun
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
@@ -37,7 +36,7 @@ _OWN_PASS = "this code is part of the running pass, or blocks its event loop: wa
 Listener = Callable[[CompressionReport], Any]
 
 
-class Passes:
+class PassRunner:
     """What a memory needs to keep its view small."""
 
     def __init__(
@@ -54,9 +53,9 @@ class Passes:
         self.plan: PlanLike | None = None
         self.usage = UsageTotals()
         self._listeners: dict[object, Listener] = {}
-        self._log, self._tally, self._config, self._lock = log, token_sum, config, lock
-        self._ground = PassContext(log, token_sum, lock, commit)
-        self._turn = self._ground.turn
+        self._log, self._token_sum, self._config, self._lock = log, token_sum, config, lock
+        self._context = PassContext(log, token_sum, lock, commit)
+        self._pass_lock = self._context.pass_lock
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
         self._conversation = conversation
@@ -71,8 +70,8 @@ class Passes:
     def start_anew(self) -> None:
         """Forget what earlier passes came to, the running one included: the view is another one now."""
         self._pacing = Pacing()
-        self._ground.ledger = None
-        self._turn.revoke()
+        self._context.ledger = None
+        self._pass_lock.revoke()
 
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with the report of each pass; returns the function that stops it, however often called."""
@@ -120,19 +119,19 @@ class Passes:
         if not self._config.background:
             return True
         with self._lock:
-            return self._tally.reaches(self._config.max_token + 1)
+            return self._token_sum.reaches(self._config.max_token + 1)
 
     def _due(self, *, early: bool = False) -> bool:
         limits = self._early_limits if early else self._limits
         with self._lock:
             # The two comparisons by themselves first: every turn makes them.
-            return limits.reached(self._log, self._tally) and not due(
-                self._log, self._tally, self._settings(early=early)
+            return limits.reached(self._log, self._token_sum) and not due(
+                self._log, self._token_sum, self._options(early=early)
             )
 
     def _start_thread(self) -> None:
         with self._lock:
-            if self._turn.taken or (self._thread and self._thread.is_alive()) or not self._due(early=True):
+            if self._pass_lock.taken or (self._thread and self._thread.is_alive()) or not self._due(early=True):
                 return
             # In a copy of the caller's context, as a task has it: traces belong together.
             work = partial(contextvars.copy_context().run, self._in_background)
@@ -147,7 +146,7 @@ class Passes:
 
     def _start_task(self) -> None:
         loop = lazy.asyncio.get_running_loop()
-        if self._turn.taken or any(task.get_loop() is loop for task in tuple(self._tasks)):
+        if self._pass_lock.taken or any(task.get_loop() is loop for task in tuple(self._tasks)):
             return
         task = loop.create_task(self.arun(early=True))
         self._tasks.add(task)
@@ -164,88 +163,88 @@ class Passes:
 
         `max_token` is the window of this pass, in place of the configured one.
         """
-        running = self._turn.take()
-        if running is None:
+        holder = self._pass_lock.take()
+        if holder is None:
             return self._busy()
-        settings = self._settings(force=force, early=early, max_token=max_token)
+        options = self._options(force=force, early=early, max_token=max_token)
         with PassSpan(self._conversation) as span:
-            attempt = PassRun(self._ground, settings, running, span)
+            pass_run = PassRun(self._context, options, holder, span)
             try:
-                report = run(attempt.steps(), partial(self._answers, attempt))
+                report = run(pass_run.steps(), partial(self._answers, pass_run))
             finally:
-                self._end(attempt)
+                self._end(pass_run)
         return self._tell(report, early=early)
 
     async def arun(
         self, *, force: bool = False, early: bool = False, max_token: int | None = None
     ) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
-        running = await self._turn.atake()
-        if running is None:
+        holder = await self._pass_lock.atake()
+        if holder is None:
             return self._busy()
-        settings = self._settings(force=force, early=early, max_token=max_token)
+        options = self._options(force=force, early=early, max_token=max_token)
         with PassSpan(self._conversation) as span:
-            attempt = PassRun(self._ground, settings, running, span)
+            pass_run = PassRun(self._context, options, holder, span)
             try:
                 await self._count_aside(anyway=force)
-                report = await arun(attempt.steps(), partial(self._aanswers, attempt), in_threads=True)
+                report = await arun(pass_run.steps(), partial(self._aanswers, pass_run), in_threads=True)
                 async with self.held():
-                    self._end(attempt)
+                    self._end(pass_run)
             except BaseException:
-                self._abandon(attempt)
+                self._abandon(pass_run)
                 raise
         return self._tell(report, early=early)
 
-    def _answers(self, attempt: PassRun, ask: Ask) -> list[Answer]:
-        with attempt.inside():
+    def _answers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
+        with pass_run.inside():
             return self._asker.ask(ask)
 
-    async def _aanswers(self, attempt: PassRun, ask: Ask) -> list[Answer]:
-        with attempt.inside():
+    async def _aanswers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
+        with pass_run.inside():
             return await self._asker.aask(ask)
 
-    def _settings(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> PassOptions:
+    def _options(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
         asks = self._asker.asks
         return PassOptions(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=asks)
 
     def _busy(self) -> CompressionReport:
         with self._lock:
-            return untouched(self._log, self._tally, "busy", _OWN_PASS)
+            return untouched(self._log, self._token_sum, "busy", _OWN_PASS)
 
-    def _end(self, attempt: PassRun) -> None:
+    def _end(self, pass_run: PassRun) -> None:
         """What a pass came to counts before the next one may begin; also what was paid for in vain."""
-        report = attempt.busy("") if attempt.report is None else attempt.report
+        report = pass_run.busy("") if pass_run.report is None else pass_run.report
         with self._lock:
-            attempt.span.report = report
+            pass_run.span.report = report
             self._pacing = self._pacing.after(report)
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report
-        self._turn.give_back(attempt.running)
+        self._pass_lock.give_back(pass_run.holder)
 
-    def _abandon(self, attempt: PassRun) -> None:
+    def _abandon(self, pass_run: PassRun) -> None:
         """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
-        self._ground.ledger = None  # that thread goes on with the old one until it finds the turn lost
+        self._context.ledger = None  # that thread goes on with the old one until it finds the turn lost
         if self._lock.acquire(blocking=False):
             try:
-                self._end(attempt)
+                self._end(pass_run)
             finally:
                 self._lock.release()
         else:
-            self._turn.give_back(attempt.running)
-            threading.Thread(target=self._end, args=(attempt,), name="autocontext-end", daemon=True).start()
+            self._pass_lock.give_back(pass_run.holder)
+            threading.Thread(target=self._end, args=(pass_run,), name="autocontext-end", daemon=True).start()
 
     async def _count_aside(self, *, anyway: bool = False) -> None:
         """Have new texts tokenized in a thread, if they have to be at all and are long together."""
         async with self.held():
             share = self._config.background_ratio if self._config.background else self._config.token_ratio
-            needed = anyway or self._tally.at_most >= int(self._config.max_token * share)
-            waiting = self._tally.waiting(_COUNTED_ASIDE) if needed else []
+            needed = anyway or self._token_sum.at_most >= int(self._config.max_token * share)
+            waiting = self._token_sum.waiting(_COUNTED_ASIDE) if needed else []
         if waiting:
-            counted = await in_thread(lambda: [(id_, msg, self._tally.counter.count(msg)) for id_, msg in waiting])
+            counted = await in_thread(lambda: [(id_, msg, self._token_sum.counter.count(msg)) for id_, msg in waiting])
             async with self.held():
                 for id_, msg, tokens in counted:
-                    self._tally.learn(id_, msg, tokens)
+                    self._token_sum.learn(id_, msg, tokens)
 
     # ------------------------------------------------------------------------------------------------------- after
     def _tell(self, report: CompressionReport, *, early: bool) -> CompressionReport:

@@ -34,17 +34,23 @@ class Strategy(Protocol):
 
 def steps(config: AutoContextConfig) -> list[Strategy]:
     """The configured strategies in order; strategy 5 makes two steps."""
-    built_in: dict[str, list[Strategy]] = {
-        "tool_runs": [ToolRuns(config)],
-        "large_messages_protected": [LargeMessages(config, protect_newest=True)],
-        "large_messages": [LargeMessages(config, protect_newest=False)],
-        "rounds": [Rounds(config)],
-        "current_round": [CurrentRoundLargeMessages(config), CurrentRound(config)],
-    }
-    found: list[Strategy] = []
-    for chosen in config.strategies:
-        found.extend(built_in[chosen] if isinstance(chosen, str) else [chosen])
-    return found
+    return [
+        step for name in config.strategies for step in (_built_in(name, config) if isinstance(name, str) else [name])
+    ]
+
+
+def _built_in(name: str, config: AutoContextConfig) -> list[Strategy]:
+    match name:
+        case "tool_runs":
+            return [ToolRuns(config)]
+        case "large_messages_protected":
+            return [LargeMessages(config, protect_newest=True)]
+        case "large_messages":
+            return [LargeMessages(config, protect_newest=False)]
+        case "rounds":
+            return [Rounds(config)]
+        case _:
+            return [CurrentRoundLargeMessages(config), CurrentRound(config)]
 
 
 __all__ = ["Proposal", "Question", "Span", "Strategy", "View", "steps"]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.compression.promising import plain
+from autocontext.compression.worth_asking import surely_shorter
 from autocontext.history.edits import apply
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.view import View
@@ -25,11 +25,11 @@ def drafted(p):
 
 
 def sure(view, proposals):
-    return plain(view, proposals, lambda p: sum(map(size, drafted(p).messages)))
+    return surely_shorter(view, proposals, lambda p: sum(map(size, drafted(p).messages)))
 
 
 @given(histories(), st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=4))
-def test_what_is_plain_passes_the_gate(history, spans):
+def test_what_is_sure_passes_the_gate(history, spans):
     view = View.of(history, size)
     proposals = [asked(view, a, a + n) for a, n in spans if view.ids[a : a + n]]
     certain = sure(view, proposals)
@@ -37,7 +37,7 @@ def test_what_is_plain_passes_the_gate(history, spans):
     assert all(p.span.ids in passed for p in proposals if id(p) in certain)
 
 
-def test_whole_rounds_are_plain_and_short_last_or_overlapping_spans_are_not():
+def test_whole_rounds_are_sure_and_short_last_or_overlapping_spans_are_not():
     view = View.of([*conversation(rounds=3, tools_per_round=2, chars=400), user("so?"), assistant("yes")], size)
     first, second, short, last = (asked(view, a, b) for a, b in ((2, 6), (8, 12), (19, 20), (20, 21)))
     assert sure(view, [first, second, short, last]) == {id(first), id(second)}

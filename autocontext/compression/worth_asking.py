@@ -1,7 +1,7 @@
-"""Which proposals are so plainly worth a model's answer that they need no draft to find out.
+"""Which proposals are worth a model's answer for sure, so that no draft is needed to find out.
 
 Only a saving of work: drafting and checking takes most of a pass that asks much. What is answered meets the gate in
-`history.edits` in any case, and what is not plain here is drafted.
+`history.edits` in any case, and what is not sure here is drafted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _UUID_CHARACTERS = 36
 """By at most so many tokens does one handle differ from another."""
 
 
-def plain(view: View, asking: Sequence[Proposal], frame_tokens: Callable[[Proposal], int]) -> set[int]:
+def surely_shorter(view: View, asking: Sequence[Proposal], frame_tokens: Callable[[Proposal], int]) -> set[int]:
     """Those (by identity) that make one note of whole exchanges that are longer than the note's frame.
 
     `frame_tokens` gives the tokens of the note with an answer of one character.
