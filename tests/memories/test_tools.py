@@ -60,7 +60,7 @@ def test_mistakes_are_answered(store) -> None:
     assert made["memory_add"](content="x", importance=99).startswith("Error: importance must be")
     assert made["memory_add"](content="x", tags="a").startswith("Error: expected a list of strings")
     assert made["memory_search"](query="x", limit="many").startswith("Error: limit must be")
-    assert made["memory_update"](content="x") == "Error: memory_id is missing"
+    assert made["memory_update"](content="x") == "Error: missing arguments: memory_id"
 
 
 def test_the_async_tools_do_the_same(store) -> None:
