@@ -106,7 +106,7 @@ class AutoContextMemory:
         """What counts the tokens of this memory."""
         return self._token_sum.counter
 
-    def count_besides(self, *parts: str | Mapping[str, Any]) -> None:
+    def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
         texts = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts]
         with self._lock:
@@ -182,7 +182,7 @@ class AutoContextMemory:
         return self._pass_runner.listen(listener)
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
-        """Name the plan that summaries should serve; it is read anew at each pass. None takes it away."""
+        """Name the plan that summaries should serve; each pass reads it again. None takes it away."""
         self._pass_runner.plan = plan
 
     def undo(self, uuid: str) -> bool:
@@ -312,7 +312,7 @@ class AutoContextMemory:
         """What follows from an entry that counts now."""
         self._token_sum.update(change)
         if change.all_new or entry.type == "restored":
-            self._pass_runner.start_anew()
+            self._pass_runner.restart()
 
 
 _LEAST_PREFIX = 8

@@ -36,7 +36,7 @@ class ReactAgent:
         reload_tool = ContextOffloadTool(memory)
         self.functions = {name: function for name, (_, function) in tools.items()} | {reload_tool.name: reload_tool}
         self.schemas = [schema for schema, _ in tools.values()] + [reload_tool.schema()]
-        memory.count_besides(self.system["content"], *self.schemas)  # sent with each request, so it counts
+        memory.set_overhead(self.system["content"], *self.schemas)  # sent with each request, so it counts
 
     def ask(self, question: str | list[Message]) -> str:
         """Answer one question (a text, or a list of OpenAI content parts)."""

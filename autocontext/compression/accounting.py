@@ -74,21 +74,21 @@ class Account:
         """Whether any strategy has changed the view."""
         return any(s.applied for s in self._strategies)
 
-    def tried(self, name: str, tried: StrategyOutcome) -> None:
+    def record_strategy(self, name: str, outcome: StrategyOutcome) -> None:
         """Enter what a strategy did."""
-        self._strategies.append(tried.report(name))
-        self.unanswered += tried.unanswered
-        self.saved += tried.applied.saved if tried.applied is not None else 0
+        self._strategies.append(outcome.report(name))
+        self.unanswered += outcome.unanswered
+        self.saved += outcome.applied.saved if outcome.applied is not None else 0
 
-    def refused(self, strategy: str, applied: Applied) -> None:
+    def record_refusals(self, strategy: str, applied: Applied) -> None:
         """Enter the edits that the gate did not let through."""
         self._refused += [RefusedEdit(strategy=strategy, reason=r.reason, ids=r.edit.ids) for r in applied.refused]
 
-    def asked(self, written: Sequence[SummaryResult]) -> None:
+    def record_answers(self, results: Sequence[SummaryResult]) -> None:
         """Enter what was asked of the model."""
-        self._calls += sum(w.calls for w in written)
-        self._fallbacks += sum(w.fallback for w in written)
-        self._usage = sum((w.usage for w in written), self._usage)
+        self._calls += sum(w.calls for w in results)
+        self._fallbacks += sum(w.fallback for w in results)
+        self._usage = sum((w.usage for w in results), self._usage)
 
     def report(self, outcome: Outcome, reason: str) -> CompressionReport:
         """The report about the pass."""

@@ -1,4 +1,4 @@
-"""Putting an Ask to a model, concurrently and patiently; a failure ends as an Answer, never as an exception."""
+"""Asks a model: requests run concurrently and are retried; a failure becomes an Answer, never an exception."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _FIRST_PAUSE = 0.5
 """Seconds before the first retry, doubled each time, then scattered so that clients do not march in step."""
 _LONGEST_PAUSE = 20.0
 _HEAD_START = 0.02
-"""Seconds that calls get before other work is begun beside them."""
+"""Seconds before other work starts while calls are running."""
 
 
 class Asker:
-    """A model with the configuration's patience around it."""
+    """A model with the timeout and the retries of the configuration."""
 
     def __init__(self, model: Any, config: AutoContextConfig) -> None:
         from autocontext.models.extractive import ExtractiveModel  # noqa: PLC0415 (10 ms `import autocontext` spares)
@@ -36,7 +36,7 @@ class Asker:
 
     @property
     def asks(self) -> bool:
-        """Whether there is a model beside the embedded summariser."""
+        """Whether a model other than the embedded summariser is configured."""
         return self.model is not self._extractive
 
     def ask(self, ask: Ask) -> list[Answer]:
@@ -62,12 +62,12 @@ class Asker:
 
         async def one(request: ModelRequest, limit: int) -> Answer:
             async with places:
-                return await self._patiently(request, limit, in_loop=in_loop)
+                return await self._with_retries(request, limit, in_loop=in_loop)
 
-        return await _beside(lazy.asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
+        return await _while_working(lazy.asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
 
-    async def _patiently(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
-        """One request, tried again until it is answered or patience ends."""
+    async def _with_retries(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
+        """One request, retried until it is answered or no retry is left."""
         used, problem, calls, pause = Usage(), "", 0, 0.0
         for attempt in range(1 + self._config.model_retries):
             await lazy.asyncio.sleep(pause)
@@ -125,7 +125,7 @@ def _usage(reply: ModelReply, seconds: float) -> Usage:
     return used if used.seconds else used.model_copy(update={"seconds": seconds})
 
 
-async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None) -> list[T]:
+async def _while_working(answers: Awaitable[list[T]], work: Callable[[], object] | None) -> list[T]:
     """Wait for the answers, and in the meantime do some work in a thread, if there is time for it."""
     working: lazy.asyncio.Task[object] | None = None
 
@@ -136,10 +136,10 @@ async def _beside(answers: Awaitable[list[T]], work: Callable[[], object] | None
     # Not at once: a thread that computes would hold up the calls, which have to go out first.
     timer = lazy.asyncio.get_running_loop().call_later(_HEAD_START, begin, work) if work is not None else None
     try:
-        found = await answers
+        results = await answers
     finally:
         if timer is not None:
             timer.cancel()
     if working is not None:
         await working
-    return found
+    return results

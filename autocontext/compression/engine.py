@@ -7,7 +7,7 @@ The protocol, for whoever drives it:
   ended when the answers are sent, but need not have been begun.
 - `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
   nothing has changed. Whoever lets the pass plan on a copy of the log may find that the view has lost messages since:
-  then bring the copy up to date and send back False, and the entry is made anew.
+  then bring the copy up to date and send back False, and the entry is made again.
 
 Between two steps messages may be added: edits name ids and are checked against the view as it is when they are made.
 The generator returns the CompressionReport.
@@ -59,21 +59,21 @@ def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOpt
     """Run the strategies in order until the target is met; see the module for the protocol."""
     if reason := due(log, token_sum, options):
         return untouched(log, token_sum, "not_needed", reason)
-    return (yield from _Run(log, token_sum, ledger, options).run())
+    return (yield from _Engine(log, token_sum, ledger, options).run())
 
 
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
 
 
 @dataclass
-class _Made:
+class _PendingEdit:
     """An edit on its way, with what its model calls used."""
 
     edit: Edit
     usage: Usage = field(default_factory=Usage)
 
 
-class _Run:
+class _Engine:
     """The state of one pass."""
 
     def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
@@ -103,7 +103,7 @@ class _Run:
 
     def run(self) -> Pass:
         for strategy in steps(self.config):
-            changed = yield from self._try(strategy)
+            changed = yield from self._run_strategy(strategy)
             if (changed and self.config.escalation == "single") or self._fits():
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
@@ -115,11 +115,11 @@ class _Run:
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
         if not self._fits() and self.hand_over.used:
-            yield from self._try(FirstMessage(self.config, self.hand_over, self.token_sum.fixed))
+            yield from self._run_strategy(FirstMessage(self.config, self.hand_over, self.token_sum.fixed))
         progress = True
         asks = self._asks
         while not self._fits() and progress:
-            progress = yield from self._try(self._fold(asks=asks))
+            progress = yield from self._run_strategy(self._fold(asks=asks))
             # One note a pass is worth a call; where there is no room for what a model writes, the ledger alone may do.
             progress, asks = progress or asks, False
         yield from self._fit()
@@ -129,13 +129,13 @@ class _Run:
         for least in LENGTHS:
             progress = True
             while (excess := self._overflow()) and progress:
-                progress = yield from self._try(self._fold(excess, shortens=True))
+                progress = yield from self._run_strategy(self._fold(excess, shortens=True))
                 for unread in (False, True):
                     if excess := self._overflow():
                         cut = Previews(self.config, excess, unread=unread, least=least)
-                        progress |= yield from self._try(cut)
+                        progress |= yield from self._run_strategy(cut)
                 if excess := self._overflow():
-                    progress |= yield from self._try(self._fold(excess, last_resort=True))
+                    progress |= yield from self._run_strategy(self._fold(excess, last_resort=True))
 
     def _fold(
         self, overflow: int = 0, *, asks: bool = False, shortens: bool = False, last_resort: bool = False
@@ -178,13 +178,13 @@ class _Run:
         return "partly", "the target is not reached" if changed else "nothing is left to compress"
 
     # ------------------------------------------------------------------------------------------------ one strategy
-    def _try(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
+    def _run_strategy(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
         """Let a strategy propose, make what the gate lets through, and say whether anything changed."""
-        tried = yield from self._carry_out(strategy)
-        self.account.tried(strategy.name, tried)
-        return tried.changed
+        outcome = yield from self._propose_and_edit(strategy)
+        self.account.record_strategy(strategy.name, outcome)
+        return outcome.changed
 
-    def _carry_out(self, strategy: Strategy) -> Generator[Step, Sent, StrategyOutcome]:
+    def _propose_and_edit(self, strategy: Strategy) -> Generator[Step, Sent, StrategyOutcome]:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
@@ -192,25 +192,25 @@ class _Run:
             proposals = [self.hand_over.completed(view, p, asks=self._asks) for p in proposals]
         if self.breaker_open and any(p.questions for p in proposals):
             proposals, fault = [p for p in proposals if not p.questions], _BREAKER
-        tried = StrategyOutcome(len(proposals), fault=fault)
+        outcome = StrategyOutcome(len(proposals), fault=fault)
         if not proposals:
-            return tried
-        worth_asking = self._worth_asking(strategy.name, view, proposals)
-        made = yield from self._edits(strategy.name, worth_asking, tried, own=own)
-        tried.unanswered = len(worth_asking) - len(made)
-        yield from self._make(strategy.name, view, made, tried)
-        return tried
+            return outcome
+        worthwhile = self._worth_asking(strategy.name, view, proposals)
+        pending = yield from self._edits(strategy.name, worthwhile, outcome, own=own)
+        outcome.unanswered = len(worthwhile) - len(pending)
+        yield from self._commit_edits(strategy.name, view, pending, outcome)
+        return outcome
 
-    def _make(
-        self, strategy: str, proposed_on: View, made: Sequence[_Made], tried: StrategyOutcome
+    def _commit_edits(
+        self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome
     ) -> Generator[Step, Sent, None]:
         """Commit what the gate lets through; where the view has lost messages since, it is checked again."""
-        usage = {m.edit.ids: m.usage for m in made}
-        edits = tuple(m.edit for m in made)
+        usage = {m.edit.ids: m.usage for m in pending}
+        edits = tuple(m.edit for m in pending)
         while True:
             view = self.view()
-            tried.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on)
-            edits = tried.applied.edits
+            outcome.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on)
+            edits = outcome.applied.edits
             if not edits:
                 return
             events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages))) for e in edits)
@@ -221,35 +221,35 @@ class _Run:
         """Proposals that pass the gate if the answers are one character long: only these are worth a call."""
 
         def frame_tokens(p: Proposal) -> int:
-            return sum(map(self._count, self._fork(strategy, p).messages))
+            return sum(map(self._count, self._draft(strategy, p).messages))
 
         sure = surely_shorter(view, [p for p in proposals if p.questions], frame_tokens)
-        drafts = {i: self._fork(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
+        drafts = {i: self._draft(strategy, p) for i, p in enumerate(proposals) if p.questions and id(p) not in sure}
         passed = {edit.ids for edit in self._apply(strategy, view, list(drafts.values())).edits}
         return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
 
-    def _fork(self, strategy: str, p: Proposal) -> Edit:
+    def _draft(self, strategy: str, p: Proposal) -> Edit:
         # Without its ledger: a draft tells whether the frame is shorter, and a ledger is made to be.
         return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
         # Where the view has become another one since, a refused edit is nobody's mistake.
         done = apply(view, edits, self._count, strict=self.options.strict and not stale)
-        self.account.refused(strategy, done)
+        self.account.record_refusals(strategy, done)
         return done
 
     def _edits(
-        self, strategy: str, proposals: Sequence[Proposal], tried: StrategyOutcome, *, own: bool
-    ) -> Generator[Step, Sent, list[_Made]]:
+        self, strategy: str, proposals: Sequence[Proposal], outcome: StrategyOutcome, *, own: bool
+    ) -> Generator[Step, Sent, list[_PendingEdit]]:
         """The edits of the proposals whose questions were answered, in order; a user's `own` ledger may fail."""
         questions = [q for p in proposals for q in p.questions]
         meanwhile = self.hand_over.learn if questions else None
-        written = yield from self._written(questions, meanwhile)
-        tried.problem = next((w.problem for w in written if w.problem), "")
-        made: list[_Made] = []
+        results = yield from self._written(questions, meanwhile)
+        outcome.problem = next((w.problem for w in results if w.problem), "")
+        pending: list[_PendingEdit] = []
         at = 0
         for p in proposals:
-            answers = written[at : at + len(p.questions)]
+            answers = results[at : at + len(p.questions)]
             at += len(p.questions)
             texts = [w.text for w in answers if w.text is not None]
             if len(texts) == len(answers):
@@ -257,8 +257,8 @@ class _Run:
                 guarded = own or not self.options.strict
                 proposal = replace(p, ledger=_guarded(p.ledger)) if guarded else p
                 edit = build(proposal, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
-                made.append(_Made(edit, sum((w.usage for w in answers), Usage())))
-        return made
+                pending.append(_PendingEdit(edit, sum((w.usage for w in answers), Usage())))
+        return pending
 
     def _written(
         self, questions: Sequence[Question], meanwhile: Callable[[], object] | None
@@ -267,11 +267,11 @@ class _Run:
             return []
         language = rendering.conversation_language(self.log.view_messages)
         try:
-            written = yield from write(questions, RequestBuilder(self.config, language, self.options.plan, meanwhile))
+            results = yield from write(questions, RequestBuilder(self.config, language, self.options.plan, meanwhile))
         except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
             return [SummaryResult(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
-        self.account.asked(written)
-        return written
+        self.account.record_answers(results)
+        return results
 
     def _count(self, msg: Msg) -> int:
         return self.token_sum.count(msg.id, msg)
@@ -288,18 +288,18 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
 
 
 def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:
-    """A ledger that does not end the turn when it fails, be it a user's own or ours."""
+    """A ledger whose failure does not end the turn."""
     if ledger is None:
         return None
 
-    def made(note: str) -> str:
+    def text_or_reason(note: str) -> str:
         try:
             text = ledger(note)
         except Exception as e:  # noqa: BLE001 (as for what it proposes)
             return f"(no ledger: {type(e).__name__})"
         return text if isinstance(text, str) else ""
 
-    return made
+    return text_or_reason
 
 
 def _usable(proposal: Proposal, view: View) -> bool:

@@ -1,4 +1,4 @@
-"""Whose turn it is: one pass at a time for one memory, whatever threads and event loops ask for one."""
+"""One pass at a time for each memory, across threads and event loops."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02
 
 _inside: ContextVar[frozenset[int]] = ContextVar("autocontext_inside", default=frozenset())
-"""Turns whose pass has called this very code: a model, a strategy, a redaction. Threads of a pass inherit it."""
+"""Locks whose pass has called this very code: a model, a strategy, a redaction. Threads of a pass inherit it."""
 
 
 class LockHolder:
-    """One pass that has the turn; `loop` is the event loop that drives it, if one does."""
+    """The pass that holds the lock; `loop` is the event loop that drives it, if any."""
 
     def __init__(self, loop: lazy.asyncio.AbstractEventLoop | None) -> None:
         self.loop = loop
@@ -38,18 +38,18 @@ class PassLock:
         self._holder: LockHolder | None = None
 
     def take(self) -> LockHolder | None:
-        """The turn for a synchronous pass; waits for another one. None to a caller who would wait for himself."""
-        patient = not self._is_mine()
+        """The lock for a synchronous pass, once it is free. None when waiting could never end: see `_is_mine`."""
+        may_wait = not self._is_mine()
         with self._changed:
             while self.taken:
-                if not patient:
+                if not may_wait:
                     return None
                 self._changed.wait(_LOOK_AGAIN)
             self._holder = holder = LockHolder(None)
             return holder
 
     async def atake(self) -> LockHolder | None:
-        """The turn for a pass of this event loop, which is not blocked: the other may be in any thread or loop."""
+        """The lock for a pass of this event loop, which is not blocked: the other pass may be in any thread or loop."""
         loop = lazy.asyncio.get_running_loop()
         pause = _FIRST_PAUSE
         while True:
@@ -69,18 +69,18 @@ class PassLock:
         return holder is not None and not holder.stranded
 
     def has(self, holder: LockHolder) -> bool:
-        """Whether this pass still has the turn."""
+        """Whether this pass still holds the lock."""
         return self._holder is holder
 
     def give_back(self, holder: LockHolder) -> None:
-        """End a pass; nothing happens when it has lost the turn meanwhile."""
+        """Release the lock; does nothing when the pass has lost it meanwhile."""
         with self._changed:
             if self._holder is holder:
                 self._holder = None
                 self._changed.notify_all()
 
     def revoke(self) -> None:
-        """Take the turn from whoever has it."""
+        """Take the lock away from whoever holds it."""
         with self._changed:
             self._holder = None
             self._changed.notify_all()

@@ -61,7 +61,7 @@ class LogFork:
 
 @dataclass
 class PassContext:
-    """What the passes of one memory stand on.
+    """What all passes of one memory share.
 
     `lock` is held while the log is copied or changed and while the store takes an entry; not while a pass is planned,
     and never while a model is asked.
@@ -72,13 +72,13 @@ class PassContext:
     lock: threading.RLock
     commit: Callable[[Entry], None]
     pass_lock: PassLock = field(default_factory=PassLock)
-    """Of one pass at a time."""
+    """Lets one pass run at a time."""
     ledger: WorkLedger | None = None
     """Of all originals up to the last pass; touched by the running pass alone. None before the first one."""
 
 
 class PassRun:
-    """A pass that has the turn, from its first step to its report."""
+    """A pass that holds the lock, from its first step to its report."""
 
     def __init__(self, context: PassContext, options: PassOptions, holder: LockHolder, span: PassSpan) -> None:
         self.holder, self.span = holder, span
@@ -91,7 +91,7 @@ class PassRun:
         self._steps: Pass | None = None
 
     def steps(self) -> Generator[Ask, list[Answer], CompressionReport]:
-        """The whole pass, as a flow that is sent the answers to each Ask; one that lost its turn reports `busy`."""
+        """The whole pass, as a flow that is sent the answers to each Ask; one that lost the lock reports `busy`."""
         answers: list[Answer] | None = None
         try:
             while isinstance(step := self.advance(answers), Ask):

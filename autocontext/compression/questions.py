@@ -90,24 +90,24 @@ class RequestBuilder:
         return self.config.summary_max_input_tokens or max(1, self.config.max_token // 2)
 
 
-def write(questions: Sequence[Question], wording: RequestBuilder) -> Asking:
-    """One Written per question, in order; everything that can be asked at the same time is."""
-    chunked = [chunks(wording.cuttable(q), wording.room) for q in questions]
+def write(questions: Sequence[Question], builder: RequestBuilder) -> Asking:
+    """One SummaryResult per question, in order; everything that can be asked at the same time is."""
+    chunked = [chunks(builder.cuttable(q), builder.room) for q in questions]
     limits = [_limit(c, 1.0 if len(cs) == 1 else _OF_A_CHUNK) for cs in chunked for c in cs]
-    parts = yield from _ask([c for cs in chunked for c in cs], limits, wording)
+    parts = yield from _ask([c for cs in chunked for c in cs], limits, builder)
     at = 0
-    written: list[SummaryResult] = []
+    results: list[SummaryResult] = []
     to_merge: list[int] = []
     for i, cs in enumerate(chunked):
         own, at = parts[at : at + len(cs)], at + len(cs)
-        written.append(_joined(own))
-        if len(cs) > 1 and _size(written[i].text or "") > questions[i].target_tokens:
+        results.append(_joined_results(own))
+        if len(cs) > 1 and _size(results[i].text or "") > questions[i].target_tokens:
             to_merge.append(i)
     if to_merge:
-        merges = [_merge(questions[i], written[i], wording.room) for i in to_merge]
-        for i, merged in zip(to_merge, (yield from write(merges, wording)), strict=True):
-            written[i] = _and(written[i], merged)
-    return written
+        merges = [_merge(questions[i], results[i], builder.room) for i in to_merge]
+        for i, merged in zip(to_merge, (yield from write(merges, builder)), strict=True):
+            results[i] = _merged_result(results[i], merged)
+    return results
 
 
 def _limit(question: Question, share: float) -> int:
@@ -115,7 +115,7 @@ def _limit(question: Question, share: float) -> int:
     return int((sum(map(len, question.parts)) + len(question.parts)) * share)
 
 
-def _and(partial: SummaryResult, merged: SummaryResult) -> SummaryResult:
+def _merged_result(partial: SummaryResult, merged: SummaryResult) -> SummaryResult:
     """The merged text, with what both steps used."""
     return SummaryResult(
         merged.text,
@@ -126,7 +126,7 @@ def _and(partial: SummaryResult, merged: SummaryResult) -> SummaryResult:
     )
 
 
-def _joined(parts: Sequence[SummaryResult]) -> SummaryResult:
+def _joined_results(parts: Sequence[SummaryResult]) -> SummaryResult:
     """Several partial texts as one; no text when one of them is missing."""
     texts = [p.text for p in parts if p.text is not None]
     return SummaryResult(
@@ -152,22 +152,22 @@ def _size(text: str) -> int:
     return max(1, len(text.encode("utf-8", "replace")) // 4)
 
 
-def _ask(questions: Sequence[Question], limits: Sequence[int], wording: RequestBuilder) -> Asking:
+def _ask(questions: Sequence[Question], limits: Sequence[int], builder: RequestBuilder) -> Asking:
     """Put questions to the model; those it fails on to the extractive summariser, if that is wanted."""
     if not questions:
         return []
-    requests = tuple(wording.request(q) for q in questions)
-    answers = yield Ask(requests, tuple(limits), meanwhile=wording.meanwhile)
-    written = [SummaryResult(wording.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
+    requests = tuple(builder.request(q) for q in questions)
+    answers = yield Ask(requests, tuple(limits), meanwhile=builder.meanwhile)
+    results = [SummaryResult(builder.redacted(a.text), a.problem, a.usage, a.calls) for a in answers]
     for i, q in enumerate(questions):
-        if written[i].text is None and q.otherwise is not None:
-            written[i] = replace(written[i], text=q.otherwise, fallback=True)
-    failed = [i for i, w in enumerate(written) if w.text is None]
-    if failed and wording.config.extractive_fallback:
-        again = yield Ask(tuple(requests[i] for i in failed), tuple(limits[i] for i in failed), extractive=True)
-        for i, a in zip(failed, again, strict=True):
-            written[i] = replace(written[i], text=wording.redacted(a.text), fallback=a.text is not None)
-    return written
+        if results[i].text is None and q.otherwise is not None:
+            results[i] = replace(results[i], text=q.otherwise, fallback=True)
+    failed = [i for i, w in enumerate(results) if w.text is None]
+    if failed and builder.config.extractive_fallback:
+        fallbacks = yield Ask(tuple(requests[i] for i in failed), tuple(limits[i] for i in failed), extractive=True)
+        for i, a in zip(failed, fallbacks, strict=True):
+            results[i] = replace(results[i], text=builder.redacted(a.text), fallback=a.text is not None)
+    return results
 
 
 def chunks(question: Question, room: int) -> list[Question]:

@@ -1,4 +1,4 @@
-"""Running passes for one memory: when due, one at a time, from synchronous or asynchronous code, or beside it."""
+"""Runs the passes of one memory when they are due: one at a time, in sync code, async code or the background."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ class PassRunner:
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
         self._thread: threading.Thread | None = None
-        """The pass beside the conversation that synchronous code has started last."""
+        """The background pass that synchronous code started last."""
         self._tasks: set[lazy.asyncio.Task[CompressionReport]] = set()
         """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
 
-    def start_anew(self) -> None:
+    def restart(self) -> None:
         """Forget what earlier passes came to, the running one included: the view is another one now."""
         self._pacing = Pacing()
         self._context.ledger = None
@@ -85,7 +85,7 @@ class PassRunner:
 
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
-        """Run the pass that is due before the view is shown, or start it beside the conversation."""
+        """Run the pass that is due before the view is shown, or start it in the background."""
         if not self._waits():
             self._start_thread()
         elif self._due():
@@ -173,7 +173,7 @@ class PassRunner:
                 report = run(pass_run.steps(), partial(self._answers, pass_run))
             finally:
                 self._end(pass_run)
-        return self._tell(report, early=early)
+        return self._notify(report, early=early)
 
     async def arun(
         self, *, force: bool = False, early: bool = False, max_token: int | None = None
@@ -193,7 +193,7 @@ class PassRunner:
             except BaseException:
                 self._abandon(pass_run)
                 raise
-        return self._tell(report, early=early)
+        return self._notify(report, early=early)
 
     def _answers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
         with pass_run.inside():
@@ -224,7 +224,7 @@ class PassRunner:
 
     def _abandon(self, pass_run: PassRun) -> None:
         """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
-        self._context.ledger = None  # that thread goes on with the old one until it finds the turn lost
+        self._context.ledger = None  # that thread goes on with the old one until it finds that the lock is lost
         if self._lock.acquire(blocking=False):
             try:
                 self._end(pass_run)
@@ -247,8 +247,8 @@ class PassRunner:
                     self._token_sum.learn(id_, msg, tokens)
 
     # ------------------------------------------------------------------------------------------------------- after
-    def _tell(self, report: CompressionReport, *, early: bool) -> CompressionReport:
-        """Tell the listeners. Raises ContextOverflowError with `strict_fit`."""
+    def _notify(self, report: CompressionReport, *, early: bool) -> CompressionReport:
+        """Call the listeners. Raises ContextOverflowError with `strict_fit`."""
         if report.outcome in ("not_needed", "busy"):
             return report
         for listener in tuple(self._listeners.values()):

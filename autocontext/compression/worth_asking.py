@@ -25,15 +25,15 @@ def surely_shorter(view: View, asking: Sequence[Proposal], frame_tokens: Callabl
     if len(set(ids)) < len(ids):
         return set()
     frames: dict[tuple[str, str], int] = {}
-    found = set()
+    sure = set()
     for p in asking:
         if isinstance(p.text, Question) and (size := _whole(view, p)):
             frame = (p.role, p.footer)
             if frame not in frames:
                 frames[frame] = frame_tokens(p) + _UUID_CHARACTERS
             if size > frames[frame]:
-                found.add(id(p))
-    return found
+                sure.add(id(p))
+    return sure
 
 
 def _whole(view: View, p: Proposal) -> int:

@@ -29,7 +29,7 @@ class PrepareReport:
     injection: InjectionReport | None
     """None when there are no memories to choose from."""
     tokens: int
-    """Of the messages, and of what was named to `memory.count_besides`."""
+    """Of the messages, and of what was named to `memory.set_overhead`."""
     max_tokens: int
     tightened: tuple[str, ...] = ()
     """The steps that were needed to fit, in their fixed order: prune harder, inject less, compress."""

@@ -121,9 +121,9 @@ def test_what_is_sent_besides_the_messages_counts() -> None:
     memory = counted(CountingCounter())
     memory.add_message(user("hello"))
     bare = memory.token_count
-    memory.count_besides("a system text", {"name": "tool"})
+    memory.set_overhead("a system text", {"name": "tool"})
     assert memory.token_count == bare + len("a system text") + len('{"name": "tool"}')
-    memory.count_besides()
+    memory.set_overhead()
     assert memory.token_count == bare
 
 

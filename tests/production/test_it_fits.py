@@ -133,7 +133,7 @@ def test_impossible_says_which_fixed_part_is_too_large_and_shows_the_rest_as_sma
     memory = AutoContextMemory(small(), ScriptedModel("In short."))
     memory.add_messages(day(10))
     if fixed is None:
-        memory.count_besides(giant, {"name": "search"})
+        memory.set_overhead(giant, {"name": "search"})
     else:
         memory.add_message(fixed)
     report = memory.compress_if_needed()

@@ -17,17 +17,17 @@ SCHEMA = {"type": "function", "function": {"name": "search", "description": "Sea
 
 
 # ----------------------------------------------------------- token counts of calls are 0, and of images 262k
-def test_count_besides_counts_system_text_and_tool_schemas_towards_the_trigger() -> None:
+def test_set_overhead_counts_system_text_and_tool_schemas_towards_the_trigger() -> None:
     memory = AutoContextMemory(small(), ScriptedModel("In short."))
     memory.add_messages(day(3))
     bare = memory.token_count
     assert not memory.compress_if_needed()
-    memory.count_besides("You are the shop's agent. " * 200, SCHEMA)
+    memory.set_overhead("You are the shop's agent. " * 200, SCHEMA)
     besides = memory.token_count - bare
     count = get_counter("o200k_base").count_text
     assert besides == count("You are the shop's agent. " * 200) + count(json.dumps(SCHEMA))
     assert memory.compress_if_needed().outcome != "not_needed"
-    memory.count_besides()
+    memory.set_overhead()
     assert memory.token_count == recount(memory)
 
 
