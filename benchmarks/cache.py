@@ -157,8 +157,7 @@ def server() -> Iterator[Row]:
 def together(program: str, arguments: list[list[str]]) -> int:
     """Run a program as several processes that begin at once; how many failed."""
     running = [
-        subprocess.Popen([sys.executable, "-c", program, *given], stdin=subprocess.PIPE, text=True)
-        for given in arguments
+        subprocess.Popen([sys.executable, "-c", program, *args], stdin=subprocess.PIPE, text=True) for args in arguments
     ]
     time.sleep(3)  # all have imported
     for process in running:

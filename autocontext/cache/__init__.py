@@ -1,4 +1,4 @@
-"""Results of tools, found again by their parameters."""
+"""A cache for the results of tools, keyed by their parameters."""
 
 from autocontext.cache.canonical import CacheKey, canonical_key
 from autocontext.cache.numerals import normalize_number

@@ -1,7 +1,7 @@
 """The original's JSON files, `{"tasks": {key: result}}`, and its settings.
 
-An exported file holds, beside `tasks`, an object `autocontext` with the arguments, tags and times of each result, so
-that importing it again loses nothing.
+Next to `tasks` an exported file has an object `autocontext` with the arguments, tags and times of each result, so that
+importing it again loses nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One computation per key in a process: callers that come while it is under way wait for its outcome.
 
-Threads and coroutines wait alike. A flight ends with an outcome, or is given up when its leader was cancelled; then
+Threads and coroutines wait alike. A flight ends with an outcome, or without one when its leader is cancelled; then
 those who wait choose a new leader.
 """
 
@@ -24,6 +24,7 @@ class FlightState(Enum):
     PRIVATE = "private"
     """With a result that cannot be copied: it belongs to the caller that computed it."""
     GIVEN_UP = "given up"
+    """Without a result: the leader was cancelled."""
 
 
 class FlightResult(NamedTuple):

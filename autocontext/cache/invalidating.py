@@ -27,7 +27,7 @@ class Selection(NamedTuple):
         cls, own: str, *, key: CacheKey | str | None, task: str | None, tag: str | None, prefix: str | None,
         namespace: str | Sequence[str] | None,
     ) -> Selection:  # fmt: skip
-        """What one of these names. Raises ConfigError unless exactly one is given, and for a foreign namespace."""
+        """What one of these names. Raises ConfigError unless there is exactly one, and for a foreign namespace."""
         arguments = {"key": key, "task": task, "tag": tag, "prefix": prefix, "namespace": namespace}
         names = [name for name, value in arguments.items() if value is not None]
         if len(names) != 1:

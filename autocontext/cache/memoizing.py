@@ -78,7 +78,7 @@ class Arguments:
         """Whether the function takes names that its signature does not list."""
 
     def __call__(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Parameters by name with defaults filled in, those of `**kwargs` beside them. Raises TypeError."""
+        """Parameters by name with defaults filled in, those of `**kwargs` included. Raises TypeError."""
         bound = self._signature.bind(*self._args, *args, **{**self._kwargs, **kwargs})
         bound.apply_defaults()
         params = dict(bound.arguments)

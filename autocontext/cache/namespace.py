@@ -1,6 +1,6 @@
-"""One namespace of a cache: finds its results and judges whether they still count.
+"""One namespace of a cache: looks up its results and decides whether they still count.
 
-An entry is found by namespace and key, and counts only if it was computed from the same task, version and arguments.
+An entry belongs to a namespace and key, and counts only if it was computed from the same task, version and arguments.
 Times in the database are milliseconds since 1970. Ticks are microseconds since 1970, no two of a process the same; they
 order entries by their last use and computations by their start.
 """
@@ -142,10 +142,10 @@ class CacheNamespace:
             return entry
         try:
             space, key = content_space(self.text), content_key(target.key)
-            content = yield from contents.read(space, key, 0, None, self.now())
-            if content is None:
+            pages = yield from contents.read(space, key, 0, None, self.now())
+            if pages is None:
                 return None
-            return entry._replace(kind="value", body=unpack(content.found.ref, content.bodies))
+            return entry._replace(kind="value", body=unpack(pages.content.ref, pages.bodies))
         except StoreCorruptError as error:
             return entry._replace(kind="corrupt", body=str(error))
 

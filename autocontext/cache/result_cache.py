@@ -68,8 +68,13 @@ class ResultCache(Closing):
         self._owns_database = not isinstance(path_or_url, Database)
         self._database = open_database(path_or_url) if enabled else None
         if self._database is not None:
-            self._database.ensure(contents.SCHEMA)
-            self._database.ensure(rows.SCHEMA)
+            try:
+                self._database.ensure(contents.SCHEMA)
+                self._database.ensure(rows.SCHEMA)
+            except BaseException:
+                if self._owns_database:
+                    self._database.close()
+                raise
             self._computing = Computing(self._namespace, self._database)
         self._flights = Flights()
 
@@ -205,7 +210,7 @@ class ResultCache(Closing):
         """Remove the results of one key, task or tag, whose keys begin with `prefix`, or of a namespace.
 
         Returns their number. `namespace` is this cache's own or one below it, and includes those below. A result that
-        is being computed goes to its callers but is not stored. Raises ConfigError unless exactly one is given.
+        is being computed goes to its callers but is not stored. Raises ConfigError unless you pass exactly one.
         """
         selection = Selection.of(
             self._namespace.text, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace
@@ -285,7 +290,7 @@ class ResultCache(Closing):
 
     def close(self) -> None:
         """Wait up to five seconds for computations in the background; close the database if this cache opened it."""
-        if self._database is not None:
+        if self._database is not None and not self._database.closed:
             self._computing.wait()
             self._database.write(self._namespace.write_uses)
             if self._owns_database:
@@ -293,7 +298,7 @@ class ResultCache(Closing):
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        if self._database is not None:
+        if self._database is not None and not self._database.closed:
             await self._computing.await_()
             await self._database.awrite(self._namespace.write_uses)
             if self._owns_database:
@@ -332,7 +337,7 @@ class ResultCache(Closing):
     def _call(
         self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
     ) -> CachedCall | None:
-        """What to look up; None when this call can be neither found nor stored."""
+        """What to look up; None when this call cannot be stored."""
         if self._database is None:
             return None
         try:

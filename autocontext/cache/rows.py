@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, content_key, content_space
 from autocontext.content import queries as contents
-from autocontext.content.contents import Put
+from autocontext.content.contents import Upload
 from autocontext.stores.database import Schema, Statement, Work
 from autocontext.stores.escaping import safe, unsafe
 
@@ -57,7 +57,7 @@ class Capacity(NamedTuple):
         return (self.entries is not None and entries > self.entries) or (self.bytes is not None and size > self.bytes)
 
 
-def put(ns: str, entry: CacheEntry, large: Put | None) -> Work[None]:
+def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     """Store an entry in place of the one under its key; `large` is its body when that goes to the content store."""
     place = {"ns": ns, "key": safe(entry.key)}
     replaced = yield Statement("SELECT kind, tags FROM autocontext_cache WHERE namespace = :ns AND key = :key", place)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from autocontext.cache import leases, rows
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, content_key, content_space
 from autocontext.cache.rows import Capacity
-from autocontext.content.contents import FOREVER, About, Put
+from autocontext.content.contents import FOREVER, Metadata, Upload
 from autocontext.content.paging import packed
 from autocontext.stores.database import Work
 
@@ -32,9 +32,9 @@ def storing(
     large = None
     if len(entry.body) >= namespace.large_bytes and entry.kind == "value":
         content = packed(entry.body)
-        about = About(name=entry.task, path="", type="json", summary="")
+        metadata = Metadata(name=entry.task, path="", type="json", summary="")
         space, key = content_space(namespace.text), content_key(entry.key)
-        large = Put(space, key, content, content.pages(), about, entry.created, FOREVER)
+        large = Upload(space, key, content, content.pages(), metadata, entry.created, FOREVER)
         entry = entry._replace(kind="content", body="")
     scopes = ["all", f"task {entry.task}", f"key {entry.key}", *(f"tag {tag}" for tag in json.loads(entry.tags))]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from autocontext.content.paging import Packed, Window
 from autocontext.content.records import ContentInfo
@@ -78,13 +78,3 @@ class Pages(NamedTuple):
     content: StoredContent
     window: Window
     bodies: list[bytes]
-
-    @property
-    def found(self) -> StoredContent:
-        """`content`, as the cache still calls it."""
-        return self.content
-
-
-# Names that the cache still uses for these.
-About: TypeAlias = Metadata
-Put: TypeAlias = Upload

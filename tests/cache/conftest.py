@@ -57,7 +57,7 @@ def database(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def made(database: Database, clock: Clock) -> Iterator[Callable[..., ResultCache]]:
+def make_cache(database: Database, clock: Clock) -> Iterator[Callable[..., ResultCache]]:
     """Makes caches in one place, in namespaces that no other test has."""
     opened: list[ResultCache] = []
     mine = uuid.uuid4().hex
@@ -73,5 +73,5 @@ def made(database: Database, clock: Clock) -> Iterator[Callable[..., ResultCache
 
 
 @pytest.fixture
-def cache(made: Callable[..., ResultCache]) -> ResultCache:
-    return made()
+def cache(make_cache: Callable[..., ResultCache]) -> ResultCache:
+    return make_cache()

@@ -1,4 +1,4 @@
-"""The asynchronous twin of each method does what the method does."""
+"""The asynchronous form of each method does what the method does."""
 
 import asyncio
 import inspect
@@ -11,17 +11,17 @@ from autocontext.cache import MISS, CacheStats, ResultCache, canonical_key
 from autocontext.errors import ConfigError
 from tests.cache.conftest import Clock, Counted
 
-TWINS = [
+METHODS = [
     "get", "set", "delete", "get_or_compute", "invalidate", "purge_expired", "stats", "export_json", "import_json",
     "clear", "close",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TWINS)
-def test_each_method_has_a_twin_with_the_same_parameters(name: str) -> None:
-    method, twin = getattr(ResultCache, name), getattr(ResultCache, f"a{name}")
-    assert inspect.iscoroutinefunction(twin)
-    assert list(inspect.signature(method).parameters) == list(inspect.signature(twin).parameters)
+@pytest.mark.parametrize("name", METHODS)
+def test_each_method_has_an_asynchronous_form_with_the_same_parameters(name: str) -> None:
+    method, asynchronous = getattr(ResultCache, name), getattr(ResultCache, f"a{name}")
+    assert inspect.iscoroutinefunction(asynchronous)
+    assert list(inspect.signature(method).parameters) == list(inspect.signature(asynchronous).parameters)
 
 
 class Blocking:
@@ -59,11 +59,11 @@ async def story(cache: Any, clock: Clock, path: Any) -> list[Any]:
     return seen
 
 
-def test_both_tell_the_same_story(made: Callable[..., ResultCache], clock: Clock, tmp_path: Any) -> None:
-    blocking = asyncio.run(story(Blocking(made("one", max_entries=4)), clock, tmp_path / "one.json"))
+def test_both_tell_the_same_story(make_cache: Callable[..., ResultCache], clock: Clock, tmp_path: Any) -> None:
+    blocking = asyncio.run(story(Blocking(make_cache("one", max_entries=4)), clock, tmp_path / "one.json"))
 
     async def asynchronous() -> list[Any]:
-        async with made("two", max_entries=4) as cache:
+        async with make_cache("two", max_entries=4) as cache:
             return await story(cache, clock, tmp_path / "two.json")
 
     both = [blocking, asyncio.run(asynchronous())]

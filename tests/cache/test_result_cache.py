@@ -63,9 +63,9 @@ def test_002_3_a_hit_computes_nothing_and_only_success_is_stored(cache: ResultCa
     assert fn.times == 1
 
 
-def test_002_3_what_is_stored_is_there_for_others_at_once(made: Make) -> None:
-    made().get_or_compute("t", {"x": 1}, Counted("done"))
-    assert made().get(canonical_key("t", {"x": 1})) == "done"
+def test_002_3_what_is_stored_is_there_for_others_at_once(make_cache: Make) -> None:
+    make_cache().get_or_compute("t", {"x": 1}, Counted("done"))
+    assert make_cache().get(canonical_key("t", {"x": 1})) == "done"
 
 
 def test_002_5_read_and_write(cache: ResultCache) -> None:
@@ -79,8 +79,8 @@ def test_002_5_read_and_write(cache: ResultCache) -> None:
     assert cache.get("key") is MISS
 
 
-def test_002_6_the_switch(made: Make) -> None:
-    cache = made(enabled=False)
+def test_002_6_the_switch(make_cache: Make) -> None:
+    cache = make_cache(enabled=False)
     fn = Counted(lambda **_: len(fn.calls))
     assert [cache.get_or_compute("t", {"x": 1}, fn) for _ in range(2)] == [1, 2]
     assert cache.set("k", 1) is False
@@ -88,7 +88,7 @@ def test_002_6_the_switch(made: Make) -> None:
     assert cache.invalidate(task="t") == cache.purge_expired() == 0
     assert cache.stats().entries == 0
     assert not cache.enabled
-    on = made()
+    on = make_cache()
     assert on.get(canonical_key("t", {"x": 1})) is MISS
 
 
@@ -181,8 +181,8 @@ def test_defect_nothing_expired(cache: ResultCache, clock: Clock) -> None:
     assert cache.stats().entries == 1
 
 
-def test_default_ttl_and_its_exceptions(made: Make, clock: Clock) -> None:
-    cache = made(default_ttl=10)
+def test_default_ttl_and_its_exceptions(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache(default_ttl=10)
     cache.set("default", 1)
     cache.set("longer", 1, ttl=20)
     cache.set("for ever", 1, ttl=math.inf)
@@ -200,8 +200,8 @@ def test_defect_no_version(cache: ResultCache) -> None:
     assert [cache.get_or_compute("t", {}, fn, version=v) for v in (None, 1, 2, 1, None)] == [1, 2, 3, 2, 1]
 
 
-def test_defect_no_size_bound_the_least_recently_used_go(made: Make) -> None:
-    cache = made(max_entries=3)
+def test_defect_no_size_bound_the_least_recently_used_go(make_cache: Make) -> None:
+    cache = make_cache(max_entries=3)
     for key in "abc":
         cache.set(key, key)
     assert cache.get("a") == "a"
@@ -213,8 +213,8 @@ def test_defect_no_size_bound_the_least_recently_used_go(made: Make) -> None:
     assert cache.get("a") is MISS  # it was used before c and d were
 
 
-def test_max_entries_is_never_exceeded(made: Make) -> None:
-    cache = made(max_entries=70)
+def test_max_entries_is_never_exceeded(make_cache: Make) -> None:
+    cache = make_cache(max_entries=70)
     most = 0
     for i in range(150):
         cache.set(f"k{i}", i)
@@ -223,8 +223,8 @@ def test_max_entries_is_never_exceeded(made: Make) -> None:
     assert cache.get("k149") == 149
 
 
-def test_max_bytes_is_never_exceeded(made: Make) -> None:
-    cache = made(max_bytes=10_000, large_bytes=2_000)
+def test_max_bytes_is_never_exceeded(make_cache: Make) -> None:
+    cache = make_cache(max_bytes=10_000, large_bytes=2_000)
     for i in range(60):
         cache.set(f"k{i}", "x" * (i * 97 % 3000))
         assert cache.stats().bytes <= 10_000
@@ -237,8 +237,8 @@ def test_max_bytes_is_never_exceeded(made: Make) -> None:
     assert cache.stats().entries >= 3
 
 
-def test_what_is_past_its_time_goes_before_what_is_in_use(made: Make, clock: Clock) -> None:
-    cache = made(max_entries=3)
+def test_what_is_past_its_time_goes_before_what_is_in_use(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache(max_entries=3)
     cache.set("a", 1)
     cache.set("late", 1, ttl=1)
     cache.set("b", 1)
@@ -275,18 +275,18 @@ def test_tags_follow_the_latest_result(cache: ResultCache) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"task": "t", "tag": "u"}, {"task": ""}, {"tag": ""}, {"prefix": ""}, {"key": ""}]
+    "arguments", [{}, {"task": "t", "tag": "u"}, {"task": ""}, {"tag": ""}, {"prefix": ""}, {"key": ""}]
 )
-def test_invalidate_wants_exactly_one(cache: ResultCache, given: dict[str, Any]) -> None:
+def test_invalidate_wants_exactly_one(cache: ResultCache, arguments: dict[str, Any]) -> None:
     cache.set("t", 1)
     with pytest.raises(ConfigError):
-        cache.invalidate(**given)
+        cache.invalidate(**arguments)
     assert cache.get("t") == 1
 
 
-def test_defect_tenant_leak(made: Make) -> None:
+def test_defect_tenant_leak(make_cache: Make) -> None:
     spaces = [("u1",), ("u1", "a"), ("u1", "b"), ("u1a",), ('u1", "a',), ("u2", "a")]
-    caches = {space: made(space) for space in spaces}
+    caches = {space: make_cache(space) for space in spaces}
     for space, cache in caches.items():
         assert cache.get_or_compute("t", {}, lambda space=space: str(space)) == str(space)
         cache.set("k", str(space), tags="t")
@@ -404,15 +404,15 @@ names = st.text(min_size=1, max_size=20)
 def test_any_text_and_any_json_come_back(cache: ResultCache, key: str, task: str, tag: str, value: Any) -> None:
     assert cache.set(key, value, tags=tag)
     assert cache.get(key) == value
-    found = cache.get_or_compute(task, {"x": value}, lambda x: x, cache_none=True, tags=tag, per_call=None)
-    assert found == value
+    result = cache.get_or_compute(task, {"x": value}, lambda x: x, cache_none=True, tags=tag, per_call=None)
+    assert result == value
     assert cache.get(canonical_key(task, {"x": value})) == value
     assert cache.invalidate(tag=tag) == 2
     assert cache.get(key) is MISS
 
 
-def test_large_results_are_in_the_content_store(made: Make) -> None:
-    cache = made(large_bytes=1000)
+def test_large_results_are_in_the_content_store(make_cache: Make) -> None:
+    cache = make_cache(large_bytes=1000)
     large, larger = {"rows": ["é" * 50] * 30}, {"rows": ["x" * 50] * 3000}
     for value in (large, larger, {"small": 1}, large):
         assert cache.set("k", value)
@@ -509,8 +509,8 @@ def test_the_function_gets_the_parameters_by_name(cache: ResultCache, fn: Any, r
     ],
 )
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_function_with_other_parameters_is_told(made: Make, fn: Any, problem: str, enabled: bool) -> None:
-    cache = made(enabled=enabled)
+def test_a_function_with_other_parameters_is_told(make_cache: Make, fn: Any, problem: str, enabled: bool) -> None:
+    cache = make_cache(enabled=enabled)
     with pytest.raises(ConfigError, match=f"fn\\(x=..., y=...\\).*{problem}.*lambda x, y: fn"):
         cache.get_or_compute("t", {"x": 1, "y": 2, "_q": 3}, fn)
     with pytest.raises(ConfigError, match=problem):
@@ -533,8 +533,8 @@ def test_a_renamed_option_is_told_by_its_new_name(cache: ResultCache) -> None:
         cache.get_or_compute("t", {"x": 1}, Counted(1), tttl=5)  # type: ignore[call-arg]
 
 
-def test_clear_empties_this_namespace_and_no_other(made: Make) -> None:
-    cache, below, other = made("a"), made(("a", "b")), made("c")
+def test_clear_empties_this_namespace_and_no_other(make_cache: Make) -> None:
+    cache, below, other = make_cache("a"), make_cache(("a", "b")), make_cache("c")
     for each in (cache, below, other):
         each.set("k", 1, tags="t")
     assert cache.clear() == 1

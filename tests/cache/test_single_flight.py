@@ -68,9 +68,9 @@ def test_defect_stampede_of_coroutines(cache: ResultCache) -> None:
         return "result"
 
     async def main() -> list[Any]:
-        found = await asyncio.gather(*(cache.aget_or_compute("t", {}, fn) for _ in range(50)))
+        results = await asyncio.gather(*(cache.aget_or_compute("t", {}, fn) for _ in range(50)))
         await cache.aclose()
-        return found
+        return results
 
     assert asyncio.run(main()) == ["result"] * 50
     assert calls == [1]
@@ -88,8 +88,8 @@ def test_threads_and_coroutines_share_one_flight(cache: ResultCache) -> None:
     assert fn.times == 1
 
 
-def test_two_caches_on_one_database_share_a_lease(made: Make) -> None:
-    caches = [made(clock=time.time) for _ in range(4)]
+def test_two_caches_on_one_database_share_a_lease(make_cache: Make) -> None:
+    caches = [make_cache(clock=time.time) for _ in range(4)]
     fn = slow()
     turns = iter(caches * 2)
     assert together(8, lambda: next(turns).get_or_compute("t", {}, fn)) == ["result"] * 8
@@ -146,9 +146,9 @@ def test_a_coroutine_that_asks_for_itself_does_not_wait_for_ever(cache: ResultCa
         return [await cache.aget_or_compute("t", {}, inner), blocking]
 
     async def main() -> Any:
-        found = await cache.aget_or_compute("t", {}, outer)
+        results = await cache.aget_or_compute("t", {}, outer)
         await cache.aclose()
-        return found
+        return results
 
     assert asyncio.run(main()) == ["inner", "blocking"]
 
@@ -166,9 +166,9 @@ def test_blocking_code_in_the_loop_of_a_leader_does_not_wait_for_ever(cache: Res
         await begun.wait()
         blocking = cache.get_or_compute("t", {}, lambda: "blocking")
         go.set()
-        found = [await leader, blocking]
+        results = [await leader, blocking]
         await cache.aclose()
-        return found
+        return results
 
     assert asyncio.run(main()) == ["led", "blocking"]
 
@@ -191,9 +191,9 @@ def test_a_leader_that_is_cancelled_leaves_the_work_to_the_next(cache: ResultCac
         await asyncio.sleep(0.02)
         waiting[0].cancel()
         leader.cancel()
-        found = await asyncio.gather(leader, *waiting, return_exceptions=True)
+        results = await asyncio.gather(leader, *waiting, return_exceptions=True)
         await cache.aclose()
-        return found
+        return results
 
     results = asyncio.run(main())
     assert [type(result) for result in results[:2]] == [asyncio.CancelledError] * 2
@@ -221,8 +221,8 @@ def test_a_synchronous_function_does_not_hold_up_the_loop(cache: ResultCache) ->
 
 
 # ------------------------------------------------------------------------------------------------------------ leases
-def test_a_lease_that_is_over_is_taken_by_another(made: Make, database: Database) -> None:
-    cache = made(clock=time.time, lease_seconds=0.2)
+def test_a_lease_that_is_over_is_taken_by_another(make_cache: Make, database: Database) -> None:
+    cache = make_cache(clock=time.time, lease_seconds=0.2)
     now = int(time.time() * 1000)
     # As if another process had begun, and died.
     assert database.write(lambda: ask(cache._namespace, Target.of(KEY), -1, "other")).granted
@@ -249,16 +249,16 @@ def test_a_lease_ends_with_the_computation_however_that_ends(cache: ResultCache,
     assert database.read(leases) == []
 
 
-def test_without_leases_a_process_still_computes_once(made: Make) -> None:
-    cache = made(lease_seconds=None)
+def test_without_leases_a_process_still_computes_once(make_cache: Make) -> None:
+    cache = make_cache(lease_seconds=None)
     fn = slow()
     assert together(10, lambda: cache.get_or_compute("t", {}, fn)) == ["result"] * 10
     assert fn.times == 1
 
 
 # ------------------------------------------------------------------------------------------------ stale and early
-def test_stale_while_revalidate(made: Make, clock: Clock) -> None:
-    cache = made()
+def test_stale_while_revalidate(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache()
     go = threading.Event()
     results = iter(["first", "second"])
 
@@ -293,11 +293,11 @@ def test_stale_while_revalidate_for_coroutines(cache: ResultCache, clock: Clock)
         async def ask_() -> Any:
             return await cache.aget_or_compute("t", {}, fn, ttl=10, stale_while_revalidate=5)
 
-        found = [await ask_()]
+        results = [await ask_()]
         clock.now += 12
-        found += [await ask_()]
+        results += [await ask_()]
         await cache.aclose()
-        return [*found, await ask_()]
+        return [*results, await ask_()]
 
     assert asyncio.run(main()) == [1, 1, 2]
 
@@ -363,10 +363,10 @@ def processes(program: str, arguments: list[list[str]]) -> None:
     """Run a program as several processes that begin at the same time."""
     running = [
         subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", program, *given],
+            [sys.executable, "-W", "error", "-c", program, *args],
             stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )
-        for given in arguments
+        for args in arguments
     ]  # fmt: skip
     for process in running:
         assert process.stdin is not None
