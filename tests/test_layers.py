@@ -43,7 +43,7 @@ PURE = {"pathlib.PurePath"}
 IO_CALLS = {"open", "print", "input", "breakpoint"}
 THIRD_PARTY = {"pydantic", "pydantic_core", "annotated_types", "typing_extensions"}
 # The vocabularies are data files of this package, read through importlib.resources, unpacked by lzma.
-EXTRA_IN = {"tokens": {"tiktoken", "importlib", "lzma"}}
+EXTRA_IN = {"tokens": {"tiktoken", "importlib", "lzma"}, "text": {"regex"}}
 READS_DATA = {"importlib", "lzma"}
 
 
