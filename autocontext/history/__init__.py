@@ -1,1 +1,1 @@
-"""What is remembered: the log and its entries, the view, and the gate that every change of it passes."""
+"""The conversation's memory: the log and its entries, the view, and the gate that checks every change."""

@@ -1,22 +1,22 @@
-"""Every rule about a change of the working memory, in one place.
+"""The gate: every rule about a change of the working memory.
 
-How a change comes about: a strategy reads a View and returns Proposals; `build` turns a proposal and the texts asked of
-the model into an Edit; `apply` checks all edits of a strategy against the view they are meant for and makes the new
-view in one pass. Nothing else changes a view, so a strategy, also a user's own, can be wrong but not do harm.
+A strategy reads a View and returns Proposals; `build` turns a proposal and the model's answers into an Edit; `apply`
+checks a strategy's edits against the view and makes the new view in one pass. Nothing else changes a view, so a wrong
+strategy, built in or your own, cannot do harm.
 
 The rules that `apply` enforces:
 
-1. the ids an edit replaces are contiguous in this very view, and no other edit of the batch has taken them;
-2. the tool-call interface of the span is the same before and after, so pairing holds for the whole view;
-3. a span whose interface is not empty is rewritten message by message: same number, role, name, calls and result ids;
-   thinking, images and all other blocks stay as they are there;
-4. everything that is replaced stands in the edit's offload entry, under its UUID;
+1. the ids an edit replaces are contiguous in this very view, and no other edit of the batch replaces them;
+2. the span leaves the same calls and results open before and after, so pairing holds for the whole view;
+3. a span with open calls or results is rewritten message by message: same number, role, name, calls and result ids;
+   thinking, images and all other blocks stay as they are;
+4. the edit's offload entry, under its UUID, holds everything that is replaced;
 5. system messages and pinned messages stay;
-6. tokens really shrink;
+6. the tokens decrease;
 7. a note in the user's role does not come last: it would read as the question to answer.
 
-An edit that breaks a rule is refused by name and the others go on. In strict mode InvalidEdit is raised, but not for
-rule 6: how long a text will be is not known when it is proposed.
+An edit that breaks a rule is refused with the reason; the other edits are still made. Strict mode raises InvalidEdit,
+except for rule 6: a strategy cannot know the length of a text that the model has not written yet.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NO_GAIN = "it would not make the context smaller"
 
 
 class Edit(Value):
-    """A change that can be checked, applied and stored: `ids` go, `messages` come, `offload` keeps what went."""
+    """A change that can be checked, applied and stored: `messages` replace `ids`; `offload` names the originals."""
 
     uuid: str
     ids: tuple[str, ...]
@@ -54,7 +54,7 @@ class Edit(Value):
 # ------------------------------------------------------------------------------------------------------------ checks
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An edit that `apply` did not make, and the rule it broke."""
+    """An edit that `apply` refused, and the rule it broke."""
 
     edit: Edit
     reason: str
@@ -62,49 +62,49 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What `apply` did: the new view, the edits it made, those it refused, and the tokens of each new message."""
+    """The result of `apply`: the new view, the edits it made and those it refused."""
 
     view: View
     edits: tuple[Edit, ...]
     refused: tuple[Refused, ...]
     saved: int
-    """Tokens that the view has lost."""
+    """Tokens saved in the view."""
 
 
 def apply(view: View, edits: Iterable[Edit], count: Callable[[Msg], int], *, strict: bool = False) -> Applied:
     """Check edits against this view and make those that keep every rule, in one pass over it.
 
-    `count` gives a message's tokens. Raises InvalidEdit for the first bad edit when `strict`.
+    `count` returns a message's tokens. Raises InvalidEdit for the first bad edit if `strict`.
     """
-    taken: set[str] = set()
-    made, refused, saved = [], [], 0
+    replaced_ids: set[str] = set()
+    accepted, refused, saved = [], [], 0
     for edit in edits:
-        gain, reason = _judge(view, edit, taken, count)
+        gain, reason = _judge(view, edit, replaced_ids, count)
         if reason:
             if strict and reason != _NO_GAIN:
                 raise InvalidEdit(f"{edit.strategy or edit.event_type}: {reason}")
             refused.append(Refused(edit, reason))
             continue
-        taken.update(edit.ids)
-        made.append(edit)
+        replaced_ids.update(edit.ids)
+        accepted.append(edit)
         saved += gain
-    by_first = {edit.ids[0]: edit for edit in made}
-    ids, messages = splice(view.ids, view.messages, by_first, taken)
-    return Applied(View(ids, messages, view.tokens_of), tuple(made), tuple(refused), saved)
+    by_first = {edit.ids[0]: edit for edit in accepted}
+    ids, messages = splice(view.ids, view.messages, by_first, replaced_ids)
+    return Applied(View(ids, messages, view.tokens_of), tuple(accepted), tuple(refused), saved)
 
 
 def splice(
-    ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], gone: set[str]
+    ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], removed: set[str]
 ) -> tuple[list[str], list[Msg]]:
     """Ids and messages with each edit's new messages in the place of its first old one."""
     new_ids: list[str] = []
     new_messages: list[Msg] = []
     for id_, m in zip(ids, messages, strict=True):
         if id_ in by_first:
-            made = by_first[id_].messages
-            new_ids.extend(n.id for n in made)
-            new_messages.extend(made)
-        elif id_ not in gone:
+            new = by_first[id_].messages
+            new_ids.extend(n.id for n in new)
+            new_messages.extend(new)
+        elif id_ not in removed:
             new_ids.append(id_)
             new_messages.append(m)
     return new_ids, new_messages
@@ -112,7 +112,7 @@ def splice(
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """An edit before the gate, with the messages of the view that it names."""
+    """An edit to check, with the messages of the view that it replaces."""
 
     view: View
     edit: Edit
@@ -121,7 +121,7 @@ class _Case:
 
     @classmethod
     def of(cls, view: View, edit: Edit) -> _Case | None:
-        """None when the ids do not stand together in this view."""
+        """None when the ids are not contiguous in this view."""
         start = view.position.get(edit.ids[0], -1) if edit.ids else -1
         stop = start + len(edit.ids)
         if start < 0 or view.ids[start:stop] != edit.ids:
@@ -129,34 +129,34 @@ class _Case:
         return cls(view, edit, start, view.messages[start:stop])
 
 
-def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
+def _judge(view: View, edit: Edit, replaced_ids: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
     """Tokens that the edit saves, and the rule it breaks ("" when none)."""
     case = _Case.of(view, edit)
     if case is None:
-        return 0, "the messages to replace do not stand together in this view"
-    if not taken.isdisjoint(edit.ids):
+        return 0, "the messages to replace are not contiguous in this view"
+    if not replaced_ids.isdisjoint(edit.ids):
         return 0, "another edit of the same strategy has replaced these messages"
-    for rule in (_pairing, _offloaded, _fixed_messages, _last):
-        if broken := rule(case):
-            return 0, broken
+    for rule in (_pairing, _offload, _fixed_messages, _last):
+        if reason := rule(case):
+            return 0, reason
     gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
     return (gain, "") if gain > 0 else (0, _NO_GAIN)
 
 
 def _pairing(case: _Case) -> str:
-    owed = open_pairs(case.old)
-    if open_pairs(case.edit.messages) != owed:
+    open_before = open_pairs(case.old)
+    if open_pairs(case.edit.messages) != open_before:
         return "tool calls and results outside would lose their partners"
-    if owed and (wrong := _shape_change(case.old, case.edit.messages)):
-        return f"messages with calls or results answered outside keep their shape: {wrong}"
+    if open_before and (difference := _shape_change(case.old, case.edit.messages)):
+        return f"messages with calls or results answered outside keep their shape: {difference}"
     return ""
 
 
-def _offloaded(case: _Case) -> str:
+def _offload(case: _Case) -> str:
     if not case.edit.uuid or not set(case.edit.ids) <= set(case.edit.offload):
-        return "what is replaced must be offloaded first"
+        return "the offload entry needs a UUID and every replaced message"
     if not all(id_ in case.view.position for id_ in case.edit.offload):
-        return "what is offloaded must stand in this view"
+        return "the offload entry names a message that is not in this view"
     if any(n.id in case.view.position for n in case.edit.messages):
         return "a new message needs an id of its own"
     return ""
@@ -178,7 +178,7 @@ def _last(case: _Case) -> str:
 
 
 def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
-    """What a rewrite changes besides texts; "" when nothing."""
+    """What a rewrite changes besides texts; "" for nothing."""
     if len(old) != len(new):
         return f"{len(old)} messages, not {len(new)}"
     for a, b in zip(old, new, strict=True):
@@ -190,7 +190,7 @@ def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
 
 
 def _skeleton(msg: Msg) -> list[object]:
-    """All of a message that a rewrite leaves alone: blocks in order, without texts."""
+    """What a rewrite must leave alone: the blocks in order, without texts."""
     frame: list[object] = []
     for block in msg.content:
         if isinstance(block, ToolUseBlock):

@@ -1,7 +1,6 @@
-"""The entries of the log, and how they are written.
+"""The entries of the log, and their JSON.
 
-An entry says what happened, and holds every message that came with it. Entries are values: stores keep them, `Log`
-reads them, nothing changes them.
+An entry says what happened and holds every message that came with it. Entries are immutable values.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Edited(Value):
 
 
 class NoteReplaced(Value):
-    """The evidence ledger was renewed: `message` stands after `after` (None: first); None takes it out of the view."""
+    """The ledger note was replaced: `message` follows `after` (None: it is first); no `message` removes the note."""
 
     type: Literal["noted"] = "noted"
     message: Msg | None
@@ -51,7 +50,7 @@ class Removed(Value):
 
 
 class Restored(Value):
-    """One compression was undone: `ids` stand again where `note` stood."""
+    """One compression was undone: `ids` are back in the place of `note`."""
 
     type: Literal["restored"] = "restored"
     uuid: str
@@ -60,7 +59,7 @@ class Restored(Value):
 
 
 class Offloaded(Value):
-    """The caller put messages under a key of his own."""
+    """The caller stored messages under a key of their own."""
 
     type: Literal["offloaded"] = "offloaded"
     uuid: str
@@ -75,13 +74,13 @@ class Forgotten(Value):
 
 
 class Cleared(Value):
-    """Everything was dropped."""
+    """The memory was emptied."""
 
     type: Literal["cleared"] = "cleared"
 
 
 class Snapshot(Value):
-    """A whole state, which replaces whatever was before."""
+    """A whole state; it replaces everything before it."""
 
     type: Literal["snapshot"] = "snapshot"
     messages: dict[str, Msg]
@@ -90,12 +89,12 @@ class Snapshot(Value):
     view: tuple[str, ...]
     offloads: dict[str, tuple[str, ...]]
     events: tuple[CompressionEvent, ...]
-    replaced: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=lambda found: not found)
-    """Per note, what it took the place of, where its offload entry does not end with that."""
+    replaced: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=lambda replaced: not replaced)
+    """Per note, the ids it replaced, if its offload entry does not end with them."""
 
 
 class Sealed(Value):
-    """An entry that only the holder of a key can read; no log takes it, `EncryptedSessionStore` opens it."""
+    """An encrypted entry: `EncryptedSessionStore` opens it, `Log` refuses it."""
 
     type: Literal["sealed"] = "sealed"
     key_id: str
@@ -113,19 +112,19 @@ Entry: TypeAlias = Annotated[
 
 @functools.cache
 def _entry_json() -> TypeAdapter[Entry]:
-    # Made at first use, since it costs as much as importing the module. NaN and infinity are values like any other.
+    # Built at first use: it costs as much as importing the module. NaN and infinity are kept as such.
     return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants"))
 
 
 _WRAPPED = '{"type":"base64","data":"'
-"""How a text begins that holds halves of surrogate pairs: as they are, neither JSON readers nor databases take them."""
+"""How the line of an entry with lone surrogates begins: neither JSON readers nor databases accept them."""
 
 
 def dump_entry(entry: Entry) -> str:
-    """An entry as one line of JSON that can be written as UTF-8, whatever its texts hold; `load_entry` reads it back.
+    """An entry as one line of JSON in valid UTF-8; `load_entry` reads it back.
 
-    Where a text holds a surrogate, the line is the base64 of the JSON. Escaping it would not do: a pair that arrived in
-    two halves would come back as one character.
+    If a text holds a lone surrogate, the line holds the JSON in base64. Escapes would not do: two adjacent halves would
+    be read back as one character.
     """
     try:
         return _entry_json().dump_json(entry).decode()
@@ -135,7 +134,7 @@ def dump_entry(entry: Entry) -> str:
 
 
 def load_entry(text: str) -> Entry:
-    """The entry that `dump_entry` has written. Raises StoreCorruptError naming what is wrong with the text."""
+    """The entry that `dump_entry` wrote. Raises StoreCorruptError naming the fault."""
     try:
         if not text.startswith(_WRAPPED):
             return _entry_json().validate_json(text)
@@ -143,5 +142,5 @@ def load_entry(text: str) -> Entry:
         return _entry_json().validate_python(json.loads(whole))
     except ValidationError as e:
         raise StoreCorruptError(one_line("entry", e.errors(include_url=False))) from None
-    except ValueError as e:  # of the base64, its UTF-8, its JSON, or a value inside
+    except ValueError as e:  # from base64, UTF-8, JSON, or a value inside
         raise StoreCorruptError(f"entry: {e}") from None

@@ -1,7 +1,7 @@
-"""The append-only log, and the four readings of it: working view, originals, offloads, events.
+"""The append-only log and its four readings: working view, originals, offloads, events.
 
-Each message is held once; the readings hold its id. Recording an entry is the only way any of them changes, so
-replaying the entries gives the same state, and a crash between two entries leaves the state of the one before.
+Each message is stored once; the readings hold its id. Only `record` changes them, so replaying the entries gives the
+same state, and a crash between two entries leaves the state after the first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from autocontext.messages import Msg, is_ledger
 
 
 class ViewChange(NamedTuple):
-    """How the working view changed: ids that left and ids that came; `all_new` when ids mean other messages now."""
+    """Ids that left and joined the working view; `all_new` if ids may now mean other messages."""
 
     removed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class ViewChange(NamedTuple):
 
 
 class Log:
-    """Entries in order, and their readings; `record` keeps them in step."""
+    """Entries in order, and their readings; `record` keeps both in step."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries: list[Entry] = []
@@ -52,32 +52,32 @@ class Log:
         """Every message ever recorded, by id."""
         self.original: list[str] = []
         self.place: dict[str, int] = {}
-        """Where each original stands in the original memory."""
+        """Index of each original in `original`."""
         self.view_ids: list[str] = []
         self.view_messages: list[Msg] = []
         self.ledger: str | None = None
-        """Id of the evidence ledger in view."""
+        """Id of the ledger note in view."""
         self.offloads: dict[str, tuple[str, ...]] = {}
         self.replaced: dict[str, tuple[str, ...]] = {}
-        """Per note or shortened message made here, the ids it took the place of.
+        """The ids that each note or shortened message replaced.
 
-        A message that was added is no key, though it may be a copy of a note: it is an original like any other."""
+        An added message is never a key, even if it is a copy of a note: it is an original."""
         self._numbers: dict[str, Runs] = {}
         """Per note, the numbers of the originals behind it."""
         self.events: list[CompressionEvent] = []
-        self._made: set[str] = set()
-        """UUIDs of the entries that compressions have made."""
+        self._edit_uuids: set[str] = set()
+        """UUIDs of the offload entries that edits made."""
 
     def fork(self) -> Log:
-        """A log of its own that has recorded the same."""
-        twin = copy(self)
+        """An independent copy of this log."""
+        fork = copy(self)
         for name, reading in vars(self).items():
             if isinstance(reading, list | dict | set):
-                setattr(twin, name, reading.copy())
-        return twin
+                setattr(fork, name, reading.copy())
+        return fork
 
     def record(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
-        """Append an entry and bring the readings up to it; says how the view changed."""
+        """Append an entry, update the readings, and return how the view changed."""
         match entry:
             case Added():
                 change = self._add(entry)
@@ -104,7 +104,7 @@ class Log:
         return change
 
     def _keep(self, msg: Msg) -> str:
-        """Hold a message and return its id here: its own, or with a suffix when another addition has that id."""
+        """Store a message and return its id in this log: its own, with a suffix if that is in use."""
         key, n = msg.id, 1
         while key in self.messages:
             n += 1
@@ -113,7 +113,7 @@ class Log:
         return key
 
     def _share(self, msg: Msg) -> str:
-        """The id of a message that is held already, or a new one."""
+        """The id of an equal stored message; otherwise store this one."""
         return msg.id if self.messages.get(msg.id) == msg else self._keep(msg)
 
     def _add(self, entry: Added) -> ViewChange:
@@ -134,8 +134,8 @@ class Log:
                 added.append(m.id)
                 self.replaced[m.id] = edit.ids
                 self._numbers_of(m.id)
-            # A handle may have an entry already: a reloaded page, shortened again, goes back to where it came from.
-            self._made.add(edit.uuid)
+            # The UUID may have an entry already: a reloaded page that is shortened again keeps its UUID.
+            self._edit_uuids.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
         by_first = {edit.ids[0]: edit for edit in entry.edits}
         self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, removed)
@@ -163,7 +163,7 @@ class Log:
     def _offload(self, entry: Offloaded) -> ViewChange:
         ids: dict[str, None] = {}
         for m in entry.messages:
-            # A message that stands twice in the entry is held twice: readings of it tell messages apart by id.
+            # A message that occurs twice in the entry needs two ids: the entry is a list of ids.
             ids[self._keep(m) if m.id in ids else self._share(m)] = None
         self.offloads[entry.uuid] = tuple(ids)
         return ViewChange()
@@ -183,87 +183,86 @@ class Log:
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
             if m.origin is not None and counts.get(id_, 0) > 0:
-                self._made.add(m.origin.uuid)
-                # What an edit replaced ends its entry; before it may stand what was kept in view beside it.
+                self._edit_uuids.add(m.origin.uuid)
+                # The messages an edit replaced end its entry; context that stayed in view may precede them.
                 tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
                 self.replaced[id_] = entry.replaced.get(id_, tail)
         return ViewChange(added=entry.view, all_new=True)
 
     def shared(self) -> dict[str, tuple[str, ...]]:
-        """What the notes replaced whose entries do not end with it, because a later edit has added to them."""
-        found = {}
+        """The replaced ids of notes whose offload entries do not end with them, because a later edit added more."""
+        shared = {}
         for id_, ids in self.replaced.items():
             origin = self.messages[id_].origin
             entry = self.offloads.get(origin.uuid, ()) if origin is not None else ()
             if entry[-len(ids) :] != ids and set(ids) <= set(entry):
-                found[id_] = ids
-        return found
+                shared[id_] = ids
+        return shared
 
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids = list(ids)
         self.view_messages = [self.messages[id_] for id_ in self.view_ids]
         pairs = zip(self.view_ids, self.view_messages, strict=True)
-        # A ledger that was added, copied from another memory's view, is an original like any other.
+        # A ledger that was added (copied from another memory's view) is an original.
         self.ledger = next((id_ for id_, m in pairs if is_ledger(m) and id_ not in self.place), None)
 
     # --------------------------------------------------------------------------------------------------- readings
     def read(self, ids: Iterable[str]) -> list[Msg]:
-        """The messages behind some ids."""
+        """The messages with these ids."""
         return [self.messages[id_] for id_ in ids]
 
     @property
     def ledger_handle(self) -> str:
-        """The UUID by which everything that is out of view can be reloaded: the ledger's; "" without a ledger."""
+        """The ledger's UUID, which reloads everything that is out of view; "" without a ledger."""
         origin = self.messages[self.ledger].origin if self.ledger is not None else None
         return origin.uuid if origin is not None else ""
 
     def originals_of(self, uuid: str) -> list[Msg]:
-        """The messages behind an offload entry, with what was shortened, condensed or folded before put back.
+        """The messages of an offload entry; notes and shortened messages in it are expanded, recursively.
 
-        So whatever a note in view covers, all the way down, comes back by one reload. An entry of the caller's own
-        reads as he made it.
+        So one reload returns every original that a note covers. An entry that the caller stored is returned unchanged.
         """
         ids = self.offloads.get(uuid, ())
         if uuid and uuid == self.ledger_handle:
             pairs = zip(self.view_ids, self.view_messages, strict=True)
             ids = tuple(id_ for id_, m in pairs if m.origin is not None and id_ != self.ledger)
-        elif uuid not in self._made:
+        elif uuid not in self._edit_uuids:
             return self.read(ids)
-        found: dict[str, None] = {}
-        opened: set[str] = set()
+        originals: dict[str, None] = {}
+        expanded: set[str] = set()
         todo = list(reversed(ids))
         while todo:
             id_ = todo.pop()
             origin = self.messages[id_].origin if id_ in self.replaced else None
             if origin is None or origin.uuid not in self.offloads:
-                found[id_] = None
-            elif id_ not in opened:
-                opened.add(id_)
+                originals[id_] = None
+            elif id_ not in expanded:
+                expanded.add(id_)
                 todo.extend(reversed(self.behind(id_)))
-        return self.read(found)
+        return self.read(originals)
 
     def note_of(self, uuid: str) -> str | None:
-        """Id of the message in view that stands for an offload entry; None when it has left the view."""
+        """Id of the note in view for an offload entry; None if it is no longer in view."""
         for id_, m in zip(self.view_ids, self.view_messages, strict=True):
             if id_ in self.replaced and m.origin is not None and m.origin.uuid == uuid:
                 return id_
         return None
 
     def behind(self, id_: str) -> tuple[str, ...]:
-        """Ids that a note or shortened message took the place of."""
+        """Ids that a note or shortened message replaced."""
         return self.replaced.get(id_, ())
 
     def covered(self, ids: Iterable[str]) -> list[str]:
-        """Ids of the originals that notes and shortened messages stand for, all the way down, in order."""
+        """Ids of the originals that notes and shortened messages stand for, recursively, in order."""
         behind = Runs.union(self.numbers([id_]) for id_ in ids if id_ in self.replaced)
         return [self.original[number - 1] for number in behind]
 
     def numbers(self, ids: Iterable[str]) -> Runs:
-        """The numbers of the originals among some messages and behind them, all the way down."""
+        """The numbers of the originals among these messages and behind them, recursively."""
         return Runs.union(self._numbers_of(id_) for id_ in ids)
 
     def _numbers_of(self, id_: str) -> Runs:
-        """Those of one message; what a note replaced never changes, so it is worked out once."""
+        """The numbers for one message; a note's are computed once, as what it replaced never changes."""
         todo = [id_]
         while todo:
             inner = self.replaced.get(todo[-1])

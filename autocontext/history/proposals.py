@@ -1,7 +1,7 @@
-"""What strategies propose, and how the edit is made that a proposal means.
+"""What strategies propose, and `build`, which turns a proposal into an edit.
 
-A proposal names a span of the view and says what should stand in its place: one note, or the same message with shorter
-texts. Where a text is a Question, the model is asked for it first. Whether the edit is made is decided in `edits`.
+A proposal names a span of the view and its replacement: one note, or the same message with shorter texts. A text may
+be a Question, which the model answers first. `edits.apply` decides whether the edit is made.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from autocontext.messages import (
 from autocontext.text import rendering
 
 MESSAGE_TEXT = -1
-"""Block index that stands for a message's whole text: its text blocks become one."""
+"""Block index for a message's whole text: its text blocks become one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text to be asked of the model."""
+    """A text for the model to write."""
 
     purpose: rendering.Purpose
     parts: tuple[str, ...]
     """Transcript sections, one per message, in order."""
     target_tokens: int
-    """Size of the answer that is asked for."""
+    """Size of the answer to ask for."""
     sizes: tuple[int, ...]
-    """Tokens of each part, by and large: where a transcript that is too long for one request may be cut."""
+    """Approximate tokens of each part; a transcript too long for one request is split by them."""
     otherwise: str | None = None
-    """The text where the model gives no usable answer; None: the extractive summariser is asked."""
+    """The text to use if the model gives no usable answer; None for the extractive summariser's."""
 
     @property
     def well_formed(self) -> bool:
-        """Whether it can be put: a purpose that has a prompt, and as many texts as sizes."""
+        """Whether it can be asked: the purpose has a prompt, and there are as many texts as sizes."""
         texts = all(isinstance(part, str) for part in self.parts) and any(self.parts)
         sizes = [*self.sizes, self.target_tokens]
         numbers = len(sizes) == len(self.parts) + 1 and all(isinstance(n, int) and n >= 0 for n in sizes)
@@ -58,10 +58,12 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What a strategy would like to replace: a span by one note, or one message by a shorter one of the same shape.
+    """A replacement: a span by one note, or one message by a shorter one of the same shape.
 
-    A note: `text` is its text or the question for it. In place: `blocks` gives, per block index (MESSAGE_TEXT for
-    the message's text), the new text or the question for it; the span is then a single message.
+    For a note, `text` is its text or the Question for it. For one message, `blocks` maps block indices (MESSAGE_TEXT
+    for the message's text) to the new text or the Question for it.
+
+        Proposal(view.span(2, 8), "Compared three parsers; chose lark.")
     """
 
     span: Span
@@ -72,13 +74,13 @@ class Proposal:
     role: Role = "user"
     """Role of the note."""
     ledger: Callable[[str], str] | None = None
-    """Makes what follows a note's text, the work ledger, once that text is known."""
+    """Renders the work ledger that follows a note's text; called with that text."""
     arguments_to: int | None = None
-    """In place: cut texts in the arguments of the message's calls to this many characters."""
+    """For one message: cut texts in the arguments of its calls to this many characters."""
     footer: str = ""
-    """A line that follows the note's text, whatever the model answers."""
+    """A fixed line after the note's text."""
     context: Span | None = None
-    """Messages that stay in view and stand first in the offload entry, for whoever reloads it."""
+    """Messages that stay in view but come first in the offload entry, as context for a reload."""
 
     @property
     def well_formed(self) -> bool:
@@ -89,12 +91,12 @@ class Proposal:
         in_place = bool(self.blocks) or self.arguments_to is not None
         if self.kind == "ledger":
             return False
-        # Of another role a note would be no valid message: a tool answers calls, a system message stays for good.
+        # No other role suits a note: a tool message answers calls, and system messages are never replaced.
         return note != in_place and (self.role in ("user", "assistant") if note else len(self.span) == 1)
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """What must be asked before the edit can be built, in order."""
+        """The questions to answer before the edit can be built, in order."""
         texts = [self.text, *self.blocks.values()]
         return tuple(t for t in texts if isinstance(t, Question))
 
@@ -107,66 +109,66 @@ def build(
     fallback: bool = False,
     handles: Container[str] = (),
 ) -> Edit:
-    """The edit that a proposal means, with `answers` to its questions in their order.
+    """The edit for a proposal, with `answers` to its questions in their order.
 
-    A page that was reloaded by one of the `handles` there are keeps that handle: same content, same UUID.
+    A page that was reloaded by one of the existing `handles` keeps that UUID: same content, same UUID.
     """
     key = _handle(proposal, handles) or str(uuid.uuid4())
     replies = iter(answers)
     origin = Origin(uuid=key, kind=proposal.kind, fallback=fallback)
 
-    def resolved(text: str | Question) -> str:
+    def resolve(text: str | Question) -> str:
         return next(replies) if isinstance(text, Question) else text
 
     if proposal.blocks or proposal.arguments_to is not None:
-        texts = {i: resolved(t) for i, t in proposal.blocks.items()}
-        new = _rewritten(proposal, texts, origin)
+        texts = {i: resolve(t) for i, t in proposal.blocks.items()}
+        new = _rewrite(proposal, texts, origin)
     else:
-        new = _note(proposal, resolved(proposal.text or ""), origin)
-    kept = proposal.context.ids if proposal.context else ()
+        new = _note(proposal, resolve(proposal.text or ""), origin)
+    context = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,
         ids=proposal.span.ids,
         messages=(new,),
-        offload=kept + proposal.span.ids,
+        offload=context + proposal.span.ids,
         event_type=proposal.event_type,
         strategy=strategy,
     )
 
 
 def _handle(proposal: Proposal, handles: Container[str]) -> str:
-    """The UUID whose reloads all replaced texts are pages of; "" when they are something else."""
+    """The UUID if all replaced texts are reloaded pages of it; otherwise ""."""
     if proposal.arguments_to is not None or MESSAGE_TEXT in proposal.blocks:
         return ""
-    cut = [proposal.span.messages[0].content[i] for i in proposal.blocks]
-    blocks = cut or [b for m in proposal.span.messages for b in m.content if not isinstance(b, ToolUseBlock)]
+    replaced = [proposal.span.messages[0].content[i] for i in proposal.blocks]
+    blocks = replaced or [b for m in proposal.span.messages for b in m.content if not isinstance(b, ToolUseBlock)]
     pages = {rendering.page_of(b.text) if isinstance(b, ToolResultBlock) else "" for b in blocks}
-    found = pages.pop() if len(pages) == 1 else ""
-    return found if found in handles else ""
+    page = pages.pop() if len(pages) == 1 else ""
+    return page if page in handles else ""
 
 
 def _note(proposal: Proposal, text: str, origin: Origin) -> Msg:
-    """The note: what was written, then the work ledger, the fixed line and the tag."""
-    written = rendering.escape_tags(text)
+    """The note: the model's text, the work ledger, the fixed line and the tag."""
+    model_text = rendering.escape_tags(text)
     ledger = proposal.ledger(text) if proposal.ledger is not None else ""
     body = rendering.escape_tags("\n".join(filter(None, (text, ledger, proposal.footer))))
     meta = _meta(proposal, origin.uuid)
-    if proposal.ledger is not None and written:
-        meta[COMPRESS_META][WRITTEN] = len(written)
+    if proposal.ledger is not None and model_text:
+        meta[COMPRESS_META][WRITTEN] = len(model_text)
     content = rendering.note_text(body, origin.uuid, proposal.role)
     return Msg(role=proposal.role, name=proposal.role, content=content, metadata=meta, origin=origin)
 
 
 def _meta(proposal: Proposal, key: str) -> dict[str, Any]:
-    """The reference's mark of a message that a compression has made."""
+    """The reference's metadata for a message made by a compression."""
     mark: dict[str, Any] = {OFFLOAD_UUID: key}
     if proposal.kind == "current_round":
         mark["compressed_current_round"] = True
     return {COMPRESS_META: mark}
 
 
-def _rewritten(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Msg:
-    """The span's one message with new texts in the given blocks, everything else as it was."""
+def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Msg:
+    """The span's one message with new texts in some blocks and everything else unchanged."""
     msg = proposal.span.messages[0]
     mark = "\n" + rendering.tag(origin.uuid)
     blocks: list[ContentBlock] = []
@@ -179,8 +181,8 @@ def _rewritten(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> 
             text = rendering.escape_tags(texts[i]) + mark
             blocks.append(block.model_copy(update={"output": _with_text(block, text)}))
         elif isinstance(block, ToolUseBlock) and proposal.arguments_to is not None:
-            cut = freeze(rendering.shortened(block.input, proposal.arguments_to, mark))
-            blocks.append(block.model_copy(update={"input": cut}))
+            arguments = freeze(rendering.shortened(block.input, proposal.arguments_to, mark))
+            blocks.append(block.model_copy(update={"input": arguments}))
         else:
             blocks.append(block)
     return Msg(

@@ -1,4 +1,4 @@
-"""Sets of message numbers as runs of consecutive ones: what a note of ten thousand messages covers is one pair."""
+"""Sets of message numbers as runs of consecutive ones: ten thousand messages in a row are one pair."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Container, Iterable, Iterator
 
 
 class Runs:
-    """An immutable set of numbers; membership costs the logarithm of the number of runs."""
+    """An immutable set of numbers; a membership test takes time logarithmic in the number of runs."""
 
     __slots__ = ("_starts", "pairs")
 
     def __init__(self, pairs: Iterable[tuple[int, int]] = ()) -> None:
-        merged: list[tuple[int, int]] = []
+        runs: list[tuple[int, int]] = []
         for start, stop in sorted(pairs):
-            if merged and start <= merged[-1][1] + 1:
-                merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+            if runs and start <= runs[-1][1] + 1:
+                runs[-1] = (runs[-1][0], max(stop, runs[-1][1]))
             else:
-                merged.append((start, stop))
-        self.pairs = tuple(merged)
+                runs.append((start, stop))
+        self.pairs = tuple(runs)
         """First and last number of each run, ascending."""
-        self._starts = [start for start, _ in merged]
+        self._starts = [start for start, _ in runs]
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Runs:
@@ -29,14 +29,14 @@ class Runs:
 
     @classmethod
     def within(cls, numbers: Container[int] | None, last: int) -> Runs:
-        """The numbers from 1 to `last` that are in a container; all of them where there is none."""
+        """The numbers from 1 to `last` that are in a container; all of them for None."""
         if numbers is None:
             return cls([(1, last)] if last else [])
         return numbers if isinstance(numbers, Runs) else cls.of(n for n in range(1, last + 1) if n in numbers)
 
     @classmethod
     def union(cls, sets: Iterable[Runs]) -> Runs:
-        """The numbers that are in any of these sets."""
+        """The numbers in any of these sets."""
         return cls(pair for some in sets for pair in some.pairs)
 
     def __contains__(self, number: object) -> bool:

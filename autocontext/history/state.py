@@ -1,4 +1,4 @@
-"""A memory's state as JSON: the reference's four stores under its names, and back."""
+"""A memory's state to and from JSON: the reference's four stores, under its names."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def dump(log: Log) -> dict[str, Any]:
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
         "compression_events": [thaw(e.model_dump()) for e in log.events],
     }
-    held = {*log.view_ids, *log.original, *(id_ for ids in log.offloads.values() for id_ in ids)}
-    # A note that was undone is nowhere in the state, so there is nothing to say about it.
-    shared = {id_: ids for id_, ids in log.shared().items() if id_ in held}
+    referenced = {*log.view_ids, *log.original, *(id_ for ids in log.offloads.values() for id_ in ids)}
+    # An undone note is not part of the state, so `replaced` must not name it.
+    shared = {id_: ids for id_, ids in log.shared().items() if id_ in referenced}
     if shared or any(
         id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids
     ):
-        # Several messages were added with one id: which of them stands where can only be told by the log's own ids.
-        # Likewise, where several compressions have put messages into one entry, which note stands for which of them.
+        # Only the log's ids tell apart messages that were added with the same id, and which note replaced which
+        # messages of an entry that several compressions share.
         state["ids"] = {
             "working_memory_storage": list(log.view_ids),
             "original_memory_storage": list(log.original),
@@ -47,13 +47,13 @@ def dump(log: Log) -> dict[str, Any]:
 
 
 def load(state: Any) -> Snapshot:
-    """A state as one log entry. Raises StateError naming the field at fault; messages that are equal are held once."""
+    """A state as one log entry; equal messages are stored once. Raises StateError naming the field at fault."""
     if not isinstance(state, Mapping):
         raise StateError(f"the state is a {type(state).__name__}, not an object made by state_dict()")
     version = state.get("version")
     if version != VERSION:
         raise StateError(
-            f"state.version is {version!r}; this release reads version {VERSION}: save it again with a matching one"
+            f"state.version is {version!r}, but this release reads {VERSION}: save the state with a matching release"
         )
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):
@@ -82,17 +82,17 @@ def _message(data: Any) -> Msg:
 
 
 def _each(owner: Mapping[str, Any], field: str, read: Callable[[Any], Any], prefix: str = "") -> list[Any]:
-    found = []
+    values = []
     for i, item in enumerate(owner[field]):
         try:
-            found.append(read(item))
+            values.append(read(item))
         except AutoContextError as e:
             raise StateError(f"state.{prefix}{field}[{i}]: {e}") from None
-    return found
+    return values
 
 
 class _Table:
-    """Messages by the ids they were saved with; without those by their own, the later ones of several with a suffix."""
+    """Messages by the ids they were saved with; without those, by their own ids, with suffixes for repeated ones."""
 
     def __init__(self, ids: Any) -> None:
         self.ids = ids
@@ -100,26 +100,26 @@ class _Table:
         self._same_id: dict[str, list[str]] = {}
 
     def place(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
-        """The ids of messages in one list, each held message used at most once."""
+        """The ids of messages in one list, each stored message used at most once."""
         if self.ids is not None:
-            return self._saved(messages, *path)
-        used: set[str] = set()
+            return self._by_saved_ids(messages, *path)
+        placed: set[str] = set()
         ids = []
         for m in messages:
-            key = next((k for k in self._same_id.get(m.id, ()) if k not in used and self.messages[k] == m), None)
+            key = next((k for k in self._same_id.get(m.id, ()) if k not in placed and self.messages[k] == m), None)
             key = key or self._new(m)
-            used.add(key)
+            placed.add(key)
             ids.append(key)
         return tuple(ids)
 
     def replaced(self) -> dict[str, tuple[str, ...]]:
-        """Per note, what it stands for, where that was saved; of messages that have been placed."""
-        saved = self.ids.get("replaced", {}) if isinstance(self.ids, Mapping) else {}
-        known = self.messages.keys()
-        for id_, ids in saved.items() if isinstance(saved, Mapping) else [("", None)]:
-            if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not {id_, *ids} <= known:
-                raise StateError(f"state.ids.replaced.{id_} does not name messages of the state")
-        return {id_: tuple(ids) for id_, ids in saved.items()}
+        """Per note, the ids it replaced, if they were saved; all of them must have been placed."""
+        table = self.ids.get("replaced", {}) if isinstance(self.ids, Mapping) else {}
+        placed = self.messages.keys()
+        for id_, ids in table.items() if isinstance(table, Mapping) else [("", None)]:
+            if not isinstance(ids, list) or not all(isinstance(i, str) for i in ids) or not {id_, *ids} <= placed:
+                raise StateError(f"state.ids.replaced.{id_} must be a list of ids of messages in the state")
+        return {id_: tuple(ids) for id_, ids in table.items()}
 
     def _new(self, msg: Msg) -> str:
         keys = self._same_id.setdefault(msg.id, [])
@@ -132,16 +132,16 @@ class _Table:
         self.messages[key] = msg
         return key
 
-    def _saved(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
+    def _by_saved_ids(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
         where = ".".join(("state.ids", *path))
         ids = self.ids
         for key in path:
             ids = ids.get(key) if isinstance(ids, Mapping) else None
         if not isinstance(ids, list) or len(ids) != len(messages) or not all(isinstance(id_, str) for id_ in ids):
-            raise StateError(f"{where} does not name the {len(messages)} messages of its list")
+            raise StateError(f"{where} must be a list of {len(messages)} ids, one for each message")
         if len(set(ids)) != len(ids):
-            raise StateError(f"{where} names a message twice")
+            raise StateError(f"{where} names the same message twice")
         for id_, m in zip(ids, messages, strict=True):
             if self.messages.setdefault(id_, m) != m:
-                raise StateError(f"{where}: {id_!r} stands for two messages")
+                raise StateError(f"{where}: {id_!r} stands for two different messages")
         return tuple(ids)

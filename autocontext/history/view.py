@@ -1,8 +1,7 @@
-"""The working memory as a value: messages in order, each with an id, and what can be read off them.
+"""The working memory as a value: messages in order, each with an id, and their structure (pairs, rounds, tool runs).
 
-Calls and results are matched like brackets, per tool-call id: a result answers the latest call with its id that is
-still open. So ids may be used again within a conversation, and a history that arrived with an unanswered call or an
-orphan result has a well-defined shape, too.
+Calls and results are matched like brackets, per tool-call id: a result answers the latest open call with its id. So
+ids may be reused within a conversation, and unanswered calls and orphan results are well defined.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, 
 
 @dataclass(frozen=True, slots=True)
 class OpenPairs:
-    """What a stretch of messages owes to the outside: results whose call it lacks, calls whose result it lacks."""
+    """Results without their call and calls without their result, in a list of messages."""
 
     orphan_results: tuple[str, ...] = ()
     unanswered_calls: tuple[str, ...] = ()
@@ -28,10 +27,7 @@ class OpenPairs:
 
 
 def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
-    """The tool-call interface of consecutive messages; empty when every call and result has its partner inside.
-
-    Within one id the order is kept; across ids it does not matter, so both lists are sorted by id.
-    """
+    """The calls and results of consecutive messages whose partner is not among them, both sorted by id."""
     orphan_results: list[str] = []
     waiting: list[str] = []
     for m in messages:
@@ -47,7 +43,7 @@ def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
 
 
 class _Pairs:
-    """Who answers whom in one list of messages, by index."""
+    """The pairs of calls and results in a list of messages, by index."""
 
     def __init__(self, messages: Sequence[Msg]) -> None:
         size = len(messages)
@@ -82,16 +78,16 @@ class _Pairs:
     @cached_property
     def partners(self) -> dict[int, set[int]]:
         """The results of each message's calls, and the calls of its results."""
-        found: dict[int, set[int]] = {}
+        partners: dict[int, set[int]] = {}
         for call, result in self.answers:
-            found.setdefault(call, set()).add(result)
-            found.setdefault(result, set()).add(call)
-        return found
+            partners.setdefault(call, set()).add(result)
+            partners.setdefault(result, set()).add(call)
+        return partners
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Consecutive messages of one view, by their ids."""
+    """Consecutive messages of one view, with their ids."""
 
     ids: tuple[str, ...]
     messages: tuple[Msg, ...]
@@ -102,7 +98,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A finished round: the user's message at `user`, and everything up to the final reply, [start, stop)."""
+    """A finished round: the user's message at index `user`, and [start, stop) up to the final reply."""
 
     user: int
     start: int
@@ -110,9 +106,9 @@ class Round:
 
 
 class View:
-    """The working memory at one moment. Indices are those of this very view and mean nothing in another.
+    """The working memory at one moment. Indices are valid in this view only.
 
-    `ids` are unique: a message's own id, with a suffix where the same id was added again.
+    `ids` are unique: each is the message's own id, with a suffix if that id was added before.
     """
 
     def __init__(
@@ -121,16 +117,16 @@ class View:
         self.ids: tuple[str, ...]
         self.messages: tuple[Msg, ...]
         self.tokens_of: Callable[[str, Msg], int] | None
-        """Tokens of one message, by its id; None when nobody counts."""
+        """Tokens of a message; None without a counter."""
         vars(self).update(ids=tuple(ids), messages=tuple(messages), tokens_of=tokens)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Refuse: one strategy after the other is shown the same view."""
+        """Refuse: all strategies read the same view."""
         raise AttributeError(f"a view is frozen: propose a change instead of setting {name}")
 
     @classmethod
     def of(cls, messages: Iterable[Msg], tokens: Callable[[Msg], int] | None = None) -> View:
-        """A view of messages whose ids are all different, for trying out a strategy."""
+        """A view of messages with unique ids, for trying out a strategy."""
         messages = tuple(messages)
         return cls((m.id for m in messages), messages, None if tokens is None else lambda _, m: tokens(m))
 
@@ -145,13 +141,13 @@ class View:
         return Span(self.ids[start:stop], self.messages[start:stop])
 
     def tokens(self, start: int, stop: int) -> int:
-        """Tokens of the messages [start, stop); 0 when the view was made without a counter."""
-        upto = self._tokens
-        return upto[min(stop, len(self.ids))] - upto[start] if upto and start < stop else 0
+        """Tokens of the messages [start, stop); 0 without a counter."""
+        sums = self._tokens
+        return sums[min(stop, len(self.ids))] - sums[start] if sums and start < stop else 0
 
     @cached_property
     def _tokens(self) -> list[int]:
-        """Tokens of all messages before each index; empty without a counter. Every strategy asks of every stretch."""
+        """Tokens of all messages before each index; empty without a counter."""
         if self.tokens_of is None:
             return []
         return [0, *accumulate(map(self.tokens_of, self.ids, self.messages))]
@@ -166,17 +162,17 @@ class View:
         return MappingProxyType({id_: i for i, id_ in enumerate(self.ids)})
 
     def closed(self, start: int, stop: int) -> bool:
-        """Whether no call or result in [start, stop) has its partner outside, or has none at all."""
+        """Whether every call and result in [start, stop) has its partner there, too."""
         if start >= stop:
             return True
         return min(self._pairs.first[start:stop]) >= start and max(self._pairs.last[start:stop]) < stop
 
     def ends(self, start: int, stop: int) -> list[int]:
-        """Where a piece [start, stop) of `closed_spans` may be cut: every end of a closed stretch from `start` on."""
+        """Where a span [start, stop) of `closed_spans` may be cut: the ends of all closed spans from `start` on."""
         return [i + 1 for i, last in enumerate(accumulate(self._pairs.last[start:stop], max), start) if last <= i]
 
     def recent(self, tokens: int) -> int:
-        """Index from which on the newest messages have at most `tokens`."""
+        """Start index of the newest messages that together have at most `tokens`."""
         start = len(self)
         while start and tokens >= 0:
             tokens -= self.tokens(start - 1, start)
@@ -184,21 +180,21 @@ class View:
         return start
 
     def exchange(self, index: int) -> list[int]:
-        """The message and everything that is paired with it, directly or through a shared message; sorted indices."""
-        found, new = {index}, {index}
+        """Sorted indices of the message and of all messages paired with it, directly or through others."""
+        exchange, new = {index}, {index}
         while new:
-            new = {p for i in new for p in self._pairs.partners.get(i, ())} - found
-            found |= new
-        return sorted(found)
+            new = {p for i in new for p in self._pairs.partners.get(i, ())} - exchange
+            exchange |= new
+        return sorted(exchange)
 
     @cached_property
     def latest_reply(self) -> int:
-        """Index of the last final reply; -1 without one. What stands before it is historical."""
+        """Index of the last final reply; -1 without one. Messages before it are historical."""
         return next((i for i in range(len(self) - 1, -1, -1) if is_final_reply(self.messages[i])), -1)
 
     @cached_property
     def latest_user(self) -> int:
-        """Index of the last message the user wrote; -1 without one. What stands after it is the current round."""
+        """Index of the last message the user wrote; -1 without one. The current round follows it."""
         return next((i for i in range(len(self) - 1, -1, -1) if is_user_turn(self.messages[i])), -1)
 
     @cached_property
@@ -214,7 +210,7 @@ class View:
         return start
 
     def tool_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Maximal stretches of consecutive tool calls and results inside [start, stop)."""
+        """Maximal runs [a, b) of tool calls and results inside [start, stop)."""
         begin = -1
         for i in range(start, stop):
             if is_tool_message(self.messages[i]):
@@ -229,7 +225,7 @@ class View:
     def rounds(self) -> Iterator[Round]:
         """Finished rounds in order: a user message, at least one message, and the first final reply after it.
 
-        A user message that got no reply before the next one starts no round (the reference's rule).
+        A user message without a reply before the next one starts no round (the reference's rule).
         """
         user = -1
         for i, m in enumerate(self.messages):
@@ -241,17 +237,17 @@ class View:
                 user = -1
 
     def closed_spans(self, start: int, stop: int, stays: Callable[[Msg], bool]) -> list[tuple[int, int]]:
-        """Closed stretches [a, b) of [start, stop), in order, between the messages that must stay.
+        """Closed spans [a, b) of [start, stop), in order, between the messages that must stay.
 
-        What is paired with a message that stays, or that stands outside, stays as well.
+        Messages paired with one that stays, or with one outside, stay as well.
         """
         first, last = self._pairs.first, self._pairs.last
-        found, todo = [], [(start, stop)]
+        spans, todo = [], [(start, stop)]
         while todo:
             a, b = todo.pop()
             cuts = [i for i in range(a, b) if first[i] < a or last[i] >= b or stays(self.messages[i])]
             if cuts:
                 todo.extend(zip([a, *(i + 1 for i in cuts)], [*cuts, b], strict=True))
             elif a < b:
-                found.append((a, b))
-        return sorted(found)
+                spans.append((a, b))
+        return sorted(spans)

@@ -283,7 +283,7 @@ def test_an_edit_is_made_only_where_its_messages_still_stand(gate: Gate) -> None
     gone = memory.delete_message(at)
     finish(gate, memory)
     assert memory.get_compression_events()
-    assert any("do not stand together" in r.reason for r in reports[0].refused)
+    assert any("are not contiguous" in r.reason for r in reports[0].refused)
     for entry in memory.get_offload_context().values():
         assert not {m.id for m in entry} & {m.id for m in gone}
     assert first_violation(memory.messages) is None

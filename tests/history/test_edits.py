@@ -58,10 +58,10 @@ def result_block(**changed: Any) -> ToolResultBlock:
 
 PAIRING, SHAPE = "would lose their partners", "keep their shape"
 BROKEN = {
-    "1: ids that are not in the view": (edit("gone"), "do not stand together"),
-    "1: ids that are not contiguous": (edit("call", "result", "last"), "do not stand together"),
-    "1: ids in another order": (edit("reply", "ask"), "do not stand together"),
-    "1: no ids at all": (edit(), "do not stand together"),
+    "1: ids that are not in the view": (edit("gone"), "are not contiguous"),
+    "1: ids that are not contiguous": (edit("call", "result", "last"), "are not contiguous"),
+    "1: ids in another order": (edit("reply", "ask"), "are not contiguous"),
+    "1: no ids at all": (edit(), "are not contiguous"),
     "2: a call without its result": (edit("ask", "call"), PAIRING),
     "2: a result without its call": (edit("result", "reply"), PAIRING),
     "2: another id for the result": (rewritten([result_block(id="call_2")]), PAIRING),
@@ -76,10 +76,10 @@ BROKEN = {
     "3: another tool called": (edit("call", messages=(tool_call("write", id="call_1"),)), SHAPE),
     "3: no error any more": (rewritten([result_block(is_error=True)]), SHAPE),
     "3: a block more": (rewritten([result_block(), ThinkingBlock(thinking="so")]), SHAPE),
-    "4: nothing is offloaded": (edit("ask", offload=()), "offloaded first"),
-    "4: not everything is offloaded": (edit("call", "result", offload=("call",)), "offloaded first"),
-    "4: a message from elsewhere is offloaded": (edit("ask", offload=("ask", "gone")), "must stand in this view"),
-    "4: no key": (edit("ask", uuid=""), "offloaded first"),
+    "4: nothing is offloaded": (edit("ask", offload=()), "every replaced message"),
+    "4: not everything is offloaded": (edit("call", "result", offload=("call",)), "every replaced message"),
+    "4: a message from elsewhere is offloaded": (edit("ask", offload=("ask", "gone")), "is not in this view"),
+    "4: no key": (edit("ask", uuid=""), "every replaced message"),
     "4: an id that is taken": (edit("ask", messages=(user("short", id="last"),)), "an id of its own"),
     "5: a system message": (edit("system"), "system messages stay"),
     "5: a system message among others": (edit("system", "ask"), "system messages stay"),
@@ -300,11 +300,11 @@ def test_one_token_less_is_less(gain: int, made: int) -> None:
 def test_the_order_of_rules_and_their_words_are_those_of_the_report() -> None:
     reasons = {case: apply(VIEW, [bad], size).refused[0].reason for case, (bad, _) in BROKEN.items()}
     known = {
-        "the messages to replace do not stand together in this view",
+        "the messages to replace are not contiguous in this view",
         "another edit of the same strategy has replaced these messages",
         "tool calls and results outside would lose their partners",
-        "what is replaced must be offloaded first",
-        "what is offloaded must stand in this view",
+        "the offload entry needs a UUID and every replaced message",
+        "the offload entry names a message that is not in this view",
         "a new message needs an id of its own",
         "system messages stay",
         "pinned messages stay",

@@ -168,9 +168,9 @@ DAMAGED = {
     "ids no texts": (changed("ids.original_memory_storage.0", [1]), "state.ids.original_memory_storage"),
     "an id twice": (
         changed("ids.original_memory_storage", ["x"] * len(SAVED["original_memory_storage"])),
-        "state.ids.original_memory_storage names a message twice",
+        "state.ids.original_memory_storage names the same message twice",
     ),
-    "an id for two": (changed("ids.offload_context.own.0", "x"), "'x' stands for two messages"),
+    "an id for two": (changed("ids.offload_context.own.0", "x"), "'x' stands for two different messages"),
 }
 
 

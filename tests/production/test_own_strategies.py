@@ -120,16 +120,16 @@ MISBEHAVING: dict[str, tuple[Callable[[View], Any], str]] = {
     "takes a call without its result": (lambda view: at(view, 2, 6), "lose their partners"),
     "takes a result without its call": (lambda view: at(view, 6, 8), "lose their partners"),
     "takes the last message": (lambda view: at(view, len(view) - 1, len(view)), "must not come last"),
-    "takes stale ids": (lambda _: [Proposal(Span(("gone",), (user("gone"),)), "a note")], "do not stand together"),
+    "takes stale ids": (lambda _: [Proposal(Span(("gone",), (user("gone"),)), "a note")], "are not contiguous"),
     "takes what is not contiguous": (
         lambda view: [
             Proposal(Span((view.ids[2], view.ids[7]), (view.messages[2], view.messages[7])), "a note"),
         ],
-        "do not stand together",
+        "are not contiguous",
     ),
     "offloads what is not there": (
         lambda view: at(view, 2, 4, context=Span(("nowhere",), (user("forged"),))),
-        "must stand in this view",
+        "is not in this view",
     ),
     "grows": (lambda view: at(view, 2, 4, text="a very long note " * 500), "not make the context smaller"),
 }

@@ -149,7 +149,7 @@ def test_edits_are_applied_only_where_their_messages_still_stand() -> None:
     gate.open.set()
     thread.join(20)
     assert len(notes(memory)) == 2
-    assert "do not stand together" in reports[0].refused[0].reason
+    assert "are not contiguous" in reports[0].refused[0].reason
     assert_valid_chat(memory.messages)
     check(memory)
 
@@ -242,7 +242,7 @@ def test_nobody_waits_while_a_pass_is_planned(how: str) -> None:
     strategy.open.set()
     thread.join(20)
     other.join(20)
-    assert [r.reason for r in reports[0].refused] == ["the messages to replace do not stand together in this view"]
+    assert [r.reason for r in reports[0].refused] == ["the messages to replace are not contiguous in this view"]
     assert len(reports[0].strategies) == 1
     assert reports[0].messages_after == len(memory.messages)
     assert reports[0].tokens_after == memory.token_count
