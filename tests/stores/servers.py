@@ -43,8 +43,8 @@ class Server:
 def own_server(folder: Path) -> Iterator[Server]:
     folder.chmod(0o755)
     for above in folder.parents:
-        if above.name.startswith("pytest-"):
-            above.chmod(above.stat().st_mode | 0o011)  # pytest's folders are root's alone
+        if above.name.startswith(("pytest-", "popen-")):
+            above.chmod(above.stat().st_mode | 0o011)  # folders of pytest and pytest-xdist are root's alone
     home = folder / "cluster"
     home.mkdir()
     shutil.chown(home, "postgres")
