@@ -31,18 +31,19 @@ class Computing:
 
     def miss(self, call: CachedCall) -> Any:
         """Compute a result, or wait for the caller that does. Raises what the function raises."""
-        return value_of(self._run(call, miss(call)))
+        return value_of(self._run(call.make(), miss(call)))
 
     async def amiss(self, call: CachedCall) -> Any:
         """`miss` without blocking the event loop."""
-        return value_of(await self._arun(call, miss(call)))
+        return value_of(await self._arun(call.make(), miss(call)))
 
     def refresh(self, call: CachedCall, entry: CacheEntry) -> None:
         """Recompute an entry in a thread."""
 
         def work() -> None:
             try:
-                self._count_failure(self._run(call, miss(call, newer_than=entry.created, in_background=True)))
+                flow = miss(call, newer_than=entry.created, in_background=True)
+                self._count_failure(self._run(call.make(), flow))
             except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
                 self._namespace.count("refresh_failed")
             finally:
@@ -57,7 +58,8 @@ class Computing:
 
         async def work() -> None:
             try:
-                self._count_failure(await self._arun(call, miss(call, newer_than=entry.created, in_background=True)))
+                flow = miss(call, newer_than=entry.created, in_background=True)
+                self._count_failure(await self._arun(call.make(), flow))
             except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
                 self._namespace.count("refresh_failed")
 
@@ -76,7 +78,7 @@ class Computing:
             await asyncio.wait(list(self._tasks), timeout=_CLOSING)
         await asyncio.to_thread(self.wait)
 
-    def _run(self, call: CachedCall, flow: MissFlow) -> FlightResult:
+    def _run(self, fn: Callable[[], Any], flow: MissFlow) -> FlightResult:
         def do(step: MissStep) -> Any:
             match step:
                 case Pause(length):
@@ -84,13 +86,13 @@ class Computing:
                 case WaitFor(flight):
                     return None if flight.is_of_this_thread() else flight.result.result()
                 case Compute():
-                    return called(call.make())
+                    return called(fn)
                 case _:
                     return self._database.do(step)
 
         return flows.run(flow, do)
 
-    async def _arun(self, call: CachedCall, flow: MissFlow) -> FlightResult:
+    async def _arun(self, fn: Callable[[], Any], flow: MissFlow) -> FlightResult:
         async def do(step: MissStep) -> Any:
             match step:
                 case Pause(length):
@@ -98,7 +100,7 @@ class Computing:
                 case WaitFor(flight):
                     return None if flight.waits_for_itself() else await asyncio.wrap_future(flight.result)
                 case Compute():
-                    return await acalled(call.make())
+                    return await acalled(fn)
                 case _:
                     return await self._database.ado(step)
 

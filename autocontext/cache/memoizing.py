@@ -100,7 +100,7 @@ def version_of(fn: Callable[..., Any]) -> str:
     fn = getattr(fn, "__func__", fn)
     if not inspect.isroutine(fn) and not inspect.isclass(fn):
         fn = type(fn)  # an object with __call__
-    name = f"{fn.__module__}.{fn.__qualname__}"
+    name = _task_name(fn)
     if inspect.isbuiltin(fn) or inspect.ismethoddescriptor(fn):
         return name
     try:
@@ -146,8 +146,10 @@ def _task_name(fn: Callable[..., Any]) -> str:
 
 def _enclosed_values(fn: Any) -> dict[str, Any]:
     """Text, numbers and None from the enclosing functions: by these the functions of one factory differ."""
-    values = {}
-    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True) if inspect.isfunction(fn) else ():
+    values: dict[str, Any] = {}
+    if not inspect.isfunction(fn):
+        return values
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         try:
             value = cell.cell_contents
             if value is None or isinstance(value, str | bytes | int | float):

@@ -216,6 +216,7 @@ def test_a_function_in_c_counts_by_its_name(cache: ResultCache) -> None:
     assert [cache.memoize()(math.isqrt)(16), cache.memoize()(math.isqrt)(16)] == [4, 4]
     assert cache.stats().hits == 1
     assert version_of(len) == "builtins.len"
+    assert version_of(str.upper).endswith("str.upper")
 
 
 def test_an_object_with_call_counts_by_the_source_of_its_class(cache: ResultCache) -> None:

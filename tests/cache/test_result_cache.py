@@ -518,6 +518,13 @@ def test_a_function_with_other_parameters_is_told(make_cache: Make, fn: Any, pro
     assert cache.stats().entries == 0
 
 
+def test_a_function_with_other_parameters_is_never_stored_as_an_exception(cache: ResultCache) -> None:
+    options: Any = {"cache_exceptions": (ValueError,)}
+    with pytest.raises(ConfigError):  # a ValueError
+        cache.get_or_compute("t", {"x": 1}, lambda: 1, **options)
+    assert cache.get_or_compute("t", {"x": 1}, lambda x: x, **options) == 1
+
+
 def test_an_error_inside_the_function_is_its_own(cache: ResultCache) -> None:
     def fn(x: int) -> int:
         return len(x)  # type: ignore[arg-type]
