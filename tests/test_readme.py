@@ -57,6 +57,16 @@ def test_files_that_are_named_exist(page: str) -> None:
     assert [name for name in files if not any((ROOT / at / name).exists() for at in ("", "autocontext"))] == []
 
 
+def test_functions_on_the_path_of_one_message_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| \d+\. .*? \| (.*?) \| (.*?) \|$", page, re.MULTILINE)
+    assert len(rows) > 15
+    for files, functions in rows:
+        source = "".join((ROOT / "autocontext" / name).read_text() for name in re.findall(r"`(.+?)`", files))
+        names = re.findall(r"`(.+?)`", functions)
+        assert [name for name in names if not re.search(rf"\b(?:def|class) {name}\b", source)] == []
+
+
 def test_index_lists_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     assert [p.name for p in (ROOT / "docs").glob("*.md") if p.name != "index.md" and f"({p.name})" not in index] == []
