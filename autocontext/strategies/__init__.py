@@ -1,7 +1,14 @@
-"""The compression strategies: each reads a View and proposes; none of them changes anything.
+"""The compression strategies: each reads a View and returns Proposals; `edits.apply` checks them and makes the edits.
 
-A strategy of your own is anything with a `name` and `propose(view)` that returns Proposals; pass it in
-`AutoContextConfig(strategies=(...))`. What it proposes is checked by `edits.apply`.
+Your own strategy is any object with a `name` and a `propose(view)`:
+
+    class DropChatter:
+        name = "drop_chatter"
+
+        def propose(self, view):
+            return [Proposal(view.span(a, b), "Small talk.") for a, b in view.closed_spans(0, 10, is_pinned)]
+
+    AutoContextConfig(strategies=(DropChatter(), "tool_runs"))
 """
 
 from __future__ import annotations
@@ -20,7 +27,7 @@ from autocontext.strategies.tool_runs import ToolRuns
 
 @runtime_checkable
 class Strategy(Protocol):
-    """Reads a view and says what could be replaced by what."""
+    """Reads a view and proposes replacements."""
 
     @property
     def name(self) -> str:
@@ -28,7 +35,7 @@ class Strategy(Protocol):
         ...
 
     def propose(self, view: View) -> Iterable[Proposal]:
-        """Replacements that do not overlap; [] when there is nothing to do."""
+        """Replacements that do not overlap; [] for nothing to do."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Strategy 5: the round that is going on; first its large messages one by one, then all that the model has read."""
+"""Strategy 5, for the current round: first its large messages one by one, then everything the model has read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from autocontext.text import rendering
 
 
 def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
-    """The current round as far as it may be touched: [start, stop), empty where stop is not above start.
+    """The part [start, stop) of the current round that may be changed; empty if stop <= start.
 
-    A final reply stays: the round is finished then, and its answer is what the user will refer to.
+    A final reply stays: it ends the round, and the user will refer to it.
     """
     if view.latest_user < 0:
         return 0, 0
@@ -33,10 +33,10 @@ class CurrentRoundLargeMessages:
         self.config = config
 
     def propose(self, view: View) -> list[Proposal]:
-        """One shortened message per large one that has been read."""
+        """One shortened message per large message that the model has read."""
         stop = _readable(view, self.config)[1]
         keep = stays(self.config, view)
-        found = []
+        proposals = []
         for i in range(view.latest_user + 1 if view.latest_user >= 0 else stop, stop):
             m = view.messages[i]
             if i == view.latest_reply or is_compressed(m) or keep(m):
@@ -44,8 +44,10 @@ class CurrentRoundLargeMessages:
             blocks = self._questions(m, view.tokens(i, i + 1))
             if blocks:
                 span = view.span(i, i + 1)
-                found.append(Proposal(span, blocks=blocks, event_type=CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, kind="stub"))
-        return found
+                proposals.append(
+                    Proposal(span, blocks=blocks, event_type=CURRENT_ROUND_LARGE_MESSAGE_SUMMARY, kind="stub")
+                )
+        return proposals
 
     def _questions(self, m: Msg, tokens: int) -> dict[int, str | Question]:
         texts = {MESSAGE_TEXT: m.text} if is_large(m.text, self.config) else {}
@@ -55,7 +57,7 @@ class CurrentRoundLargeMessages:
         return {i: Question("large_message", (rendering.escape_tags(text),), size, (own,)) for i, text in large.items()}
 
     def _large_results(self, m: Msg) -> dict[int, str]:
-        """The results to condense in a message that is large as a whole: the large ones, or all if none is."""
+        """The results to condense if the message as a whole is large: the large ones, or all if none is large."""
         results = {i: b for i, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and b.text}
         if not is_large("".join(b.name + b.id + b.text for b in results.values()), self.config):
             return {}
@@ -64,7 +66,7 @@ class CurrentRoundLargeMessages:
 
 
 class CurrentRound:
-    """Second step: everything after the user's message that is closed and read becomes one note."""
+    """Second step: everything after the user's message that is paired and read becomes one note."""
 
     name = "current_round"
 
@@ -72,7 +74,7 @@ class CurrentRound:
         self.config = config
 
     def propose(self, view: View) -> list[Proposal]:
-        """One note; several where a message that must stay stands between. Notes of its own are left alone."""
+        """One note, or several around messages that must stay. Existing notes are left alone."""
         start, stop = _readable(view, self.config)
         keep = stays(self.config, view)
         share, event = self.config.current_round_compression_ratio, CURRENT_ROUND_MESSAGE_COMPRESS

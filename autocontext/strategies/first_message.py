@@ -1,4 +1,4 @@
-"""The user's first message stays in view: whole, or in part when it would take too much of the window."""
+"""Shortens the user's first message if it takes too much of the window."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
 """Largest first message, as a share of the window without system messages."""
 _HEAD = 0.7
-"""Share of what is kept that comes from its beginning."""
+"""Share of the kept text that comes from the beginning."""
 _MARK_TOKENS = 70
-"""What the gap and the tag take."""
+"""Tokens of the gap's line and the tag."""
 
 
 class FirstMessage:
-    """The first message of the user is cut in the middle when it takes more than 45 % of the room."""
+    """Cuts the middle out of the user's first message if it takes more than 45 % of the window."""
 
     name = "first_message"
 

@@ -1,4 +1,4 @@
-"""Strategies 2 and 3: large messages are cut to a preview in their place, without a model."""
+"""Strategies 2 and 3: large messages are cut to previews in place, without a model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LargeMessages:
             stop = min(stop, len(view) - self.config.last_keep)
         event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD
         keep = stays(self.config, view)
-        found = []
+        proposals = []
         for i in range(max(0, stop)):
             m = view.messages[i]
             if not may_be_large(m, self.config):
@@ -35,8 +35,8 @@ class LargeMessages:
                 continue
             blocks = self._previews(m)
             if blocks:
-                found.append(Proposal(view.span(i, i + 1), blocks=blocks, event_type=event, kind="stub"))
-        return found
+                proposals.append(Proposal(view.span(i, i + 1), blocks=blocks, event_type=event, kind="stub"))
+        return proposals
 
     def _previews(self, m: Msg) -> dict[int, str | Question]:
         size = self.config.offload_single_preview

@@ -1,4 +1,4 @@
-"""When the view is still over `max_token`: the longest texts are cut in their place, by as much as is needed."""
+"""The last resort while the view is over `max_token`: cuts the longest texts in place, as far as needed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from autocontext.text import rendering
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
 LENGTHS = (1_000, 80)
-"""Characters that are left of a text: at first, and when that is not enough."""
+"""Characters that remain of a text: first try, second try."""
 _TAG_CHARACTERS = 120
-"""What a cut costs: the tag, and the size of the gap."""
+"""Characters that a cut adds: the tag, and the line about the gap."""
 
 
 class Previews:
-    """The longest texts outside system messages and the latest user message are cut until `excess` tokens are gone.
+    """Cuts the longest texts until `excess` tokens are gone; system and latest user messages stay.
 
-    All are cut to the same length, so that short texts stay whole. Of unread results both head and tail stay.
+    All are cut to the same length, so short texts stay whole. Unread results keep both head and tail.
     """
 
     def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LENGTHS[-1]) -> None:
@@ -34,30 +34,30 @@ class Previews:
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per message with a long text."""
         first, stop = (view.unread, len(view)) if self.unread else (0, view.unread)
-        candidates = [i for i in range(first, stop) if self._may_be_cut(view, i)]
+        candidates = [i for i in range(first, stop) if self._is_candidate(view, i)]
         limit = self._limit(view, candidates)
-        return [p for i in candidates if (p := self._cut(view, i, limit)) is not None]
+        return [p for i in candidates if (p := self._shorten(view, i, limit)) is not None]
 
-    def _may_be_cut(self, view: View, i: int) -> bool:
+    def _is_candidate(self, view: View, i: int) -> bool:
         m = view.messages[i]
         return i != view.latest_user and m.role != "system" and not is_pinned(m) and not is_note(m)
 
     def _limit(self, view: View, candidates: list[int]) -> int:
-        """Characters that every text may keep so that the longer ones give up what is needed."""
+        """The length, in characters, to which all longer texts are cut."""
         lengths = sorted((n for i in candidates for n in _lengths(view.messages[i])), reverse=True)
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
         if not lengths or not tokens:
             return self.least
-        needed = self.excess * sum(lengths) / tokens
+        excess = self.excess * sum(lengths) / tokens
         longer = 0
         for n, length in enumerate(lengths, start=1):
             longer += length
-            limit = (longer - needed) / n - _TAG_CHARACTERS
+            limit = (longer - excess) / n - _TAG_CHARACTERS
             if n == len(lengths) or limit >= lengths[n]:
                 return max(self.least, int(limit))
         return self.least
 
-    def _cut(self, view: View, i: int, limit: int) -> Proposal | None:
+    def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
         m = view.messages[i]
         texts = {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock)}
         texts[MESSAGE_TEXT] = m.text
@@ -82,7 +82,7 @@ class Previews:
 
 
 def _lengths(m: Msg) -> Iterator[int]:
-    """Lengths of the texts in a message that may be cut, in characters."""
+    """Lengths, in characters, of the texts in a message that may be cut."""
     yield len(m.text)
     for result in m.tool_results:
         yield len(result.text)
@@ -95,8 +95,8 @@ def _leaves(value: Any) -> Iterator[int]:
     if isinstance(value, str):
         yield len(value)
     elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _leaves(inner)
+        for item in value.values():
+            yield from _leaves(item)
     elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner)
+        for item in value:
+            yield from _leaves(item)

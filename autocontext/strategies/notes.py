@@ -1,4 +1,4 @@
-"""What the strategies of a window need of whoever writes the notes of a pass."""
+"""The protocol between the fold strategies and the writer of notes."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from autocontext.history.view import Span, View
 
 
 class NoteWriter(Protocol):
-    """The hand-over of a pass, as strategies see it."""
+    """Writes the notes of a pass."""
 
     @property
     def share(self) -> int:
-        """Tokens that the notes of folds may take together."""
+        """Most tokens of all folds' notes together."""
         ...
 
     @property
     def quotes_of_spare(self) -> float:
-        """Share of a note up to which lines are quoted where the room would stay empty otherwise."""
+        """Share of a note up to which quoted lines may fill room that would stay empty."""
         ...
 
     def number(self, id_: str) -> int | None:
-        """The number of an original; None of anything else."""
+        """The number of an original message; None for any other."""
         ...
 
     def writing(
         self, view: View, span: Span, budget: int, *, plan: bool = False, quotes: float | None = None
     ) -> Callable[[str], str]:
-        """What makes the text of a note of at most `budget` tokens about a span, once the model's text is known.
+        """A function from the model's text to what follows it, for a note of at most `budget` tokens about a span.
 
-        `plan`: with the attached plan. `quotes`: share of the note from which on no more lines are quoted.
+        `plan` includes the attached plan. Lines are quoted up to `quotes`, a share of the note.
         """
         ...
 
     def needed(self, view: View, span: Span, most: int) -> int:
-        """Tokens of what a note about a span has to say, quotes left out: at least 1, at most `most`."""
+        """Tokens that a note about a span needs, without quotes, from 1 to `most`."""
         ...
 
     def earlier_notes(self, span: Span) -> str:
-        """What models have written in the notes of a span."""
+        """The texts that models wrote for the notes in a span."""
         ...
 
     @property
     def frame(self) -> int:
-        """Tokens of a note that says nothing."""
+        """Tokens of an empty note."""
         ...

@@ -15,7 +15,7 @@ _SHARE = 0.3
 
 
 class Rounds:
-    """Rounds with something between the user's message and the final reply; all are asked for at once."""
+    """Summarises rounds with messages between the user's and the final reply; asks for all summaries at once."""
 
     name = "rounds"
 
@@ -23,11 +23,11 @@ class Rounds:
         self.config = config
 
     def propose(self, view: View) -> list[Proposal]:
-        """One summary per round that is large enough; what must stay splits a round in two.
+        """One summary per round that is large enough, or several around messages that must stay.
 
-        A fold stands after the first user message, but is no part of its round.
+        A fold follows the first user message but is no part of its round.
         """
-        found = []
+        proposals = []
         keep = stays(self.config, view)
         for r in view.rounds():
             if (
@@ -37,8 +37,8 @@ class Rounds:
                 continue
             for a, b in view.closed_spans(r.start, r.stop, lambda m: keep(m) or is_fold(m)):
                 if b - a > 1 and not all(map(is_note, view.messages[a:b])):
-                    found.append(self._summary(view, r, a, b))
-        return found
+                    proposals.append(self._summary(view, r, a, b))
+        return proposals
 
     def _summary(self, view: View, r: Round, start: int, stop: int) -> Proposal:
         user, span = view.span(r.user, r.user + 1), view.span(start, stop)

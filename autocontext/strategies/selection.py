@@ -1,4 +1,4 @@
-"""What the strategies share: which messages stay, what is large, how a note is asked for and how long it may be."""
+"""Shared by the strategies: which messages stay, which are large, and the question for a note."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from autocontext.text import rendering
 
 RELOAD_TOOL = "context_reload"
 _LEAST_ANSWER = 64
-"""Tokens; a shorter answer says nothing."""
+"""Tokens; a shorter answer is of no use."""
 
 
 def utf16_length(text: str) -> int:
-    """Length in UTF-16 units, in which the reference measures text."""
+    """Length in UTF-16 units, as the reference measures text."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
@@ -29,7 +29,7 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
 
 
 def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
-    """Whether any text of a message can be large; false for most, found without putting its texts together."""
+    """A quick test that rules out most messages without joining their texts."""
     size = 0
     for block in m.content:
         if block.type == "text":
@@ -40,33 +40,33 @@ def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
 
 
 def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> Callable[[Msg], bool]:
-    """A test for messages that no strategy touches: system, pinned, and those of protected tools.
+    """A test for messages that no strategy changes: system, pinned, and those of protected tools.
 
-    Of these, what the reload tool gave stays only until the user writes again: the agent has asked for it just now.
+    Reloaded pages stay only until the user writes again.
     """
     tools = config.protected_tools if protected else frozenset()
-    lasting = tools - {RELOAD_TOOL}
-    going_on = {m.id for m in view.messages[view.latest_user + 1 :]}
+    always_protected = tools - {RELOAD_TOOL}
+    current_ids = {m.id for m in view.messages[view.latest_user + 1 :]}
 
     def test(m: Msg) -> bool:
         if m.role == "system" or is_pinned(m):
             return True
-        held = tools if m.id in going_on else lasting
-        # Mostly nothing is: then no names are gathered, as every strategy asks of every message.
-        return bool(held) and not held.isdisjoint(b.name for bs in (m.tool_uses, m.tool_results) for b in bs)
+        names = tools if m.id in current_ids else always_protected
+        # Every strategy tests every message: without protected tools no names are collected.
+        return bool(names) and not names.isdisjoint(b.name for bs in (m.tool_uses, m.tool_results) for b in bs)
 
     return test
 
 
 def answer_size(tokens: int, share: float, config: AutoContextConfig) -> int:
-    """Tokens to ask for when `tokens` are to be condensed to a share: never more than `note_ratio` of the window."""
+    """Tokens to ask for when condensing `tokens` to a share; at most `note_ratio` of the window."""
     return max(_LEAST_ANSWER, min(int(tokens * share), int(config.max_token * config.note_ratio)))
 
 
 def question(
     purpose: rendering.Purpose, view: View, indices: Sequence[int], share: float, config: AutoContextConfig
 ) -> Question | None:
-    """The question that condenses the messages at `indices`; None when plan tools are all they hold."""
+    """The question that condenses the messages at `indices`; None if they hold only plan tools."""
     parts, sizes = [], []
     for i in indices:
         if part := rendering.section(view.messages[i]):
@@ -87,14 +87,14 @@ def note(
     share: float,
     config: AutoContextConfig,
 ) -> Proposal:
-    """One note in place of the messages [start, stop); nobody is asked where plan tools are all they hold."""
+    """One note in place of the messages [start, stop), without a question if they hold only plan tools."""
     span = view.span(start, stop)
-    asked = question(kind, view, range(start, stop), share, config)
+    request = question(kind, view, range(start, stop), share, config)
     line = plan_line(span.messages)
     return Proposal(
         span,
-        asked or line,
-        footer=line if asked else "",
+        request or line,
+        footer=line if request else "",
         event_type=event_type,
         kind=kind,
         role=config.note_role,
@@ -102,5 +102,5 @@ def note(
 
 
 def recent(view: View, config: AutoContextConfig) -> int:
-    """Index of the first of the newest messages, which `keep_recent` leaves alone."""
+    """Index of the first message that `keep_recent` leaves alone."""
     return view.recent(int(config.max_token * config.keep_recent)) if config.keep_recent else len(view)

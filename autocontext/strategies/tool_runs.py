@@ -14,7 +14,7 @@ _SHARE = 0.3
 
 
 class ToolRuns:
-    """Runs before the latest reply and outside the newest `last_keep` messages, oldest first, at most 5 a pass."""
+    """Condenses runs before the latest reply and the newest `last_keep` messages, oldest first, at most 5 a pass."""
 
     name = "tool_runs"
 
@@ -24,16 +24,16 @@ class ToolRuns:
     def propose(self, view: View) -> list[Proposal]:
         """One note per closed run that is long and large enough."""
         stop = min(view.latest_reply, len(view) - self.config.last_keep, recent(view, self.config))
-        found: list[Proposal] = []
+        notes: list[Proposal] = []
         keep = stays(self.config, view)
         for run_start, run_stop in view.tool_runs(0, max(0, stop)):
             if run_stop - run_start <= self.config.min_consecutive_tool_messages:
                 continue
             for a, b in view.closed_spans(run_start, run_stop, keep):
                 if b - a > self.config.min_consecutive_tool_messages and view.tokens(a, b) >= self.config.min_tokens:
-                    found.append(
+                    notes.append(
                         note("tool_run", TOOL_INVOCATION_COMPRESS, view, a, b, share=_SHARE, config=self.config)
                     )
-                if len(found) == _RUNS_A_PASS:
-                    return found
-        return found
+                if len(notes) == _RUNS_A_PASS:
+                    return notes
+        return notes

@@ -1,12 +1,12 @@
-"""What strict chat services demand of a message list, over Msgs and over OpenAI chat dicts.
+"""The rules of strict chat services about a list of messages, given as Msgs or OpenAI chat dicts.
 
-- Roles are known; only the assistant calls tools; results stand in tool messages (in Msgs also in the user's).
-- The calls of one message have ids of their own; every call is answered exactly once, by the messages right after it.
-- No result answers a call that is not open. A tool id used again in a later message is allowed, as services allow it.
-- An assistant message without calls says something: Anthropic, Bedrock and Moonshot refuse an empty one.
-- In dicts also: keys have the types, names the letters, contents the parts that OpenAI's chat completions API takes.
+- Roles are known; only the assistant calls tools; results are in tool messages (in Msgs also in the user's).
+- The calls of one message have unique ids; the messages right after a call answer it exactly once.
+- A result answers an open call. A later message may reuse a tool id.
+- An assistant message without calls is not empty: Anthropic, Bedrock and Moonshot refuse empty ones.
+- Dicts also need the types, names and content parts that OpenAI's chat completions API accepts.
 
-An empty list breaks no rule.
+An empty list is valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PARTS = {
 
 @dataclass
 class _Turn:
-    """What the rules look at, of a Msg or a dict."""
+    """What the rules need of a Msg or dict."""
 
     role: str
     calls: list[str] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Turn:
 
 
 def first_violation(messages: Iterable[Msg | Mapping[str, Any]]) -> str | None:
-    """The first rule that these messages break, as "messages[3]: ...", or None. Takes Msgs and OpenAI chat dicts."""
+    """The first broken rule, as "messages[3]: ...", or None. Accepts Msgs and OpenAI chat dicts."""
     try:
         _check(messages)
     except _BrokenRuleError as e:
@@ -49,22 +49,22 @@ def first_violation(messages: Iterable[Msg | Mapping[str, Any]]) -> str | None:
 def _check(messages: Iterable[Msg | Mapping[str, Any]]) -> None:
     open_calls: list[str] = []
     asked_at = -1
-    answered: set[str] = set()
+    answered_ids: set[str] = set()
     for i, message in enumerate(messages):
         turn = _turn_of_msg(message, i) if isinstance(message, Msg) else _turn_of_dict(message, i)
         _check_turn(turn, i)
         for call_id in turn.results:
-            _require(call_id not in answered, i, f"the call {call_id!r} is answered twice")
+            _require(call_id not in answered_ids, i, f"the call {call_id!r} is answered twice")
             _require(
                 call_id in open_calls, i, f"the result {call_id!r} answers no call right before it (orphan result)"
             )
             open_calls.remove(call_id)
-            answered.add(call_id)
+            answered_ids.add(call_id)
         if turn.role not in ("tool", "function") and (turn.calls or turn.says or not turn.results):
             _require(
                 not open_calls, asked_at, f"calls {open_calls} are unanswered before messages[{i}] (unanswered call)"
             )
-            open_calls, asked_at, answered = list(turn.calls), i, set()
+            open_calls, asked_at, answered_ids = list(turn.calls), i, set()
     _require(not open_calls, asked_at, f"calls {open_calls} are unanswered at the end (unanswered call)")
 
 
@@ -127,7 +127,7 @@ def _turn_of_dict(message: Mapping[str, Any], i: int) -> _Turn:
 
 
 def _check_content(message: Mapping[str, Any], i: int) -> bool:
-    """Whether the content says anything; raises when it has a form that the role may not use."""
+    """Whether the content is not empty. Raises if the role may not use its form."""
     role, content = message["role"], message.get("content")
     if content is None:
         _require(role in ("assistant", "function"), i, f"content of a {role} message must not be null or missing")

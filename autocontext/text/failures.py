@@ -1,7 +1,7 @@
-"""Whether a tool's result tells of a failure, and of what kind: one detector for everything that asks.
+"""Whether a tool's result reports a failure, and of what kind.
 
-Structure decides first: the result's own `is_error`, or JSON that has an error or an exit code. A text without
-structure counts as a failure only when it begins as error messages do; a page about errors is no error.
+Structure decides first: the result's `is_error`, or JSON with an error or an exit code. Plain text is a failure only
+if it begins like an error message; a page about errors is no error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FailureKind: TypeAlias = Literal[
     "execution_error", "general_error",
 ]  # fmt: skip
 IsFailure: TypeAlias = Callable[[ToolResultBlock], bool]
-"""A detector of one's own takes the place of `is_failure`."""
+"""The type of `is_failure`, for a detector of your own."""
 
 _BEGINS = re.compile(
     r"""\s*(?:
@@ -32,9 +32,9 @@ _BEGINS = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _LONGEST_JSON = 200_000
-"""Characters; a larger result is data, and parsing it would cost more than it tells."""
+"""Characters; a larger result is data and not worth parsing."""
 _OPENING = 300
-"""Characters of the beginning in which the kind is looked for."""
+"""The kind is looked for in this many first characters."""
 _KINDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     ("validation_error", re.compile(r"validation|valueerror|typeerror|\binvalid\b|\bmalformed\b", re.IGNORECASE)),
     ("not_found_error", re.compile(r"not[ _]?found|\bundefined\b|no such|does not exist|\b404\b", re.IGNORECASE)),
@@ -47,26 +47,26 @@ _EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status
 
 
 def is_failure(result: ToolResultBlock) -> bool:
-    """Whether the result tells that its call failed; what cannot be told counts as success."""
+    """Whether the result says that its call failed; in doubt it succeeded."""
     return result.is_error or is_failure_text(result.text)
 
 
 def is_failure_text(text: str) -> bool:
-    """Whether a tool's output begins as an error does, or is JSON that names an error or a non-zero exit code."""
-    found = _json_object(text)
-    if found is not None:
-        return _names_failure(found)
+    """Whether a tool's output begins like an error, or is JSON with an error or a non-zero exit code."""
+    fields = _json_object(text)
+    if fields is not None:
+        return _names_failure(fields)
     return _BEGINS.match(text) is not None
 
 
 def failure_kind(text: str) -> FailureKind:
-    """The kind of a failure by its first words; the first kind that fits, as AgentScope's users know them."""
+    """The kind of a failure by its first words, with AgentScope's names; the first kind that fits."""
     opening = text[:_OPENING]
     return next((kind for kind, words in _KINDS if words.search(opening)), "general_error")
 
 
 def first_line(text: str, characters: int = 120) -> str:
-    """The first line that says something, at most `characters` of it; of a Python traceback its last line."""
+    """The first line that is not blank, or the last line of a Python traceback; at most `characters` long."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
         return ""
@@ -78,16 +78,16 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
     if text.lstrip()[:1] != "{" or len(text) > _LONGEST_JSON:
         return None
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _names_failure(found: Mapping[str, Any]) -> bool:
-    if found.get("error") or found.get("is_error") is True or found.get("isError") is True:
+def _names_failure(fields: Mapping[str, Any]) -> bool:
+    if fields.get("error") or fields.get("is_error") is True or fields.get("isError") is True:
         return True
-    if str(found.get("status", "")).lower() in ("error", "failed", "failure"):
+    if str(fields.get("status", "")).lower() in ("error", "failed", "failure"):
         return True
-    codes = [found.get(key) for key in _EXIT_KEYS]
+    codes = [fields.get(key) for key in _EXIT_KEYS]
     return any(isinstance(code, int) and code != 0 for code in codes)

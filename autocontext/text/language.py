@@ -1,4 +1,4 @@
-"""Which language a conversation is written in: by script ranges, and by stop words for Latin script."""
+"""Detects the language of a conversation: by script, and for Latin script by stop words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-# Searched by `re`, which compiles a pattern at its first use and keeps it: importing need not wait for that.
+# Strings: `re` compiles them at first use and caches them, so the import stays fast.
 _SCRIPTS = (
     ("Japanese", r"[\u3040-\u30ff]"),
     ("Korean", r"[\uac00-\ud7af]"),
@@ -29,17 +29,17 @@ _WORDS = {
     for word in words.split()
 }
 _SAMPLE = 4_000
-"""Characters looked at: enough to tell, cheap on long texts."""
+"""Characters that are examined."""
 
 
 def language_of(texts: Iterable[str]) -> str:
-    """English name of the language most of the text is in; "the language of the transcript" when it cannot be told."""
+    """English name of the main language; "the language of the transcript" if unknown."""
     sample = " ".join(texts)[:_SAMPLE]
     letters = sum(1 for ch in sample if ch.isalpha())
     for name, pattern in _SCRIPTS:
-        # An ideogram says as much as a short word, so a fifth of the letters decides; kana mark Japanese at once.
-        found = len(re.findall(pattern, sample))
-        if found and found >= letters * (0.02 if name == "Japanese" else 0.2):
+        # An ideogram counts like a short word, so a fifth of the letters is enough; a few kana mean Japanese.
+        matches = len(re.findall(pattern, sample))
+        if matches and matches >= letters * (0.02 if name == "Japanese" else 0.2):
             return name
     votes: Counter[str] = Counter()
     for word in re.findall(r"[^\W\d_]+", sample.lower()):

@@ -54,16 +54,16 @@ _ENDS = (
 
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
-    """The stem of a word in lower case; a word that is no plain Latin one is handed back as it is."""
-    known = _IRREGULAR.get(word)
-    if known is not None:
-        return known
+    """The stem of a lower-case word; words with anything but ASCII letters are returned unchanged."""
+    irregular = _IRREGULAR.get(word)
+    if irregular is not None:
+        return irregular
     if len(word) <= 3 or not (word.isascii() and word.isalpha()):
         return word
     base = _singular(word)
     base = _IRREGULAR.get(base) or base
     base = _verb(base)
-    return _IRREGULAR.get(base) or _derived(base)
+    return _IRREGULAR.get(base) or _strip_suffix(base)
 
 
 def _singular(word: str) -> str:
@@ -86,7 +86,7 @@ def _verb(word: str) -> str:
     return word
 
 
-def _derived(word: str) -> str:
+def _strip_suffix(word: str) -> str:
     for ending, instead in _ENDS:
         base = word.removesuffix(ending)
         if base != word and len(base) >= 4:
@@ -99,15 +99,15 @@ def _derived(word: str) -> str:
     return _DOUBLED.sub(r"\1", word) if len(word) > 4 else word
 
 
-def _groups() -> dict[str, str]:
-    """Every irregular form to the stem that the regular forms of its word end at."""
-    found: dict[str, str] = {}
+def _irregular_stems() -> dict[str, str]:
+    """Maps every irregular form to the stem of its word's regular forms."""
+    stems: dict[str, str] = {}
     for group in _IRREGULAR_FORMS.replace("\n", ";").split(";"):
         forms = group.split()
         if forms:
-            target = _derived(forms[0]) if len(forms[0]) > 3 else forms[0]
-            found.update(dict.fromkeys(forms, target))
-    return found
+            target = _strip_suffix(forms[0]) if len(forms[0]) > 3 else forms[0]
+            stems.update(dict.fromkeys(forms, target))
+    return stems
 
 
-_IRREGULAR = _groups()
+_IRREGULAR = _irregular_stems()

@@ -1,4 +1,4 @@
-"""Function words, which say nothing about the subject of a text: English, Chinese, Japanese, Korean."""
+"""Words that say nothing about the subject of a text: English, Chinese, Japanese, Korean."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ last
 next time day today people name
 """
 LIGHT_WORDS = frozenset(map(stem, _LIGHT.split()))
-"""Stems of words that say little: they fit any subject, or stand in nearly every text."""
+"""Stems of words that say little: they fit any subject."""
 
 _HAN = """
 什么 怎么 怎样 怎么样 如何 为什么 为何 哪里 哪儿 哪个 哪些 哪 谁 多少 几个 是否 是不是 有没有 请问 以及 或者 还是 但是

@@ -15,7 +15,7 @@ from functools import cache, lru_cache
 from autocontext.text.stems import stem
 from autocontext.text.stop_words import STOP_WORDS, cjk_stop
 
-# Compiled at first use: the character classes take 10 ms, which an import need not wait for.
+# Compiled at first use: the character classes take 10 ms.
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\u3005"
 # Kana, Han and Hangul: scripts whose words are found as pairs of characters.
 _RUN = rf"[{_CJK}\U00020000-\U0003ffff]"
@@ -24,7 +24,7 @@ _WORD = (
     rf"{_RUN}+"
     r"|(?i:\.net)\b"  # the one name that begins with a dot
     rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?=[^\W\d_])|_)*(?:\+\+|[+#](?!{_SIGN}))?"
-    rf"|_+{_SIGN}\w*"
+    rf"|(?<!_)_+{_SIGN}\w*"  # the run of underscores is tried once
 )
 _FIRST_CJK = "\u3005"
 _INNER = re.compile(r"[._+#@/&-]+")
@@ -53,7 +53,7 @@ def words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def terms(text: str) -> Iterator[str]:
-    """What a text is searched by, in order: stems, stems of the parts of a joined name, pairs of CJK characters."""
+    """The search terms of a text, in order: stems, stems of the parts of joined names, pairs of CJK characters."""
     for word, written in words(text):
         if is_cjk(word):
             yield from pairs(word)
