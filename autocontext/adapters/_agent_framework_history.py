@@ -1,8 +1,8 @@
 """Which messages of a request a memory knows, where the framework gives most of them no ids.
 
-What a memory has given out carries a mark (`_autocontext` among a message's additional properties, where the framework
+What a memory has handed out carries a mark (`_autocontext` among a message's additional properties, where the framework
 keeps its own compaction marks as well). Messages without a mark are looked for among the originals, in order, behind
-the last one that was found.
+the last one of them.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ def follow(
 
 def unique(msg: Msg, taken: set[str]) -> Msg:
     """The message, under a new id if its own is taken: services repeat theirs, and two would become one."""
-    found = msg if msg.id not in taken else Msg(**{k: v for k, v in msg if k != "id"})
-    taken.add(found.id)
-    return found
+    new = msg if msg.id not in taken else Msg(**{k: v for k, v in msg if k != "id"})
+    taken.add(new.id)
+    return new
 
 
 def _find(originals: Sequence[Msg], start: int, msg: Msg, *, last: bool) -> int | None:
     """Where a message stands among the originals. The last of a request is the newest there is, or new."""
     first = max(start, len(originals) - 1) if last else start
-    wanted = _essence(msg)
-    return next((i for i in range(first, len(originals)) if _essence(originals[i]) == wanted), None)
+    essence = _essence(msg)
+    return next((i for i in range(first, len(originals)) if _essence(originals[i]) == essence), None)
 
 
 def _essence(msg: Msg) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: 
     before = _guests(placed)
     unchanged = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
     places = {m.id: i + 1 for i, m in enumerate(memory.get_original_memory_msgs())}
-    found: list[Message] = []
+    sent: list[Message] = []
     until = 0
     for msg in view:
         behind = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
@@ -110,17 +110,17 @@ def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: 
         message = copy.copy(kept) if kept is not None else to_agent_framework([msg])[0]
         mark = {"session": session, "id": msg.id, "until": until}
         message.additional_properties = {**message.additional_properties, MARK: mark}
-        found += [*before.pop(msg.id, ()), message]
-    return [*found, *(guest for guests in before.values() for guest in guests)]
+        sent += [*before.pop(msg.id, ()), message]
+    return [*sent, *(guest for guests in before.values() for guest in guests)]
 
 
 def _guests(placed: Sequence[Placed]) -> dict[str | None, list[Message]]:
     """The messages that pass through, by the id of the message that they stand before."""
-    found: dict[str | None, list[Message]] = {}
+    guests: dict[str | None, list[Message]] = {}
     waiting: list[Message] = []
     for p in placed:
         if p.id is None:
             waiting.append(p.message)
         elif waiting:
-            found[p.id], waiting = waiting, []
-    return {**found, None: waiting} if waiting else found
+            guests[p.id], waiting = waiting, []
+    return {**guests, None: waiting} if waiting else guests

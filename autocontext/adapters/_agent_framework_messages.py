@@ -39,52 +39,54 @@ _SILENT = ("usage",)
 # --------------------------------------------------------------------------------------------------------- reading
 def from_agent_framework(messages: Iterable[Message]) -> list[Msg]:
     """Messages as Msgs, one for each, with their ids where they have one. Raises InvalidMessage naming the index."""
-    found = []
-    for i, given in enumerate(messages):
-        if not isinstance(given, Message):
-            raise InvalidMessage(f"messages[{i}] is a {type(given).__name__}, not an agent_framework.Message")
-        found.append(_read(given))
-    return found
+    msgs = []
+    for i, message in enumerate(messages):
+        if not isinstance(message, Message):
+            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agent_framework.Message")
+        msgs.append(_read(message))
+    return msgs
 
 
-def _read(given: Message) -> Msg:
-    role: Any = given.role if given.role in _ROLES else "user"
-    content = [_read_content(c) for c in given.contents if c.type not in _SILENT]
-    more = {k: v for k, v in given.additional_properties.items() if not k.startswith("_")}
-    metadata = _remember(role=given.role if role != given.role else None, author=given.author_name, more=jsonable(more))
-    own = {"id": given.message_id} if given.message_id else {}
-    return Msg(role=role, name=given.author_name or "", content=content, metadata=metadata, **own)
+def _read(message: Message) -> Msg:
+    role: Any = message.role if message.role in _ROLES else "user"
+    content = [_read_content(c) for c in message.contents if c.type not in _SILENT]
+    more = {k: v for k, v in message.additional_properties.items() if not k.startswith("_")}
+    metadata = _remember(
+        role=message.role if role != message.role else None, author=message.author_name, more=jsonable(more)
+    )
+    own = {"id": message.message_id} if message.message_id else {}
+    return Msg(role=role, name=message.author_name or "", content=content, metadata=metadata, **own)
 
 
 def _read_content(content: Content) -> Any:
     """A content as a block; one of a kind that has none becomes a text that names it and carries it along."""
-    found: dict[str, Any] = {k: v for k, v in jsonable(content.to_dict()).items() if v not in ({}, False, None)}
+    fields: dict[str, Any] = {k: v for k, v in jsonable(content.to_dict()).items() if v not in ({}, False, None)}
     if content.type == "text":
-        return TextBlock(text=content.text or "", metadata=_rest(found, "text"))
+        return TextBlock(text=content.text or "", metadata=_rest(fields, "text"))
     if content.type == "text_reasoning":
-        return ThinkingBlock(thinking=content.text or "", metadata=_rest(found, "text"))
+        return ThinkingBlock(thinking=content.text or "", metadata=_rest(fields, "text"))
     if content.type == "function_call":
-        return _read_call(content, found)
+        return _read_call(content, fields)
     if content.type == "function_result":
         items = [_read_content(item) for item in content.items or ()]
         only_text = len(items) == 1 and isinstance(items[0], TextBlock) and not items[0].metadata
         output = items[0].text if only_text else tuple(items)
-        rest = _rest(found, "call_id", "result", "items")
+        rest = _rest(fields, "call_id", "result", "items")
         failed = content.exception is not None
         return ToolResultBlock(id=content.call_id or "", output=output, is_error=failed, metadata=rest)
-    made = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
-    if made is not None and content.uri:
-        return made(source=source_of(content.uri), metadata=_rest(found, "uri", keep=content.type))
-    return TextBlock(text=f"[{content.type}]", metadata=_remember(carried=found))
+    block_type = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
+    if block_type is not None and content.uri:
+        return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", keep=content.type))
+    return TextBlock(text=f"[{content.type}]", metadata=_remember(carried=fields))
 
 
-def _read_call(content: Content, found: dict[str, Any]) -> ToolUseBlock:
-    rest = _rest(found, "call_id", "name", "arguments")
-    given = content.arguments
-    if isinstance(given, Mapping):
-        value = jsonable(dict(given))
+def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
+    rest = _rest(fields, "call_id", "name", "arguments")
+    arguments = content.arguments
+    if isinstance(arguments, Mapping):
+        value = jsonable(dict(arguments))
         return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
-    body = {"name": content.name or "", "arguments": given or ""}
+    body = {"name": content.name or "", "arguments": arguments or ""}
     read = read_function(body, "function_call", content.call_id or "")
     return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **rest, **_remember_text(rest)}})
 
@@ -94,8 +96,8 @@ def _remember_text(rest: Mapping[str, Any]) -> dict[str, Any]:
     return {KEY: {**rest.get(KEY, {}), "text": True}}
 
 
-def _rest(found: Mapping[str, Any], *fields: str, keep: str | None = None) -> dict[str, Any]:
-    return _remember(rest={k: v for k, v in found.items() if k not in ("type", *fields)}, kind=keep)
+def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:
+    return _remember(rest={k: v for k, v in fields.items() if k not in ("type", *known)}, kind=keep)
 
 
 # --------------------------------------------------------------------------------------------------------- writing

@@ -11,10 +11,10 @@ HINT = "hint"
 
 def marks_in(marks: Any) -> list[str]:
     """One mark, several or none as a list of plain strings: the agent's own are members of an Enum."""
-    given = [marks] if isinstance(marks, str) else marks or []
-    if not isinstance(given, list | tuple | set) or not all(isinstance(m, str) for m in given):
+    names = [marks] if isinstance(marks, str) else marks or []
+    if not isinstance(names, list | tuple | set) or not all(isinstance(m, str) for m in names):
         raise TypeError(f"marks must be a string, a list of strings or None, not {marks!r}")
-    return [str.__str__(m) for m in given]
+    return [str.__str__(m) for m in names]
 
 
 def is_wanted(marks: Sequence[str], mark: str | None, exclude_mark: str | None) -> bool:

@@ -38,28 +38,28 @@ def from_agentscope(messages: Iterable[AgentScopeMsg], *, marks: Sequence[str] =
 
     A tool's result, a system message there, is a tool message here. Raises InvalidMessage naming the index.
     """
-    found = []
-    for i, given in enumerate(messages):
-        if not isinstance(given, AgentScopeMsg):
-            raise InvalidMessage(f"messages[{i}] is a {type(given).__name__}, not an agentscope.message.Msg")
-        found.append(_read(given, marks))
-    return found
+    msgs = []
+    for i, message in enumerate(messages):
+        if not isinstance(message, AgentScopeMsg):
+            raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agentscope.message.Msg")
+        msgs.append(_read(message, marks))
+    return msgs
 
 
-def _read(given: AgentScopeMsg, marks: Sequence[str]) -> Msg:
-    text = isinstance(given.content, str)
-    blocks = [{"type": "text", "text": given.content}] if text else given.content or []
+def _read(message: AgentScopeMsg, marks: Sequence[str]) -> Msg:
+    text = isinstance(message.content, str)
+    blocks = [{"type": "text", "text": message.content}] if text else message.content or []
     content = [_read_block(jsonable(block)) for block in blocks]
-    role: Any = "tool" if given.role == "system" and any(b.type == "tool_result" for b in content) else given.role
-    invocation = getattr(given, "invocation_id", None)
+    role: Any = "tool" if message.role == "system" and any(b.type == "tool_result" for b in content) else message.role
+    invocation = getattr(message, "invocation_id", None)
     known = _remember(text=text, invocation=invocation, marks=list(marks) or None)
     return Msg(
-        id=given.id,
+        id=message.id,
         role=role,
-        name=given.name or "",
+        name=message.name or "",
         content=content,
-        timestamp=given.timestamp or "",
-        metadata={**jsonable(given.metadata or {}), **known},
+        timestamp=message.timestamp or "",
+        metadata={**jsonable(message.metadata or {}), **known},
     )
 
 
@@ -72,17 +72,17 @@ def _read_block(block: Any) -> Any:
         return ThinkingBlock(thinking=block.get("thinking") or "", metadata=_rest(block, "thinking"))
     if kind == "tool_use":
         value = block.get("input")
-        given = value if isinstance(value, dict) else {}
-        rest = _rest(block, "id", "name", *(["input"] if given is value else []))
-        return ToolUseBlock(id=block["id"], name=block["name"], input=given, metadata=rest)
+        arguments = value if isinstance(value, dict) else {}
+        rest = _rest(block, "id", "name", *(["input"] if arguments is value else []))
+        return ToolUseBlock(id=block["id"], name=block["name"], input=arguments, metadata=rest)
     if kind == "tool_result":
         output = block.get("output")
         read = output if isinstance(output, str) else tuple(_read_block(part) for part in output or ())
         known = _rest(block, "id", "name", "output")
         return ToolResultBlock(id=block["id"], name=block.get("name") or "", output=read, metadata=known)
-    made = MEDIA.get(str(kind))
-    if made is not None and isinstance(block.get("source"), dict):
-        return made(source=block["source"], metadata=_rest(block, "source"))
+    block_type = MEDIA.get(str(kind))
+    if block_type is not None and isinstance(block.get("source"), dict):
+        return block_type(source=block["source"], metadata=_rest(block, "source"))
     return TextBlock(text=f"[{kind or 'content'}]", metadata=_remember(carried=block))
 
 

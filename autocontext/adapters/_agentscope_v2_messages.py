@@ -46,30 +46,30 @@ def from_agentscope(
     next, so that it is not taken for a user's word; one at the very end is left for later. Raises InvalidMessage naming
     the index of what is no message.
     """
-    found: list[Msg] = []
-    given = list(messages)
-    for i, message in enumerate(given):
+    msgs: list[Msg] = []
+    originals = list(messages)
+    for i, message in enumerate(originals):
         if not isinstance(message, theirs.Msg):
             raise InvalidMessage(f"messages[{i}] is a {type(message).__name__}, not an agentscope.message.Msg")
         start = (seen or {}).get(message.id, 0)
         if start >= len(message.content):
             continue
         if message.role != "assistant":
-            found.append(_read(message, start))
+            msgs.append(_read(message, start))
             continue
-        stop = len(message.content) - (len(trailing_hints([message], runtime)) if i == len(given) - 1 else 0)
-        found += _read_reply(message, start, stop, runtime)
-    return found
+        stop = len(message.content) - (len(trailing_hints([message], runtime)) if i == len(originals) - 1 else 0)
+        msgs += _read_reply(message, start, stop, runtime)
+    return msgs
 
 
 def trailing_hints(messages: Sequence[theirs.Msg], runtime: str | None) -> list[theirs.HintBlock]:
     """The runtime hints at the end of the last message: nothing has been said since."""
-    found: list[theirs.HintBlock] = []
+    hints: list[theirs.HintBlock] = []
     for block in reversed(messages[-1].content if messages and messages[-1].role == "assistant" else []):
         if not _is_runtime(block, runtime):
             break
-        found.insert(0, block)
-    return found
+        hints.insert(0, block)
+    return hints
 
 
 def _is_runtime(block: Any, runtime: str | None) -> bool:
@@ -77,7 +77,7 @@ def _is_runtime(block: Any, runtime: str | None) -> bool:
 
 
 def seen_blocks(messages: Iterable[Msg]) -> dict[str, int]:
-    """How many blocks of each AgentScope message these messages were made of, by its id."""
+    """How many blocks of each AgentScope message these messages come from, by its id."""
     seen: dict[str, int] = {}
     for msg in messages:
         known = _known(msg)
@@ -86,43 +86,43 @@ def seen_blocks(messages: Iterable[Msg]) -> dict[str, int]:
     return seen
 
 
-def _read(given: theirs.Msg, start: int) -> Msg:
-    content = [_read_block(block) for block in given.content[start:]]
-    return _msg(given, given.role, content, start, len(given.content))
+def _read(message: theirs.Msg, start: int) -> Msg:
+    content = [_read_block(block) for block in message.content[start:]]
+    return _msg(message, message.role, content, start, len(message.content))
 
 
-def _read_reply(given: theirs.Msg, start: int, stop: int, runtime: str | None) -> Iterator[Msg]:
+def _read_reply(message: theirs.Msg, start: int, stop: int, runtime: str | None) -> Iterator[Msg]:
     """The parts of an assistant message: each result and each hint is one, and so is what stands between them."""
-    said: list[Any] = []
+    spoken: list[Any] = []
     for at in range(start, stop):
-        block = given.content[at]
+        block = message.content[at]
         if _is_runtime(block, runtime):
-            said.append(TextBlock(text=block.hint, metadata=_remember(hint=_rest(block, "hint"))))
+            spoken.append(TextBlock(text=block.hint, metadata=_remember(hint=_rest(block, "hint"))))
         elif block.type in ("hint", "tool_result"):
-            if said:
-                yield _said(given, said, at)
-                said = []
+            if spoken:
+                yield _spoken(message, spoken, at)
+                spoken = []
             if block.type == "tool_result":
-                yield _msg(given, "tool", [_read_result(block)], at, at + 1)
+                yield _msg(message, "tool", [_read_result(block)], at, at + 1)
             else:
                 plain = isinstance(block.hint, str)
                 hint = [TextBlock(text=block.hint)] if plain else [_read_block(b) for b in block.hint]
-                yield _msg(given, "user", hint, at, at + 1, hint=_rest(block, "hint"))
+                yield _msg(message, "user", hint, at, at + 1, hint=_rest(block, "hint"))
         else:
-            said.append(_read_block(block))
-    if said:
-        yield _said(given, said, stop)
+            spoken.append(_read_block(block))
+    if spoken:
+        yield _spoken(message, spoken, stop)
 
 
-def _said(given: theirs.Msg, blocks: list[Any], until: int) -> Msg:
+def _spoken(message: theirs.Msg, blocks: list[Any], until: int) -> Msg:
     only_hints = all("hint" in _known(b) for b in blocks)
-    return _msg(given, "user" if only_hints else "assistant", blocks, until - len(blocks), until)
+    return _msg(message, "user" if only_hints else "assistant", blocks, until - len(blocks), until)
 
 
-def _msg(given: theirs.Msg, role: Any, content: list[Any], start: int, until: int, **more: Any) -> Msg:
-    own = given.id if given.role != "assistant" and start == 0 else f"{given.id}.{start}"
-    metadata = {**jsonable(given.metadata), KEY: {"id": given.id, "until": until, **more}}
-    return Msg(id=own, role=role, name=given.name, content=content, timestamp=given.created_at, metadata=metadata)
+def _msg(message: theirs.Msg, role: Any, content: list[Any], start: int, until: int, **more: Any) -> Msg:
+    own = message.id if message.role != "assistant" and start == 0 else f"{message.id}.{start}"
+    metadata = {**jsonable(message.metadata), KEY: {"id": message.id, "until": until, **more}}
+    return Msg(id=own, role=role, name=message.name, content=content, timestamp=message.created_at, metadata=metadata)
 
 
 def _read_block(block: Any) -> Any:
@@ -158,18 +158,18 @@ def _read_result(block: Any) -> ToolResultBlock:
 def _read_data(block: Any) -> Any:
     """An image, sound or video; another file becomes a text that names it and carries it along."""
     source = block.source
-    made = MEDIA.get(source.media_type.partition("/")[0])
-    if made is None:
+    block_type = MEDIA.get(source.media_type.partition("/")[0])
+    if block_type is None:
         name = block.name or source.media_type
         return TextBlock(text=f"[file: {name}]", metadata=_remember(carried=block.model_dump(mode="json")))
     rest = {**_rest(block, "source"), "media_type": source.media_type}
     where = {"type": "url", "url": str(source.url)} if source.type == "url" else source.model_dump(mode="json")
-    return made(source=where, metadata=_remember(rest=rest))
+    return block_type(source=where, metadata=_remember(rest=rest))
 
 
 def _rest(block: Any, *fields: str) -> dict[str, Any]:
-    found: dict[str, Any] = block.model_dump(mode="json", exclude={"type", *fields}, exclude_none=True)
-    return {k: v for k, v in found.items() if v not in ({}, [])}
+    values: dict[str, Any] = block.model_dump(mode="json", exclude={"type", *fields}, exclude_none=True)
+    return {k: v for k, v in values.items() if v not in ({}, [])}
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -231,8 +231,8 @@ def _write_text(text: str, known: Mapping[str, Any], rest: dict[str, Any]) -> An
 
 def _carried(block: Mapping[str, Any]) -> Any:
     """A block that was carried along as it came."""
-    made = {"data": theirs.DataBlock, "hint": theirs.HintBlock, "tool_result": theirs.ToolResultBlock}
-    kind = made.get(str(block.get("type")))
+    block_types = {"data": theirs.DataBlock, "hint": theirs.HintBlock, "tool_result": theirs.ToolResultBlock}
+    kind = block_types.get(str(block.get("type")))
     return theirs.TextBlock(text=json.dumps(block)) if kind is None else kind(**block)
 
 
@@ -242,7 +242,7 @@ def _dumps(value: Mapping[str, Any]) -> str:
 
 def without_length(hint: theirs.HintBlock) -> theirs.HintBlock:
     """A copy of a hint without what it says of the context's length: that of a state which is not what is sent."""
-    head, found, tail = str(hint.hint).partition("<context-length>")
+    head, opened, tail = str(hint.hint).partition("<context-length>")
     _, closed, tail = tail.partition("</context-length>")
-    text = head + tail.removeprefix("\n") if found and closed else hint.hint
+    text = head + tail.removeprefix("\n") if opened and closed else hint.hint
     return hint.model_copy(update={"hint": text})

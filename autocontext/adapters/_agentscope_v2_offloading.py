@@ -33,7 +33,7 @@ class AutoContextOffloader:
         self.tools: list[ToolBase] = [reload_tool(self._sessions)]
 
     async def offload_data_block(self, block: DataBlock) -> DataBlock:
-        """Keep a file; the block that is given instead names it by a UUID of the memory.
+        """Keep a file; the block that takes its place names it by a UUID of the memory.
 
         The agent does not say whose file it is. An offloader that serves many sessions leaves it as it is.
         """
@@ -75,7 +75,7 @@ class AgentOffloader(AutoContextOffloader):
 
 
 class ReloadTool(FunctionTool):
-    """`context_reload`: it needs nobody's permission, and is told by the agent's state whose memory to read."""
+    """`context_reload`: it needs nobody's permission; the agent's state says whose memory to read."""
 
 
 def reload_tool(sessions: Sessions) -> ToolBase:

@@ -23,20 +23,20 @@ _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 def hints(key: str, value: Msg | Block) -> Mapping[str, Any]:
     """What the format with this key has remembered about a message or block."""
-    found = value.metadata.get(key)
-    return found if isinstance(found, dict) else {}
+    values = value.metadata.get(key)
+    return values if isinstance(values, dict) else {}
 
 
-def remember(key: str, /, **found: Any) -> dict[str, Any]:
+def remember(key: str, /, **values: Any) -> dict[str, Any]:
     """Metadata that holds these hints; {} when there is nothing to remember."""
-    kept = {k: v for k, v in found.items() if v is not None and v != {} and v is not False}
+    kept = {k: v for k, v in values.items() if v is not None and v != {} and v is not False}
     return {key: kept} if kept else {}
 
 
 def source_of(url: str) -> dict[str, Any]:
     """The source of a media block that an address or a data URL stands for."""
-    found = _DATA_URL.fullmatch(url)
-    return {"type": "base64", "media_type": found[1], "data": found[2]} if found else {"type": "url", "url": url}
+    match = _DATA_URL.fullmatch(url)
+    return {"type": "base64", "media_type": match[1], "data": match[2]} if match else {"type": "url", "url": url}
 
 
 def url_of(block: Media) -> str:

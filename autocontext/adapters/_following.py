@@ -10,7 +10,7 @@ from autocontext.memory import AutoContextMemory
 from autocontext.messages import is_compressed
 
 _log = logging.getLogger(__name__)
-_told: weakref.WeakSet[AutoContextMemory] = weakref.WeakSet()
+_warned: weakref.WeakSet[AutoContextMemory] = weakref.WeakSet()
 """Memories about which a second compression has been reported."""
 
 
@@ -23,8 +23,8 @@ def first_new(memory: AutoContextMemory, ids: Sequence[str]) -> int:
     known = {m.id for m in memory.get_original_memory_msgs()} | {m.id for m in memory.messages}
     start = max((i + 1 for i, id_ in enumerate(ids) if id_ in known), default=0)
     strange = sum(id_ not in known for id_ in ids[:start])
-    if strange and memory not in _told:
-        _told.add(memory)
+    if strange and memory not in _warned:
+        _warned.add(memory)
         _log.warning(
             "session %r: %d messages were put into the history before messages that are known: is there a second "
             "compression at work? Switch it off; this one leaves them out.",
@@ -40,9 +40,9 @@ def take_back(memory: AutoContextMemory, ids: Sequence[str]) -> None:
     `ids` are those of the list at the start of a run. Only what stands behind the last message they share is taken, and
     only if it is in view as it was said; a list that shares nothing is new input, not a history. The originals stay.
     """
-    given = set(ids)
+    current = set(ids)
     originals = [m.id for m in memory.get_original_memory_msgs()]
-    shared = max((i for i, id_ in enumerate(originals) if id_ in given), default=-1)
+    shared = max((i for i, id_ in enumerate(originals) if id_ in current), default=-1)
     left = set(originals[shared + 1 :]) if shared >= 0 else set()
     while True:
         view = memory.messages

@@ -45,18 +45,18 @@ _STYLES: dict[str, dict[str, Any]] = {
 
 
 # -------------------------------------------------------------------------------------------------------- objects
-def rest(given: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
+def rest(message: Mapping[str, Any], known: Collection[str], where: str = "") -> dict[str, Any]:
     """The keys that no field stands for. Raises InvalidMessage naming what JSON cannot hold."""
-    found: dict[str, Any] = {}
-    for key in [k for k in given if k not in known]:
+    extra: dict[str, Any] = {}
+    for key in [k for k in message if k not in known]:
         at = f"{where}.{key}" if where else str(key)
-        if _deeper_than(given[key], _MAX_DEPTH):
+        if _deeper_than(message[key], _MAX_DEPTH):
             raise InvalidMessage(f"{at}: holds JSON nested deeper than {_MAX_DEPTH} levels")
         try:
-            found |= freeze({key: given[key]})
+            extra |= freeze({key: message[key]})
         except ValueError as e:
             raise InvalidMessage(f"{at}: {e}") from None
-    return found
+    return extra
 
 
 def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:
@@ -66,21 +66,21 @@ def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:
     return target
 
 
-def text_at(given: Mapping[str, Any], key: str, where: str = "") -> str:
+def text_at(message: Mapping[str, Any], key: str, where: str = "") -> str:
     """The text under a key. Raises InvalidMessage when it is missing or not a text."""
-    if key not in given:
+    if key not in message:
         raise InvalidMessage(f"{where}{key}: is missing; it must be a string")
-    value = given[key]
+    value = message[key]
     if not isinstance(value, str):
         raise InvalidMessage(f"{where}{key}: must be a string, not {kind_of(value)}")
     return value
 
 
-def object_at(given: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
+def object_at(message: Mapping[str, Any], key: str, where: str = "") -> Mapping[str, Any]:
     """The object under a key. Raises InvalidMessage when it is missing or not an object."""
-    value = given.get(key)
+    value = message.get(key)
     if not isinstance(value, Mapping):
-        problem = f"must be an object, not {kind_of(value)}" if key in given else "is missing; it must be an object"
+        problem = f"must be an object, not {kind_of(value)}" if key in message else "is missing; it must be an object"
         raise InvalidMessage(f"{where}{key}: {problem}")
     return value
 

@@ -53,7 +53,7 @@ class AutoContextCompaction(HistoryProvider):
         super().__init__(source_id)
         self._sessions = Sessions(memory, **options)
         self.instructions = INSTRUCTIONS
-        self._told = False
+        self._warned = False
 
     def memory(self, session_id: str = "") -> AutoContextMemory:
         """The memory of a session; of the one conversation when this is bound to it."""
@@ -72,10 +72,10 @@ class AutoContextCompaction(HistoryProvider):
         memory = self._sessions.one() if session is None or self._sessions.bound else self._sessions.of(session)
         before = len(memory.get_compression_events())
         placed = follow(memory, messages)
-        found = shown(memory, session or memory.session.session_id, sendable(await memory.aget_messages()), placed)
-        if len(memory.get_compression_events()) == before and len(found) == len(messages):
+        view = shown(memory, session or memory.session.session_id, sendable(await memory.aget_messages()), placed)
+        if len(memory.get_compression_events()) == before and len(view) == len(messages):
             return False
-        messages[:] = found
+        messages[:] = view
         return True
 
     # ---------------------------------------------------------------------------------------------------- provider
@@ -101,7 +101,7 @@ class AutoContextCompaction(HistoryProvider):
         answer = context.response.messages if context.response else ()
         known = {r.id for m in memory.get_original_memory_msgs()[start:] for r in m.tool_results}
         results = [_result_ids(m) & known for m in answer]
-        last = max((i + 1 for i, found in enumerate(results) if found), default=0)
+        last = max((i + 1 for i, ids in enumerate(results) if ids), default=0)
         memory.add_messages(_with_new_ids(memory, answer[last:]))
 
     async def get_messages(
@@ -119,10 +119,10 @@ class AutoContextCompaction(HistoryProvider):
 
     # --------------------------------------------------------------------------------------------------------- parts
     def _warn_of(self, strategy: object) -> None:
-        if strategy is not None and strategy is not self and not self._told:
-            self._told = True
+        if strategy is not None and strategy is not self and not self._warned:
+            self._warned = True
             _log.warning(
-                "this agent has a compaction_strategy (%s) besides AutoContextCompaction: two compressions work on "
+                "this agent has a compaction_strategy (%s) next to AutoContextCompaction: two compressions rewrite "
                 "each other's notes; leave compaction_strategy out",
                 type(strategy).__name__,
             )
@@ -141,7 +141,7 @@ class _Compressing(ChatMiddleware):
         if options.get("conversation_id"):
             _log.warning("the service keeps this conversation, so nothing can be compressed; pass store=False")
         else:
-            self._memory.count_besides(*_besides(options))
+            self._memory.set_overhead(*_besides(options))
             self._placed = follow(self._memory, context.messages, self._histories, self._placed)
             view = sendable(await self._memory.aget_messages())
             context.messages = shown(self._memory, self._session, view, self._placed)
@@ -150,8 +150,8 @@ class _Compressing(ChatMiddleware):
 
 def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
     """What a request holds besides messages: instructions and tool schemas."""
-    given = options.get("instructions") or ()
-    texts = [given] if isinstance(given, str) else [str(part) for part in given]
+    instructions = options.get("instructions") or ()
+    texts = [instructions] if isinstance(instructions, str) else [str(part) for part in instructions]
     tools = options.get("tools") or ()
     return [*texts, *(tool.to_json_schema_spec() for tool in tools if isinstance(tool, FunctionTool))]
 

@@ -41,8 +41,8 @@ class AutoContextAgentScopeMemory(MemoryBase):
     """The memory of one conversation of an AgentScope 1 agent.
 
     `get_memory` gives the memory's view and compresses first when it has to. `attach(agent)` gives the agent
-    `context_reload`, its instructions, and counts what is sent besides the messages. With marks asked for, only the
-    messages that carry them are given. `memory` is the AutoContextMemory behind it.
+    `context_reload`, its instructions, and counts what is sent besides the messages. With marks, only the
+    messages that carry them are returned. `memory` is the AutoContextMemory behind it.
     """
 
     @with_memory_options
@@ -62,7 +62,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         originals = self.memory.get_original_memory_msgs()
         self._ever = {m.id for m in originals}
         if marks:
-            self._marks = {m.id: found for m in originals if (found := marks_of(m))}
+            self._marks = {m.id: names for m in originals if (names := marks_of(m))}
 
     # ------------------------------------------------------------------------------------------------------- tools
     @property
@@ -83,8 +83,8 @@ class AutoContextAgentScopeMemory(MemoryBase):
             query (str | None): Return only the passages that match these words.
 
         """
-        given = {"working_context_offload_uuid": working_context_offload_uuid, "offset": offset}
-        text = await self._tool.acall(**given, limit=limit, query=query)
+        arguments = {"working_context_offload_uuid": working_context_offload_uuid, "offset": offset}
+        text = await self._tool.acall(**arguments, limit=limit, query=query)
         return ToolResponse(content=[TextBlock(type="text", text=text)])
 
     def attach(self, agent: Any) -> None:
@@ -107,7 +107,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
     def _before_reasoning(self, agent: Any, _given: dict[str, Any]) -> None:
         """Count what this call sends besides the messages, and look at the plan."""
         self._instruct(agent)  # a state that was loaded may hold the prompt as it was
-        self.memory.count_besides(agent.sys_prompt, *agent.toolkit.get_json_schemas())
+        self.memory.set_overhead(agent.sys_prompt, *agent.toolkit.get_json_schemas())
         notebook = getattr(agent, "plan_notebook", None)
         if notebook is not None and not self._has_plan:
             self.memory.attach_plan_note(notebook.current_plan)
@@ -127,14 +127,14 @@ class AutoContextAgentScopeMemory(MemoryBase):
         **_more: Any,
     ) -> None:
         """Add messages at the end; those whose id is there already are left out, unless `allow_duplicates`."""
-        given = [memories] if isinstance(memories, AgentScopeMsg) else list(memories or ())
-        wanted = marks_in(marks)
-        if HINT in wanted:
-            self._hints += [(to_agentscope([m])[0], wanted) for m in from_agentscope(given)]
+        messages = [memories] if isinstance(memories, AgentScopeMsg) else list(memories or ())
+        names = marks_in(marks)
+        if HINT in names:
+            self._hints += [(to_agentscope([m])[0], names) for m in from_agentscope(messages)]
             return
-        there = self._there({m.id for m in given} & self._ever)
+        there = self._there({m.id for m in messages} & self._ever)
         new: list[Msg] = []
-        for msg in from_agentscope(given, marks=wanted):
+        for msg in from_agentscope(messages, marks=names):
             if msg.id not in there:
                 new.append(msg)
             elif allow_duplicates:
@@ -142,14 +142,14 @@ class AutoContextAgentScopeMemory(MemoryBase):
             there.add(msg.id)
         self.memory.add_messages(new)
         self._ever |= {m.id for m in new}
-        self._marks |= {m.id: list(wanted) for m in new if wanted}
+        self._marks |= {m.id: list(names) for m in new if names}
 
     def _there(self, ids: set[str]) -> set[str]:
         """Which of these are in view or behind a note; what was deleted may come again."""
-        found = {m.id for m in self.memory.messages if m.id in ids} if ids else set()
-        if ids - found:
-            found |= {m.id for put_away in self.memory.get_offload_context().values() for m in put_away}
-        return found & ids
+        known = {m.id for m in self.memory.messages if m.id in ids} if ids else set()
+        if ids - known:
+            known |= {m.id for put_away in self.memory.get_offload_context().values() for m in put_away}
+        return known & ids
 
     async def get_memory(
         self,
@@ -172,19 +172,19 @@ class AutoContextAgentScopeMemory(MemoryBase):
 
     async def delete(self, msg_ids: list[str], **_more: Any) -> int:
         """Take messages out of the view, each with the calls and results it is paired with; the originals stay."""
-        wanted = {msg_ids} if isinstance(msg_ids, str) else set(msg_ids)
+        ids = {msg_ids} if isinstance(msg_ids, str) else set(msg_ids)
         before = len(self._hints)
-        self._hints = [(m, marks) for m, marks in self._hints if m.id not in wanted]
+        self._hints = [(m, marks) for m, marks in self._hints if m.id not in ids]
         removed = before - len(self._hints)
-        while (at := next((i for i, m in enumerate(self.memory.messages) if m.id in wanted), None)) is not None:
+        while (at := next((i for i, m in enumerate(self.memory.messages) if m.id in ids), None)) is not None:
             removed += len(self.memory.delete_message(at))
         return removed
 
     async def delete_by_mark(self, mark: str | list[str], *_args: Any, **_more: Any) -> int:
         """Take the messages with one of these marks out of the view."""
-        wanted = set(marks_in(mark))
-        hints = [m.id for m, marks in self._hints if wanted & set(marks)]
-        return await self.delete([*hints, *(id_ for id_, marks in self._marks.items() if wanted & set(marks))])
+        names = set(marks_in(mark))
+        hints = [m.id for m, marks in self._hints if names & set(marks)]
+        return await self.delete([*hints, *(id_ for id_, marks in self._marks.items() if names & set(marks))])
 
     async def update_messages_mark(
         self, new_mark: str | None, old_mark: str | None = None, msg_ids: list[str] | None = None
@@ -213,7 +213,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
     # ------------------------------------------------------------------------------------------------------- state
     def state_dict(self) -> dict[str, Any]:
         """The whole state as JSON, for the session classes of AgentScope."""
-        marks = {id_: found for id_, found in self._marks.items() if found}
+        marks = {id_: names for id_, names in self._marks.items() if names}
         return {**super().state_dict(), "autocontext": self.memory.state_dict(), "marks": marks}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
@@ -224,7 +224,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         if "autocontext" in state_dict:
             self.memory.load_state_dict(state_dict["autocontext"])
             self._look_up(marks=False)
-            self._marks = {id_: list(found) for id_, found in state_dict.get("marks", {}).items()}
+            self._marks = {id_: list(names) for id_, names in state_dict.get("marks", {}).items()}
         elif "content" in state_dict:
             self._adopt(state_dict["content"])
         elif strict:
@@ -237,8 +237,8 @@ class AutoContextAgentScopeMemory(MemoryBase):
         pairs = [item if isinstance(item, list | tuple) else (item, []) for item in content]
         msgs = [
             m
-            for given, marks in pairs
-            for m in from_agentscope([AgentScopeMsg.from_dict(given)], marks=[str(k) for k in marks])
+            for document, marks in pairs
+            for m in from_agentscope([AgentScopeMsg.from_dict(document)], marks=[str(k) for k in marks])
         ]
         self.memory.clear()
         self.memory.add_messages(msgs)
@@ -260,8 +260,8 @@ def attach(
 
     Raises ConfigError when the agent compresses by itself.
     """
-    made = AutoContextAgentScopeMemory(
+    memory = AutoContextAgentScopeMemory(
         memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
     )
-    made.attach(agent)
-    return made
+    memory.attach(agent)
+    return memory

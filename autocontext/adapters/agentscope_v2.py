@@ -108,13 +108,13 @@ class AutoContextMiddleware(MiddlewareBase):
             tail.insert(0, AssistantMsg(name=agent.name, content=[without_length(hint) for hint in hints]))
         if not self._has_plan and (tasks := agent.state.tasks_context.tasks):
             memory.attach_plan_note(_plan(tasks))
-        besides = [
+        overhead = [
             b.text if b.type == "text" else str(b.hint)
             for m in (*head, *tail)
             for b in m.content
             if b.type in ("text", "hint")
         ]
-        memory.count_besides(*besides, *input_kwargs["tools"])
+        memory.set_overhead(*overhead, *input_kwargs["tools"])
         view = sendable(await memory.aget_messages())
         return await next_handler(**{**input_kwargs, "messages": [*head, *to_agentscope(view), *tail]})
 
@@ -128,8 +128,8 @@ class AutoContextMiddleware(MiddlewareBase):
             async for item in next_handler(**input_kwargs):
                 yield item
             return
-        [given] = from_agentscope([AssistantMsg(name=agent.name, content=[call])])
-        arguments = dict(given.tool_uses[0].input)
+        [message] = from_agentscope([AssistantMsg(name=agent.name, content=[call])])
+        arguments = dict(message.tool_uses[0].input)
         text = await ContextOffloadTool(self._sessions.of(agent.state.session_id)).acall(**arguments)
         yield ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
         yield ToolResponse(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)

@@ -35,7 +35,7 @@ KEY = "_anthropic"
 _known = partial(hints, KEY)
 _remember = partial(remember, KEY)
 _ABOUT_THE_TEXT = ("citations",)
-"""Keys that are about what was said word for word: wrong beside a text that a compression has replaced."""
+"""Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -49,18 +49,18 @@ def from_anthropic(
     """
     if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
         raise InvalidMessage(f"messages: must be a list of message objects, not {kind_of(messages)}")
-    found = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
+    msgs = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
     names: dict[str, str] = {}
-    for i, given in enumerate(messages):
-        message = given.model_dump(mode="json", exclude_unset=True) if isinstance(given, BaseModel) else given
+    for i, original in enumerate(messages):
+        message = original.model_dump(mode="json", exclude_unset=True) if isinstance(original, BaseModel) else original
         if not isinstance(message, Mapping):
             raise InvalidMessage(f"messages[{i}]: must be an object, not {kind_of(message)}")
         if message.get("role") not in ("user", "assistant"):
             raise InvalidMessage(f"messages[{i}].role: must be user or assistant, not {message.get('role')!r}")
         msg = _read(message, f"messages[{i}]", names)
         names.update((use.id, use.name) for use in msg.tool_uses)
-        found.append(msg)
-    return found
+        msgs.append(msg)
+    return msgs
 
 
 def _read(message: Mapping[str, Any], where: str, names: Mapping[str, str]) -> Msg:
@@ -160,19 +160,19 @@ def to_anthropic(messages: Iterable[Msg]) -> list[dict[str, Any]]:
 
 def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
     """The system prompt that these messages hold, as the API's `system`: all of them, in order; None without any."""
-    found = [msg for msg in as_messages(messages) if msg.role == "system"]
-    if not found:
+    system_msgs = [msg for msg in as_messages(messages) if msg.role == "system"]
+    if not system_msgs:
         return None
-    if any(_known(msg).get("content") == "blocks" for msg in found):
-        return [block for msg in found for block in _write_blocks(msg)]
-    return "\n\n".join(msg.text for msg in found)
+    if any(_known(msg).get("content") == "blocks" for msg in system_msgs):
+        return [block for msg in system_msgs for block in _write_blocks(msg)]
+    return "\n\n".join(msg.text for msg in system_msgs)
 
 
 def request(messages: Iterable[Msg]) -> dict[str, Any]:
     """`messages` and, where there is one, `system`: keyword arguments for `client.messages.create`."""
-    given = as_messages(messages)
-    system = system_of(given)
-    return {**({} if system is None else {"system": system}), "messages": to_anthropic(given)}
+    msgs = as_messages(messages)
+    system = system_of(msgs)
+    return {**({} if system is None else {"system": system}), "messages": to_anthropic(msgs)}
 
 
 def _write(msg: Msg) -> dict[str, Any] | None:
@@ -190,8 +190,8 @@ def _write(msg: Msg) -> dict[str, Any] | None:
 
 def _write_blocks(msg: Msg) -> list[dict[str, Any]]:
     changed = is_compressed(msg)
-    found = [_write_block(block, changed=changed) for block in msg.content]
-    return [block for block in found if block is not None]
+    blocks = [_write_block(block, changed=changed) for block in msg.content]
+    return [block for block in blocks if block is not None]
 
 
 def _write_block(block: Any, *, changed: bool) -> dict[str, Any] | None:
@@ -207,7 +207,7 @@ def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
     known = _known(block)
     body: dict[str, Any] | None = None
     if isinstance(block, TextBlock):
-        # The API refuses a text without any characters: only one that was read is given back.
+        # The API refuses a text without any characters: one that came in is sent as it was.
         body = {"type": "text", "text": block.text} if block.text or known else None
     elif isinstance(block, ThinkingBlock):
         body = {"type": "thinking", "thinking": block.thinking} if known.get("own") else None

@@ -39,7 +39,7 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
 _Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
-"""What the model is told to pass is a string; what it passes, bare numbers too, is for the tool to judge."""
+"""The schema asks for a string; the tool takes whatever the model passes, bare numbers too."""
 _TODO_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
@@ -113,7 +113,7 @@ class AutoContextMiddleware(AgentMiddleware):
         if todos and not self._has_plan:
             memory.attach_plan_note(_plan(todos))
         passing = _passing(request)
-        memory.count_besides(_system(request).text, *(m.text for m in passing), *self._tool_schemas(request.tools))
+        memory.set_overhead(_system(request).text, *(m.text for m in passing), *self._tool_schemas(request.tools))
         return memory
 
     def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
@@ -126,8 +126,8 @@ class AutoContextMiddleware(AgentMiddleware):
         return request.override(messages=[*messages, *_passing(request)], system_message=_system(request))
 
     def _tool_schemas(self, tools: list[Any]) -> list[dict[str, Any]]:
-        given, schemas = self._schemas
-        if len(given) != len(tools) or any(a is not b for a, b in zip(given, tools, strict=True)):
+        known, schemas = self._schemas
+        if len(known) != len(tools) or any(a is not b for a, b in zip(known, tools, strict=True)):
             schemas = [convert_to_openai_tool(tool) for tool in tools]
             self._schemas = (list(tools), schemas)
         return schemas
@@ -135,9 +135,9 @@ class AutoContextMiddleware(AgentMiddleware):
 
 def _session_of(config: Any) -> dict[str, Any]:
     """The session that a run belongs to. An agent that runs inside another one's thread has a session of its own."""
-    given = config.get("configurable") or {}
-    thread, user = given.get("thread_id"), given.get("user_id")
-    inside, _, _ = str(given.get("checkpoint_ns") or "").rpartition("|")
+    settings = config.get("configurable") or {}
+    thread, user = settings.get("thread_id"), settings.get("user_id")
+    inside, _, _ = str(settings.get("checkpoint_ns") or "").rpartition("|")
     name = f"{thread}/{inside}" if inside else str(thread)
     kept = thread is not None
     return {"id": name if kept else uuid.uuid4().hex, "user": None if user is None else str(user), "kept": kept}
@@ -151,12 +151,12 @@ def _passing(request: ModelRequest) -> list[BaseMessage]:
 
 def _system(request: ModelRequest) -> SystemMessage:
     """The system message with the instructions for tags at its end."""
-    given = request.system_message
-    if given is None:
+    system = request.system_message
+    if system is None:
         return SystemMessage(content=INSTRUCTIONS)
-    if isinstance(given.content, str):
-        return given.model_copy(update={"content": f"{given.content}\n\n{INSTRUCTIONS}"})
-    return given.model_copy(update={"content": [*given.content, {"type": "text", "text": INSTRUCTIONS}]})
+    if isinstance(system.content, str):
+        return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
+    return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
 
 
 def _plan(todos: list[Any]) -> Plan:

@@ -59,13 +59,13 @@ _CALL_PARTS = ("tool_use", "tool_call")
 # --------------------------------------------------------------------------------------------------------- reading
 def from_langchain(messages: Iterable[BaseMessage]) -> list[Msg]:
     """LangChain messages as Msgs, one for each, with their ids. Raises InvalidMessage naming the index."""
-    found = []
-    for i, given in enumerate(messages):
-        message = message_chunk_to_message(given) if isinstance(given, BaseMessageChunk) else given
+    msgs = []
+    for i, original in enumerate(messages):
+        message = message_chunk_to_message(original) if isinstance(original, BaseMessageChunk) else original
         if type(message) not in _ROLES:
-            raise InvalidMessage(f"messages[{i}]: a {type(given).__name__} is no message of a conversation")
-        found.append(_read(message))
-    return found
+            raise InvalidMessage(f"messages[{i}]: a {type(original).__name__} is no message of a conversation")
+        msgs.append(_read(message))
+    return msgs
 
 
 def _read(message: BaseMessage) -> Msg:
@@ -101,17 +101,17 @@ def _msg(message: BaseMessage, **fields: Any) -> Msg:
 
 def _rest(message: BaseMessage) -> dict[str, Any]:
     """The fields that are set and that nothing else stands for, as JSON."""
-    found: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     for key, field in type(message).model_fields.items():
         value = getattr(message, key)
         if key in _FIELDS or value is None or value == field.get_default(call_default_factory=True):
             continue
         try:
-            found[key] = freeze(value)
+            extra[key] = freeze(value)
         except ValueError:
             # A tool's artifact may be any object: the state keeps it, the memory what can be said of it.
-            found[key] = jsonable(value)
-    return found
+            extra[key] = jsonable(value)
+    return extra
 
 
 def _parts(content: str | Sequence[Any]) -> list[dict[str, Any]]:
@@ -126,10 +126,10 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
     if kind == "thinking" and isinstance(part.get("thinking"), str):
         rest = {k: v for k, v in part.items() if k not in ("type", "thinking")}
         return ThinkingBlock(thinking=part["thinking"], metadata=_remember(part=rest, own=True))
-    made = MEDIA.get(str(kind))
-    if made is not None and (source := _standard_source(part)) is not None:
+    block_type = MEDIA.get(str(kind))
+    if block_type is not None and (source := _standard_source(part)) is not None:
         rest = {k: v for k, v in part.items() if k not in ("type", "url", "base64", "mime_type")}
-        return made(source=source, metadata=_remember(part=rest, own=True))
+        return block_type(source=source, metadata=_remember(part=rest, own=True))
     if not isinstance(kind, str):
         part = {"type": "unknown", "part": dict(part)}
         return TextBlock(text="[content]", metadata=_remember(carried=part["part"]))
@@ -147,11 +147,11 @@ def _standard_source(part: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def _read_call(call: Mapping[str, Any], part: Mapping[str, Any] | None = None) -> ToolUseBlock:
     value = _jsonable(call["args"])
-    found: dict[str, Any] = {"unnumbered": call["id"] is None}
+    hints: dict[str, Any] = {"unnumbered": call["id"] is None}
     if part is not None:
         same = next((key for key in ("input", "args") if part.get(key) == value), None)
-        found |= {"part": {k: v for k, v in part.items() if k not in ("id", same)}, "input": same}
-    return ToolUseBlock(id=call["id"] or "", name=call["name"], input=value, metadata=_remember(**found))
+        hints |= {"part": {k: v for k, v in part.items() if k not in ("id", same)}, "input": same}
+    return ToolUseBlock(id=call["id"] or "", name=call["name"], input=value, metadata=_remember(**hints))
 
 
 def _jsonable(value: Any) -> Any:
@@ -161,8 +161,8 @@ def _jsonable(value: Any) -> Any:
         return jsonable(value)
 
 
-def _remember(**found: Any) -> dict[str, Any]:
-    return remember(KEY, **{k: _jsonable(v) for k, v in found.items()})
+def _remember(**values: Any) -> dict[str, Any]:
+    return remember(KEY, **{k: _jsonable(v) for k, v in values.items()})
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -209,7 +209,7 @@ def _write_result(msg: Msg, block: ToolResultBlock, index: int) -> ToolMessage:
 
 
 def _write_content(blocks: Sequence[Any], shape: Any, *, role: str) -> Any:
-    """The content: in parts where it was given so, or where a text cannot hold it."""
+    """The content: in parts where it came in parts, or where a text cannot hold it."""
     shown = [b for b in blocks if not isinstance(b, ThinkingBlock | ToolUseBlock) or "part" in _known(b) or _own(b)]
     if shape == "parts" or not all(map(_plain, shown)):
         if role == "assistant" and shape != "parts":

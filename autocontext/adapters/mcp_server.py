@@ -33,7 +33,7 @@ _MOST = 50
 
 
 class Offered(NamedTuple):
-    """A tool of the server: what the model is told of it, and what answers."""
+    """A tool of the server: its description for the model, and the function that answers."""
 
     tool: types.Tool
     answer: Callable[[Mapping[str, Any]], Awaitable[str]]
@@ -73,7 +73,7 @@ class AutoContextTools:
             return f"Error: {e}"
 
     async def _context_reload(self, arguments: Mapping[str, Any]) -> str:
-        # The agent goes on in its own process: what it has compressed since must be found as well.
+        # The agent goes on in its own process: what it has compressed since must be readable too.
         await asyncio.to_thread(self._memory.refresh)
         return await self._reload.acall(**arguments)
 
@@ -84,16 +84,18 @@ class AutoContextTools:
         hits = await asyncio.to_thread(lambda: store.search(query, ref, limit, namespace=self._namespace))
         if not hits:
             return f"Nothing that is stored matches {query!r}. Try other words."
-        found = (f"[{hit.ref}{f' ({hit.name})' if hit.name else ''}, offset {hit.offset}]\n{hit.text}" for hit in hits)
-        return "\n\n".join([*found, "Read on with context_reload: pass the handle and an offset."])
+        passages = (
+            f"[{hit.ref}{f' ({hit.name})' if hit.name else ''}, offset {hit.offset}]\n{hit.text}" for hit in hits
+        )
+        return "\n\n".join([*passages, "Read on with context_reload: pass the handle and an offset."])
 
     async def _memory_search(self, arguments: Mapping[str, Any]) -> str:
         query = str(arguments["query"])
         tags = arguments.get("tags") or ()
-        found = await self._context.memories.asearch(query, user_id=self._user, limit=_limit(arguments), tags=tags)
-        if not found:
+        memories = await self._context.memories.asearch(query, user_id=self._user, limit=_limit(arguments), tags=tags)
+        if not memories:
             return f"Nothing is remembered that matches {query!r}."
-        return "\n".join(_line(scored.memory) for scored in found)
+        return "\n".join(_line(scored.memory) for scored in memories)
 
     async def _memory_add(self, arguments: Mapping[str, Any]) -> str:
         allowed = ("content", "category", "tags", "importance")
@@ -116,7 +118,7 @@ def create_server(context: AutoContext, session_id: str, user_id: str = "") -> S
     @server.call_tool(validate_input=False)
     async def call_tool(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
         missing = [k for k in _required(tools, name) if k not in arguments]
-        text = f"Error: {', '.join(missing)}: must be given." if missing else await tools.call(name, arguments)
+        text = f"Error: {', '.join(missing)}: must be passed." if missing else await tools.call(name, arguments)
         return [types.TextContent(type="text", text=text)]
 
     return server
@@ -127,10 +129,10 @@ async def serve(context: AutoContext, session_id: str, user_id: str = "") -> Non
     server = create_server(context, session_id, user_id)
     # Copies, because the transport closes what it reads and writes, and these two are not its own.
     with (
-        os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8", errors="replace") as given,
-        os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as said,
+        os.fdopen(os.dup(sys.stdin.fileno()), encoding="utf-8", errors="replace") as stdin,
+        os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as stdout,
     ):
-        async with stdio_server(wrap_file(given), wrap_file(said)) as (reading, writing):
+        async with stdio_server(wrap_file(stdin), wrap_file(stdout)) as (reading, writing):
             await server.run(reading, writing, server.create_initialization_options())
 
 
@@ -140,7 +142,7 @@ def _required(tools: AutoContextTools, name: str) -> list[str]:
 
 
 def _limit(arguments: Mapping[str, Any]) -> int:
-    """How many results are wanted, from whatever a model passes."""
+    """The number of results to return, from whatever a model passes."""
     try:
         return max(1, min(_MOST, int(arguments.get("limit") or 5)))
     except (TypeError, ValueError):

@@ -52,7 +52,7 @@ class AutoContextSession:
         self.instructions = INSTRUCTIONS
         self.tools = [_reload_tool(self.memory)]
         self._in_run: Counter[str] = Counter()
-        """The items of the run that the memory holds: what `get_items` gave, and what was added since."""
+        """The items of the run that the memory holds: what `get_items` returned, and what was added since."""
 
     def run_config(self, **fields: Any) -> RunConfig:
         """A RunConfig with the filter; `fields` are further fields of it."""
@@ -95,24 +95,24 @@ class AutoContextSession:
 
     # -------------------------------------------------------------------------------------------------- the filter
     async def model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
-        """What this request sends: the memory's view, then what the run has and the memory has not yet been given."""
+        """What this request sends: the memory's view, then what the run has and the memory does not have yet."""
         pending = from_responses(self._pending(data.model_data.input))
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, INSTRUCTIONS)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
-        self.memory.count_besides(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
+        self.memory.set_overhead(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
         view = await self.memory.aget_messages()
         return ModelInputData(input=_request([*view, *pending]), instructions=instructions)
 
     def _pending(self, items: Iterable[Any]) -> list[Any]:
         held = self._in_run.copy()
-        found = []
+        pending = []
         for item in items:
             words = _words(item)
             if held[words] > 0:
                 held[words] -= 1
             else:
-                found.append(item)
-        return found
+                pending.append(item)
+        return pending
 
 
 def _request(messages: list[Msg]) -> Any:
@@ -144,10 +144,10 @@ def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
 
     async def invoke(_context: Any, arguments: str) -> str:
         try:
-            given = json.loads(arguments or "{}")
+            values = json.loads(arguments or "{}")
         except ValueError:
             return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
-        return await reload_tool.acall(**(given if isinstance(given, dict) else {}))
+        return await reload_tool.acall(**(values if isinstance(values, dict) else {}))
 
     return FunctionTool(
         name=reload_tool.name,

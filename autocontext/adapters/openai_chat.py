@@ -52,26 +52,26 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """What the API takes as `name`; it answers 400 to any other."""
 _REASONING = ("reasoning_content", "reasoning")
 _ABOUT_THE_TEXT = ("audio", "annotations")
-"""Keys that describe what the model said word for word: wrong beside a text that a compression has replaced."""
+"""Keys about the exact words of the model: wrong next to a text that a compression has replaced."""
 
 
 # --------------------------------------------------------------------------------------------------------- reading
 def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     """OpenAI chat messages as Msgs, one for each.
 
-    A dict's own `id` becomes the message's id, otherwise a new one is made. The SDK's message objects are taken too.
+    A dict's own `id` becomes the message's id, otherwise it gets a new one. The SDK's message objects work too.
     `developer` becomes role system, `function` role tool; tool results get the name of the tool they answer. Raises
     InvalidMessage naming index and key, as in "messages[3].role: ...".
     """
     if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
         raise InvalidMessage(f"messages: must be a list of message objects, not {kind_of(messages)}")
     tools: dict[str, str] = {}
-    found = []
-    for i, given in enumerate(messages):
+    msgs = []
+    for i, original in enumerate(messages):
         at = f"messages[{i}]"
-        if isinstance(given, Msg):
+        if isinstance(original, Msg):
             raise InvalidMessage(f"{at}: is a Msg already, not an OpenAI chat message")
-        message = given.model_dump(mode="json", exclude_unset=True) if isinstance(given, BaseModel) else given
+        message = original.model_dump(mode="json", exclude_unset=True) if isinstance(original, BaseModel) else original
         if not isinstance(message, Mapping):
             raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
         try:
@@ -79,28 +79,28 @@ def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
         except InvalidMessage as e:
             raise InvalidMessage(f"{at}.{e}") from None
         tools.update((use.id, use.name) for use in msg.tool_uses)
-        found.append(msg)
-    return found
+        msgs.append(msg)
+    return msgs
 
 
-def _read(given: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
-    role = given.get("role")
+def _read(message: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
+    role = message.get("role")
     if role not in _ROLES:
-        problem = f"must be one of {', '.join(_ROLES)}, not {role!r}" if "role" in given else "is missing"
+        problem = f"must be one of {', '.join(_ROLES)}, not {role!r}" if "role" in message else "is missing"
         raise InvalidMessage(f"role: {problem}")
     if role in ("tool", "function"):
-        return _msg(given, role="tool", content=(_read_result(given, tools),))
-    content, shape = _read_content(given)
+        return _msg(message, role="tool", content=(_read_result(message, tools),))
+    content, shape = _read_content(message)
     known = {"role", "content"}
     before: list[Any] = []
     after: list[Any] = []
     if role == "assistant":
-        before, after, used = _read_assistant(given)
+        before, after, used = _read_assistant(message)
         known |= used
         if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
             shape = None  # what a message with calls and no text has anyway
     own = "system" if role == "developer" else role
-    name = given.get("name")
+    name = message.get("name")
     named = isinstance(name, str) and name != ""
     if named:
         known.add("name")
@@ -108,68 +108,68 @@ def _read(given: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
         role="developer" if role == "developer" else None,
         content=shape,
         named=named and not _sendable(str(name), own),
-        extra=rest(given, known),
+        extra=rest(message, known),
     )
-    return _msg(given, role=own, name=name if named else "", content=(*before, *content, *after), metadata=metadata)
+    return _msg(message, role=own, name=name if named else "", content=(*before, *content, *after), metadata=metadata)
 
 
-def _msg(given: Mapping[str, Any], **fields: Any) -> Msg:
-    own = given.get("id")
+def _msg(message: Mapping[str, Any], **fields: Any) -> Msg:
+    own = message.get("id")
     if isinstance(own, str) and own and own.isprintable():
         fields["id"] = own
     return Msg(**fields)
 
 
-def _read_content(given: Mapping[str, Any]) -> tuple[tuple[Part, ...], str | None]:
+def _read_content(message: Mapping[str, Any]) -> tuple[tuple[Part, ...], str | None]:
     """The blocks of `content`, and its shape where the blocks do not tell it."""
-    content = given.get("content")
+    content = message.get("content")
     if isinstance(content, str):
         return (TextBlock(text=content),), None
     if content is None:
-        return (), "null" if "content" in given else "missing"
+        return (), "null" if "content" in message else "missing"
     if not isinstance(content, list | tuple):
         raise InvalidMessage(f"content: must be a string, a list of parts or null, not {kind_of(content)}")
     return tuple(read_part(p, f"content[{i}]") for i, p in enumerate(content)), "parts" if content else "empty"
 
 
-def _read_assistant(given: Mapping[str, Any]) -> tuple[list[Any], list[Any], set[str]]:
+def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], set[str]]:
     """The blocks that stand before and after an assistant's content, and the keys they were read from."""
-    used = {key for key in (*_REASONING, "refusal") if isinstance(given.get(key), str)}
-    before = [ThinkingBlock(thinking=given[k], metadata=remember(key=k)) for k in _REASONING if k in used]
+    used = {key for key in (*_REASONING, "refusal") if isinstance(message.get(key), str)}
+    before = [ThinkingBlock(thinking=message[k], metadata=remember(key=k)) for k in _REASONING if k in used]
     after: list[Any] = []
     if "refusal" in used:
-        after.append(TextBlock(text=given["refusal"], metadata=remember(key="refusal")))
-    calls = given.get("tool_calls")
+        after.append(TextBlock(text=message["refusal"], metadata=remember(key="refusal")))
+    calls = message.get("tool_calls")
     if calls is not None and not isinstance(calls, list | tuple):
         raise InvalidMessage(f"tool_calls: must be a list or null, not {kind_of(calls)}")
     if calls:
         used.add("tool_calls")
         after.extend(read_call(call, f"tool_calls[{i}]") for i, call in enumerate(calls))
-    if given.get("function_call") is not None:
+    if message.get("function_call") is not None:
         used.add("function_call")
-        body = object_at(given, "function_call")
+        body = object_at(message, "function_call")
         block = read_function(body, "function_call", _legacy_id(text_at(body, "name", "function_call.")))
         after.append(ToolUseBlock(**{**dict(block), "metadata": remember(legacy=True, **hints(block))}))
     return before, after, used
 
 
 def _legacy_id(name: str) -> str:
-    """Calls from before tool ids are answered by name; so their results are found in any part of a history."""
+    """Calls from before tool ids are answered by name; so their results may stand in any part of a history."""
     return f"function:{name}"
 
 
-def _read_result(given: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
-    legacy = given["role"] == "function"
-    call_id = _legacy_id(text_at(given, "name")) if legacy else text_at(given, "tool_call_id")
-    name = given.get("name")
+def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
+    legacy = message["role"] == "function"
+    call_id = _legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
+    name = message.get("name")
     named = isinstance(name, str) and name != ""
     known = {"role", "content", "tool_call_id"} if not legacy else {"role", "content"}
     if named or legacy:
         known.add("name")
-    content = given.get("content")
-    blocks, shape = ((), None) if isinstance(content, str) else _read_content(given)
+    content = message.get("content")
+    blocks, shape = ((), None) if isinstance(content, str) else _read_content(message)
     output = content if isinstance(content, str) else blocks if shape in ("parts", "empty") else ""
-    metadata = remember(legacy=legacy, named=named and not legacy, content=shape, extra=rest(given, known))
+    metadata = remember(legacy=legacy, named=named and not legacy, content=shape, extra=rest(message, known))
     shown = str(name) if named else tools.get(call_id, "")
     return ToolResultBlock(id=call_id, name=shown, output=output, metadata=metadata)
 
@@ -211,7 +211,7 @@ def _write(msg: Msg) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
 
 
 def _write_spoken(msg: Msg) -> dict[str, Any] | None:
-    """What a Msg says beside its tool results; None when that is nothing."""
+    """What a Msg says apart from its tool results; None when that is nothing."""
     known = hints(msg)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock)]
     role = "assistant" if msg.tool_uses else "user" if msg.role == "tool" else msg.role

@@ -43,13 +43,13 @@ KEY = "_responses"
 _known = partial(hints, KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
-"""Keys that are about what was said word for word: wrong beside a text that a compression has replaced."""
+"""Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
 
 # --------------------------------------------------------------------------------------------------------- reading
 def from_responses(items: Iterable[Mapping[str, Any]]) -> list[Msg]:
     """Responses items as Msgs. Raises InvalidMessage naming index and key, as in "items[3].role: ..."."""
-    found: list[Msg] = []
+    msgs: list[Msg] = []
     output: list[Any] = []
     names: dict[str, str] = {}
     for i, item in enumerate(items):
@@ -62,12 +62,12 @@ def from_responses(items: Iterable[Mapping[str, Any]]) -> list[Msg]:
                 names.update((b.id, b.name) for b in blocks if isinstance(b, ToolUseBlock))
                 continue
             if output:
-                found.append(Msg(role="assistant", content=output))
+                msgs.append(Msg(role="assistant", content=output))
                 output = []
-            found.append(_read_message(item) if "role" in item else _read_result(item, names))
+            msgs.append(_read_message(item) if "role" in item else _read_result(item, names))
         except InvalidMessage as e:
             raise InvalidMessage(f"items[{i}].{e}") from None
-    return [*found, Msg(role="assistant", content=output)] if output else found
+    return [*msgs, Msg(role="assistant", content=output)] if output else msgs
 
 
 def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
@@ -94,8 +94,8 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
 
 
 def _hints(own: Mapping[str, Any], openai: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    found = {KEY: dict(own)}
-    return {**found, WIRE_HINTS: dict(openai)} if openai else found
+    metadata = {KEY: dict(own)}
+    return {**metadata, WIRE_HINTS: dict(openai)} if openai else metadata
 
 
 def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
@@ -164,24 +164,24 @@ def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
 # --------------------------------------------------------------------------------------------------------- writing
 def to_responses(messages: Iterable[Msg]) -> list[dict[str, Any]]:
     """Msgs as Responses items. Thinking that came from elsewhere stays out. Raises InvalidMessage naming the index."""
-    given = as_messages(messages)
-    told = _to_be_told(given)
-    return [item for msg in given for item in _write(msg, told)]
+    msgs = as_messages(messages)
+    announced = _announced_calls(msgs)
+    return [item for msg in msgs for item in _write(msg, announced)]
 
 
-def _to_be_told(messages: Iterable[Msg]) -> set[str]:
+def _announced_calls(messages: Iterable[Msg]) -> set[str]:
     """Calls of special tools whose results a compression has replaced: their items can hold no such text."""
     blocks = [(is_compressed(m), b) for m in messages for b in m.tool_results]
     return {b.id for changed, b in blocks if changed and _known(b).get("shape") in ("json", "missing")}
 
 
-def _write(msg: Msg, told: set[str]) -> Iterator[dict[str, Any]]:
+def _write(msg: Msg, announced: set[str]) -> Iterator[dict[str, Any]]:
     changed = is_compressed(msg)
     if msg.role == "assistant":
-        yield from _write_output(msg, told, changed=changed)
+        yield from _write_output(msg, announced, changed=changed)
         return
     for block in msg.tool_results:
-        if block.id in told:
+        if block.id in announced:
             yield {"role": "user", "content": f"[What {block.name} said:]\n{block.text}"}
         else:
             yield _write_result(block, changed=changed)
@@ -194,7 +194,7 @@ def _write(msg: Msg, told: set[str]) -> Iterator[dict[str, Any]]:
         yield put_back({"role": role, **content}, own)
 
 
-def _write_output(msg: Msg, told: set[str], *, changed: bool) -> Iterator[dict[str, Any]]:
+def _write_output(msg: Msg, announced: set[str], *, changed: bool) -> Iterator[dict[str, Any]]:
     spoken: list[Any] = []
     for block in msg.content:
         if spoken and (not isinstance(block, TextBlock | ImageBlock) or _known(block).keys() & {"item", "whole"}):
@@ -203,7 +203,7 @@ def _write_output(msg: Msg, told: set[str], *, changed: bool) -> Iterator[dict[s
         if "whole" in _known(block):
             yield thaw(_known(block)["whole"])
         elif isinstance(block, ToolUseBlock):
-            yield _write_call(block, told)
+            yield _write_call(block, announced)
         elif not isinstance(block, ToolResultBlock | ThinkingBlock):
             spoken.append(block)
     if spoken or not msg.content:
@@ -234,8 +234,8 @@ def _write_content(
 def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
     known = _known(block)
     if "carried" in known:
-        found: dict[str, Any] = thaw(known["carried"])
-        return found
+        item: dict[str, Any] = thaw(known["carried"])
+        return item
     more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
     if isinstance(block, ImageBlock):
         detail = {} if known else {"detail": "auto"}
@@ -247,10 +247,10 @@ def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
     return put_back({"type": kind, _TEXT_PARTS.get(kind, "text"): block.text}, {**needed, **more})
 
 
-def _write_call(block: ToolUseBlock, told: set[str]) -> dict[str, Any]:
+def _write_call(block: ToolUseBlock, announced: set[str]) -> dict[str, Any]:
     known = _known(block)
     special = known.get("kind")
-    if block.id in told and special is not None:
+    if block.id in announced and special is not None:
         return {"role": "assistant", "content": f"[{block.name}: {json.dumps(thaw(block.input), ensure_ascii=False)}]"}
     if special is not None:
         return put_back({"type": block.name, "call_id": block.id, **thaw(block.input)}, special)

@@ -36,14 +36,14 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 _Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
-"""What the model is told to pass is a string; what it passes, bare numbers too, is for the tool to judge."""
+"""The schema asks for a string; the tool takes whatever the model passes, bare numbers too."""
 
 
 class AutoContextCapability(AbstractCapability[Any]):
     """Sends the model the memory's view instead of the whole history, and gives the agent `context_reload`.
 
     With `memory` or `session_id` it serves that one conversation; otherwise one memory for each `conversation_id` of
-    the runs. A run that is given the `message_history` of its conversation is recognised: nothing is held twice.
+    the runs. A run with the `message_history` of its conversation is recognised: nothing is kept twice.
     """
 
     @with_memory_options
@@ -78,8 +78,8 @@ class AutoContextCapability(AbstractCapability[Any]):
         memory = self._of(ctx)
         held = self._follow(memory, ctx.messages)
         passing = [m for m in request_context.messages if not any(m is own for own in ctx.messages)]
-        besides = [msg.text for message in passing for msg in read_one(message)]
-        memory.count_besides(*besides, *_besides(request_context.model_request_parameters))
+        overhead = [msg.text for message in passing for msg in read_one(message)]
+        memory.set_overhead(*overhead, *_besides(request_context.model_request_parameters))
         view = await memory.aget_messages()
         return replace(request_context, messages=[*_request(view, ctx.messages, held), *passing])
 
@@ -104,13 +104,13 @@ class AutoContextCapability(AbstractCapability[Any]):
 
     def _msgs(self, messages: list[ModelMessage]) -> list[list[Msg]]:
         """Each message as Msgs. Messages do not change, so each is read once in a run."""
-        found = []
+        msgs = []
         for message in messages:
             held = self._read.get(id(message))
             if held is None or held[0] is not message:
                 held = self._read[id(message)] = (message, read_one(message))
-            found.append(held[1])
-        return found
+            msgs.append(held[1])
+        return msgs
 
 
 def _all(groups_of: list[list[Msg]]) -> list[Msg]:
@@ -118,14 +118,14 @@ def _all(groups_of: list[list[Msg]]) -> list[Msg]:
 
 
 def _request(view: list[Msg], messages: list[ModelMessage], held: list[list[Msg]]) -> list[ModelMessage]:
-    """The view as messages: the run's own where they are as they were, others made from what the memory holds."""
+    """The view as messages: the run's own where they are unchanged, others built from what the memory has."""
     own = {tuple(msg.id for msg in msgs): message for message, msgs in zip(messages, held, strict=True)}
     in_view = {id(msg) for msg in view if not is_compressed(msg)}
-    found: list[ModelMessage] = []
+    request: list[ModelMessage] = []
     for group in groups(sendable(view)):
         same = own.get(tuple(msg.id for msg in group)) if all(id(msg) in in_view for msg in group) else None
-        found.extend(to_pydantic_ai(group) if same is None else [same])
-    return found
+        request.extend(to_pydantic_ai(group) if same is None else [same])
+    return request
 
 
 def _besides(parameters: Any) -> list[Any]:

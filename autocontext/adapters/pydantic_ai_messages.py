@@ -48,23 +48,23 @@ def from_pydantic_ai(messages: Iterable[ModelMessage]) -> list[Msg]:
 
 def read_one(message: ModelMessage) -> list[Msg]:
     """The Msgs that stand for one message; their ids begin with the same letters."""
-    [given] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
-    own = _digest(given)
-    known = {k: v for k, v in given.items() if k != "parts" and v is not None and v != {}}
-    if given["kind"] == "response":
-        blocks = [_read_spoken(part) for part in given["parts"]]
+    [document] = ModelMessagesTypeAdapter.dump_python([message], mode="json")
+    own = _digest(document)
+    known = {k: v for k, v in document.items() if k != "parts" and v is not None and v != {}}
+    if document["kind"] == "response":
+        blocks = [_read_spoken(part) for part in document["parts"]]
         return [Msg(id=own, role="assistant", content=blocks, metadata=_remember(message=known))]
-    parts = given["parts"]
+    parts = document["parts"]
     return [
         Msg(**_read_part(part), id=f"{own}.{i}", metadata=_remember(message=known, of=len(parts)))
         for i, part in enumerate(parts)
     ]
 
 
-def _digest(given: Mapping[str, Any]) -> str:
+def _digest(document: Mapping[str, Any]) -> str:
     """An id from what a message says and when; the rest may be filled in later."""
-    said = [given["kind"], given["parts"], given["timestamp"] if given["kind"] == "response" else None]
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    identity = [document["kind"], document["parts"], document["timestamp"] if document["kind"] == "response" else None]
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _rest(part: Mapping[str, Any], *known: str) -> dict[str, Any]:
@@ -143,8 +143,8 @@ def to_pydantic_ai(messages: Iterable[Msg]) -> list[ModelMessage]:
 
     Thinking that came from elsewhere stays out. Raises InvalidMessage naming the index of what is not a Msg.
     """
-    found: list[ModelMessage] = ModelMessagesTypeAdapter.validate_python(list(_written(as_messages(messages))))
-    return found
+    messages_out: list[ModelMessage] = ModelMessagesTypeAdapter.validate_python(list(_written(as_messages(messages))))
+    return messages_out
 
 
 def groups(messages: Iterable[Msg]) -> Iterator[list[Msg]]:

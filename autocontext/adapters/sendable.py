@@ -20,18 +20,18 @@ def sendable(messages: Iterable[Msg]) -> list[Msg]:
     A call without a result is answered by `INTERRUPTED`, a result that stands too late is moved behind its call, one
     whose call is gone becomes a text of the user's, and an assistant message that says nothing is left out.
     """
-    given = list(as_messages(messages))
-    return given if first_violation(given) is None else list(_repaired(given))
+    msgs = list(as_messages(messages))
+    return msgs if first_violation(msgs) is None else list(_repaired(msgs))
 
 
-def _repaired(given: list[Msg]) -> Iterator[Msg]:
+def _repaired(msgs: list[Msg]) -> Iterator[Msg]:
     taken: set[tuple[int, int]] = set()
-    for at, msg in enumerate(given):
+    for at, msg in enumerate(msgs):
         said = tuple(b for b in msg.content if not isinstance(b, ToolResultBlock))
         if msg.tool_uses:
             yield msg if len(said) == len(msg.content) and msg.role == "assistant" else _with(msg, "assistant", said)
             for use in msg.tool_uses:
-                yield _result(given, at, use, taken)
+                yield _result(msgs, at, use, taken)
             continue
         for number, block in enumerate(msg.content):
             if isinstance(block, ToolResultBlock) and (at, number) not in taken:
@@ -43,10 +43,10 @@ def _repaired(given: list[Msg]) -> Iterator[Msg]:
             yield _with(msg, "user", said)
 
 
-def _result(given: list[Msg], at: int, use: ToolUseBlock, taken: set[tuple[int, int]]) -> Msg:
+def _result(msgs: list[Msg], at: int, use: ToolUseBlock, taken: set[tuple[int, int]]) -> Msg:
     """The first result for a call, wherever it stands behind it before the id is used again."""
-    for later in range(at + 1, len(given)):
-        msg = given[later]
+    for later in range(at + 1, len(msgs)):
+        msg = msgs[later]
         for number, block in enumerate(msg.content):
             if isinstance(block, ToolResultBlock) and block.id == use.id and (later, number) not in taken:
                 taken.add((later, number))
@@ -54,7 +54,7 @@ def _result(given: list[Msg], at: int, use: ToolUseBlock, taken: set[tuple[int, 
         if any(again.id == use.id for again in msg.tool_uses):
             break
     block = ToolResultBlock(id=use.id, name=use.name, output=INTERRUPTED, is_error=True)
-    return Msg(id=f"{given[at].id}.{use.id}", role="tool", content=(block,), timestamp=given[at].timestamp)
+    return Msg(id=f"{msgs[at].id}.{use.id}", role="tool", content=(block,), timestamp=msgs[at].timestamp)
 
 
 def _orphan(msg: Msg, number: int, block: ToolResultBlock) -> Msg:

@@ -63,22 +63,22 @@ def import_agentscope_java(
 
 def _state(path: Path) -> dict[str, Any]:
     """The session as a memory's state."""
-    found = dict(_from_directory(path) if path.is_dir() else _from_file(path))
-    if not {"workingMessages", "originalMessages"} & found.keys():
+    values = dict(_from_directory(path) if path.is_dir() else _from_file(path))
+    if not {"workingMessages", "originalMessages"} & values.keys():
         raise InvalidMessage(
             f"{path}: no session of AgentScope-Java's AutoContextMemory: there is neither {_PREFIX}workingMessages nor "
             f"{_PREFIX}originalMessages; give the directory of one session"
         )
-    original = _messages(found["originalMessages"] if "originalMessages" in found else found["workingMessages"])
-    working = _messages(found["workingMessages"]) if "workingMessages" in found else original
+    original = _messages(values["originalMessages"] if "originalMessages" in values else values["workingMessages"])
+    working = _messages(values["workingMessages"]) if "workingMessages" in values else original
     return {
         "version": 1,
         "working_memory_storage": working,
         "original_memory_storage": original,
-        "offload_context": _offloads(found["offloadContext"]) if "offloadContext" in found else {},
+        "offload_context": _offloads(values["offloadContext"]) if "offloadContext" in values else {},
         "compression_events": (
-            [_read(item, event) for item in _elements(found["compressionEvents"])]
-            if "compressionEvents" in found
+            [_read(item, event) for item in _elements(values["compressionEvents"])]
+            if "compressionEvents" in values
             else []
         ),
     }

@@ -1,4 +1,4 @@
-"""Moving sessions between stores, whatever they are made of."""
+"""Copying sessions between stores of any kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _AT_ONCE = 500
 
 
 class Progress(NamedTuple):
-    """How far a copy has come, told after each session."""
+    """How far a copy has come; reported after each session."""
 
     session: SessionInfo
     """The one that is done."""
@@ -49,18 +49,18 @@ def copy_sessions(
 
 
 def _copy(source: SessionStore, to: SessionStore, info: SessionInfo) -> int:
-    there = 0
-    while part := to.read(info.key, after=there, until=there + _AT_ONCE):
-        if part != source.read(info.key, after=there, until=there + len(part)):
+    present = 0
+    while part := to.read(info.key, after=present, until=present + _AT_ONCE):
+        if part != source.read(info.key, after=present, until=present + len(part)):
             raise Conflict(
                 f"copy: session {info.session_id!r} of user {info.user_id!r} exists at the target with other entries; "
                 "delete it there or copy into an empty store"
             )
-        there += len(part)
-    after = there
+        present += len(part)
+    after = present
     while part := source.read(info.key, after=after, until=after + _AT_ONCE):
         to.append(info.key, part, after=after)
         after += len(part)
     if info.expires_at is not None:
         to.expire(info.key, info.expires_at / 1000 - time.time())
-    return after - there
+    return after - present

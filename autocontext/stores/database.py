@@ -1,4 +1,4 @@
-"""One home for everything that is stored: statements as generators, run on SQLite or PostgreSQL, in sync or async code.
+"""One database for everything: statements as generators, run on SQLite or PostgreSQL, in sync or async code.
 
 An operation is a generator that yields statements and is sent their rows (`Work`). It knows no driver, so it is
 written once; a `Database` runs it as one transaction, and again from its start when the server asks for that. The SQL
@@ -66,7 +66,7 @@ class Database(ABC):
     def write(self, work: Callable[[], Work[T]]) -> T:
         """Run statements as one transaction: all or nothing, and durable when this returns.
 
-        `work` may be called more than once: after a serialization failure or a lost connection it starts anew.
+        `work` may be called more than once: after a serialization failure or a lost connection it starts again.
         Raises StoreError when the database is locked for too long, full, read-only or not reachable.
         """
 
@@ -108,7 +108,7 @@ class Database(ABC):
         """Remove from the files what was replaced or deleted, where that is left to this library.
 
         SQLite overwrites it at once, but its write-ahead file holds it until this is called. A server keeps old
-        versions of rows until its own VACUUM, and in its write-ahead log and backups for as long as it is told to.
+        versions of rows until its own VACUUM, and in its write-ahead log and backups as long as it is configured to.
         """
 
     def ensure(self, schema: Schema) -> None:

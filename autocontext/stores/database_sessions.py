@@ -18,13 +18,13 @@ from autocontext.stores.database import Database
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
-from autocontext.stores.search import Found, checked, ranked, told
+from autocontext.stores.search import Found, best_hits, query_terms, with_snippets
 from autocontext.stores.search_index import FORMAT, LONGEST, Segment, packed
 
 _MANY = 1000
 """Entries that are unpacked with the garbage collector at rest."""
 _SEGMENTS_AT_ONCE = 8
-"""Segments that are made in one transaction: a first search of a long history does not hold it in memory whole."""
+"""Segments that one transaction stores: the first search of a long history does not hold all of it in memory."""
 
 
 class DatabaseSessionStore(DatabasePart, Lifecycle):
@@ -58,7 +58,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         except StoreCorruptError as e:
             lost = self._first_lost(session, after, until)
             if lost > after:
-                self.read(session, after=after, until=lost)  # told first: an entry before it that was changed
+                self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
             raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
         return self._unpacked(session, after, rows)
 
@@ -67,7 +67,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         try:
             rows = await self.database.aread(partial(statements.read, session, after, until))
         except StoreCorruptError:
-            # Told in full by the synchronous twin, which looks for the place.
+            # The synchronous method finds the damaged place and reports it.
             return await in_thread(lambda: self.read(session, after=after, until=until))
         return self._unpacked(session, after, rows)
 
@@ -115,12 +115,14 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         last search is indexed now, which takes under half a millisecond a message; saving is not slowed down. Raises
         InvalidMessage for a limit below 1, StoreCorruptError for an entry that cannot be read.
         """
-        query = checked(text, limit)
-        found = self._segments(user_id, session_id)
-        if any(segment.format != FORMAT for _, segment in found):
+        query = query_terms(text, limit)
+        segments = self._segments(user_id, session_id)
+        if any(segment.format != FORMAT for _, segment in segments):
             self.database.write(partial(search_statements.forget, user_id))
-            found = self._segments(user_id, session_id)
-        return told(text, ranked(query, found, limit), lambda session, n: self.read(session, after=n, until=n + 1))
+            segments = self._segments(user_id, session_id)
+        return with_snippets(
+            text, best_hits(query, segments, limit), lambda session, n: self.read(session, after=n, until=n + 1)
+        )
 
     def scrub(self) -> None:
         """Remove from the files what was replaced or deleted; see `Database.scrub`."""
@@ -133,33 +135,33 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         ):
             for begin in range(start, entries, _SEGMENTS_AT_ONCE * LONGEST):
                 end = min(entries, begin + _SEGMENTS_AT_ONCE * LONGEST)
-                read = self.read(session, after=begin, until=end)
-                made = [
-                    (begin + i, begin + i + len(part), packed(begin + i, part))
-                    for i in range(0, len(read), LONGEST)
-                    for part in [read[i : i + LONGEST]]
+                part = self.read(session, after=begin, until=end)
+                segments = [
+                    (begin + i, begin + i + len(run), packed(begin + i, run))
+                    for i in range(0, len(part), LONGEST)
+                    for run in [part[i : i + LONGEST]]
                 ]
-                self.database.write(partial(search_statements.put, session, edition, made))
+                self.database.write(partial(search_statements.put, session, edition, segments))
         rows = self.database.read(partial(search_statements.segments, user_id, session_id))
         return [(SessionKey(user_id, id_), Segment.unpacked(body)) for id_, body in rows]
 
-    def _unpacked(self, session: SessionKey, after: int, found: statements.Rows) -> list[Entry]:
-        if len(found.rows) < _MANY or not gc.isenabled():
-            return self._checked(session, after, found)
+    def _unpacked(self, session: SessionKey, after: int, result: statements.Rows) -> list[Entry]:
+        if len(result.rows) < _MANY or not gc.isenabled():
+            return self._checked(session, after, result)
         # All of it stays in use: the collector would look at it again and again, which takes a third of the time.
         gc.disable()
         try:
-            return self._checked(session, after, found)
+            return self._checked(session, after, result)
         finally:
             gc.enable()
 
-    def _checked(self, session: SessionKey, after: int, found: statements.Rows) -> list[Entry]:
+    def _checked(self, session: SessionKey, after: int, result: statements.Rows) -> list[Entry]:
         entries: list[Entry] = []
-        for number in range(after, max(found.entries, after + len(found.rows))):
-            sequence, checksum, body = found.rows[len(entries)] if len(entries) < len(found.rows) else (-1, 0, b"")
+        for number in range(after, max(result.entries, after + len(result.rows))):
+            sequence, checksum, body = result.rows[len(entries)] if len(entries) < len(result.rows) else (-1, 0, b"")
             if sequence != number:
                 raise StoreCorruptError(f"{self._place(session, number)}: it is missing")
-            if number >= found.entries:
+            if number >= result.entries:
                 raise StoreCorruptError(
                     f"{self._place(session, number)}: the session should end before it; read it with until={number + 1}"
                 )
@@ -170,17 +172,17 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         return f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
 
     def _first_lost(self, session: SessionKey, after: int, until: int | None) -> int:
-        """The first sequence that the database cannot give, found by halving."""
+        """The first sequence that the database cannot give, by bisection."""
         good, bad = after, until
         step = 1
         while bad is None or bad - good > 1:
             probe = good + step if bad is None else (good + bad) // 2
             try:
-                found = self.database.read(partial(statements.read, session, after, probe))
+                result = self.database.read(partial(statements.read, session, after, probe))
             except StoreCorruptError:
                 bad = probe
                 continue
-            if bad is None and found.entries < probe:
+            if bad is None and result.entries < probe:
                 return good
             good, step = probe, 2 * step
         return good

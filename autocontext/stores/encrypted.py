@@ -12,7 +12,7 @@ from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, Sessi
 from autocontext.stores.sealing import Keyring
 
 _AT_ONCE = 500
-"""Entries that are sealed anew in one transaction."""
+"""Entries that one transaction seals with the current key."""
 
 
 class EncryptedSessionStore(Lifecycle):
@@ -37,9 +37,9 @@ class EncryptedSessionStore(Lifecycle):
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
         sealed = self._sealed(session, entries, after)
-        twin = getattr(self.store, "aappend", None)
-        if twin is not None:
-            await twin(session, sealed, after=after)
+        append = getattr(self.store, "aappend", None)
+        if append is not None:
+            await append(session, sealed, after=after)
         else:
             await in_thread(lambda: self.store.append(session, sealed, after=after))
 
@@ -47,18 +47,18 @@ class EncryptedSessionStore(Lifecycle):
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
         Raises StoreError when the key of one is missing, StoreCorruptError when a key does not fit or a record was
-        changed; nothing is given then.
+        changed; nothing is returned then.
         """
         return self._opened(session, self.store.read(session, after=after, until=until), after)
 
     async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """`read` without blocking the event loop."""
-        twin = getattr(self.store, "aread", None)
-        if twin is not None:
-            found = await twin(session, after=after, until=until)
+        read = getattr(self.store, "aread", None)
+        if read is not None:
+            entries = await read(session, after=after, until=until)
         else:
-            found = await in_thread(lambda: self.store.read(session, after=after, until=until))
-        return self._opened(session, found, after)
+            entries = await in_thread(lambda: self.store.read(session, after=after, until=until))
+        return self._opened(session, entries, after)
 
     def rotate(self, session: SessionKey) -> int:
         """Seal with the current key what other keys have sealed; returns how many entries. May be run again."""
@@ -110,9 +110,9 @@ class EncryptedSessionStore(Lifecycle):
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        twin = getattr(self.store, "aclose", None)
-        if twin is not None:
-            await twin()
+        close = getattr(self.store, "aclose", None)
+        if close is not None:
+            await close()
         else:
             self.store.close()
 

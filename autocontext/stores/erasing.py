@@ -25,19 +25,19 @@ ERASED = "[redacted]"
 _KEPT_METADATA = (COMPRESS_META, PINNED)
 
 
-def erased(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[int, Entry], frozenset[str]]:
-    """The entries that have to be written anew, by number, and which of the ids were found.
+def erase_messages(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[int, Entry], frozenset[str]]:
+    """The entries to rewrite, by number, and which of the ids the session has.
 
     What a compression made loses its text when anything it stands for is erased; a ledger, which may quote any line,
     when anything before it is.
     """
     eraser = _Eraser(ids)
-    changed = {}
+    changes = {}
     for number, entry in enumerate(entries):
         new = eraser.erase(entry)
         if new != entry:
-            changed[number] = new
-    return changed, frozenset(eraser.found)
+            changes[number] = new
+    return changes, frozenset(eraser.erased_ids)
 
 
 class _Eraser:
@@ -47,8 +47,8 @@ class _Eraser:
         self._ids = ids
         self._log = Log()
         self._touched: set[str] = set()
-        """Ids within the log of erased messages and of what was made of them."""
-        self.found: set[str] = set()
+        """Ids within the log of erased messages and of the notes that stand for them."""
+        self.erased_ids: set[str] = set()
 
     def erase(self, entry: Entry) -> Entry:
         change = self._log.record(entry)
@@ -71,22 +71,22 @@ class _Eraser:
         stands_for_erased = not self._touched.isdisjoint(edit.ids)
         if stands_for_erased:
             self._touched.update(m.id for m in edit.messages)
-        return edit.model_copy(update={"messages": self._all(edit.messages, made=stands_for_erased)})
+        return edit.model_copy(update={"messages": self._all(edit.messages, notes=stands_for_erased)})
 
     def _snapshot(self, messages: Mapping[str, Msg]) -> dict[str, Msg]:
-        there = any(m.id in self._ids for m in messages.values())
-        self._touched.update(key for key, m in messages.items() if m.id in self._ids or (there and m.origin))
-        return dict(zip(messages, self._all(messages.values(), made=there), strict=True))
+        has_erased = any(m.id in self._ids for m in messages.values())
+        self._touched.update(key for key, m in messages.items() if m.id in self._ids or (has_erased and m.origin))
+        return dict(zip(messages, self._all(messages.values(), notes=has_erased), strict=True))
 
-    def _all(self, messages: Iterable[Msg], *, made: bool = False) -> tuple[Msg, ...]:
-        """Messages with the wanted ones erased, and with `made` also those that a compression has made."""
+    def _all(self, messages: Iterable[Msg], *, notes: bool = False) -> tuple[Msg, ...]:
+        """Messages with the chosen ones erased; with `notes` the notes of compressions too."""
         return tuple(
-            self._tombstone(m) if m.id in self._ids else tombstone(m) if made and m.origin is not None else m
+            self._tombstone(m) if m.id in self._ids else tombstone(m) if notes and m.origin is not None else m
             for m in messages
         )
 
     def _tombstone(self, msg: Msg) -> Msg:
-        self.found.add(msg.id)
+        self.erased_ids.add(msg.id)
         return tombstone(msg)
 
 

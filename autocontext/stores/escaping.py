@@ -14,5 +14,5 @@ def safe(text: str) -> str:
 
 
 def unsafe(text: str) -> str:
-    """What `safe` was given."""
+    """The text that `safe` has escaped."""
     return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)

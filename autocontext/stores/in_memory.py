@@ -49,12 +49,12 @@ class InMemorySessionStore(Lifecycle):
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
         """All sessions of a user (None: of everybody), the one written to last first."""
         with self._lock:
-            found = [
+            infos = [
                 SessionInfo(*key, len(s.entries), s.revisions[0].time, s.revisions[-1].time, s.expires_at)
                 for key, s in self._sessions.items()
                 if user_id in (None, key.user_id)
             ]
-        return sorted(found, key=lambda info: (-info.updated_at, info.key))
+        return sorted(infos, key=lambda info: (-info.updated_at, info.key))
 
     def delete(self, session: SessionKey) -> bool:
         """Drop a session with everything in it; False when there was none."""
@@ -80,10 +80,10 @@ class InMemorySessionStore(Lifecycle):
         """Drop the sessions that have expired; returns how many."""
         at = now()
         with self._lock:
-            gone = [key for key, s in self._sessions.items() if s.expires_at is not None and s.expires_at <= at]
-            for key in gone:
+            expired = [key for key, s in self._sessions.items() if s.expires_at is not None and s.expires_at <= at]
+            for key in expired:
                 del self._sessions[key]
-            return len(gone)
+            return len(expired)
 
 
 class _Session:

@@ -56,10 +56,10 @@ def block(data: Any) -> dict[str, Any]:
     if kind in _MEDIA and (source := _source(data.get("source"))) is not None:
         return {"type": kind, "source": source, "metadata": _metadata(data, _rest(data, ("type", "source")))}
     if kind not in _FIELDS:
-        said = data.get("text")
+        text = data.get("text")
         return {
             "type": "text",
-            "text": said if isinstance(said, str) and said else f"[{kind} block]",
+            "text": text if isinstance(text, str) and text else f"[{kind} block]",
             "metadata": {KEPT: thaw(data)},
         }
     metadata = _metadata(data, _rest(data, ("type", *_FIELDS[kind])))

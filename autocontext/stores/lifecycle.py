@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, dump_entry, load_entry
-from autocontext.stores.erasing import erased
+from autocontext.stores.erasing import erase_messages
 from autocontext.stores.protocol import SessionKey
 
 if TYPE_CHECKING:
@@ -54,20 +54,20 @@ class Lifecycle:
     def redact(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
         """Erase what messages say, wherever it is stored, and leave tombstones so that calls stay paired.
 
-        Notes and ledgers that may quote them lose their text as well. Returns how many of the ids were found; open
-        memories of the session have to be opened anew.
+        Notes and ledgers that may quote them lose their text as well. Returns how many of the ids the session has.
+        Open its memories again afterwards.
         """
-        wanted, found = frozenset(ids), frozenset[str]()
+        targets, erased = frozenset(ids), frozenset[str]()
         size = -1
         while size < len(entries := self.read(session)):
-            # Once more while the session grows: a note made meanwhile may quote what is erased.
+            # Repeat while the session grows: a new note may quote what is erased.
             size = len(entries)
-            changed, there = erased(entries, wanted)
-            found |= there
-            if changed:
-                self.rewrite(session, changed)
+            changes, matches = erase_messages(entries, targets)
+            erased |= matches
+            if changes:
+                self.rewrite(session, changes)
         self.scrub()
-        return len(found)
+        return len(erased)
 
     def search(
         self: SessionStore, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10
@@ -77,13 +77,15 @@ class Lifecycle:
         Reads all of them; stores in a database keep an index. Raises InvalidMessage for a limit below 1.
         """
         # Imported here: what ranks texts takes longer to import than all the rest of a memory.
-        from autocontext.stores.search import checked, ranked, told  # noqa: PLC0415
-        from autocontext.stores.search_index import Segment, written  # noqa: PLC0415
+        from autocontext.stores.search import best_hits, query_terms, with_snippets  # noqa: PLC0415
+        from autocontext.stores.search_index import Segment, segment_text  # noqa: PLC0415
 
-        query = checked(text, limit)
+        query = query_terms(text, limit)
         keys = [info.key for info in self.sessions(user_id) if session_id in (None, info.session_id)]
-        segments = [(key, Segment(written(0, self.read(key)))) for key in keys]
-        return told(text, ranked(query, segments, limit), lambda key, n: self.read(key, after=n, until=n + 1))
+        segments = [(key, Segment(segment_text(0, self.read(key)))) for key in keys]
+        return with_snippets(
+            text, best_hits(query, segments, limit), lambda key, n: self.read(key, after=n, until=n + 1)
+        )
 
     async def aappend(self: SessionStore, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` in a thread; stores with asynchronous connections do better."""

@@ -35,7 +35,7 @@ def copy_parts(
 ) -> int:
     """Copy all rows of these parts; rows that are there already stay as they are. Returns how many were read.
 
-    It can be stopped and run again. `progress` is told the table and how many of its rows are done.
+    It can be stopped and run again. `progress` gets the table and how many of its rows are done.
     """
     copied = 0
     for schema in schemas:
@@ -49,10 +49,10 @@ def copy_parts(
 def tables_of(schema: Schema) -> Iterator[Table]:
     """The tables that a schema makes."""
     for statement in (sql for version in schema.versions for sql in version):
-        if found := _TABLE.match(statement):
+        if match := _TABLE.match(statement):
             key = _KEY.search(statement) or _ONE_COLUMN_KEY.search(statement)
-            assert key is not None, f"{found[1]} has no primary key"  # noqa: S101 (a mistake in a schema, not in data)
-            yield Table(found[1], tuple(name.strip() for name in key[1].split(",")))
+            assert key is not None, f"{match[1]} has no primary key"  # noqa: S101 (a mistake in a schema, not in data)
+            yield Table(match[1], tuple(name.strip() for name in key[1].split(",")))
 
 
 def _copy(source: Database, to: Database, table: Table, progress: Callable[[str, int], object] | None) -> int:

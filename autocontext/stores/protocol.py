@@ -1,4 +1,4 @@
-"""What a memory asks of the place where its log is kept, and what is told of a session."""
+"""The store of a memory's log: its protocol, and what a store says about sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AES-256-GCM around single entries: which key, which place, and nothing told of either in an error."""
+"""AES-256-GCM around single entries: which key, which place; errors show neither."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ except ImportError as e:
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 """AES-256, and the 96 bits of NIST SP 800-38D section 8.2.2 for random nonces: 2**32 entries a key at most."""
 DEFAULT_KEY_ID = "key"
-"""The id of a key that was given without one."""
+"""The id of a key that comes without one."""
 
 
 class Keyring:
@@ -29,8 +29,8 @@ class Keyring:
 
     def __init__(self, key: bytes | Mapping[str, bytes], current: str | None) -> None:
         keys = {DEFAULT_KEY_ID if current is None else current: key} if isinstance(key, bytes) else dict(key)
-        for key_id, given in keys.items():
-            if not isinstance(given, bytes) or len(given) != _KEY_BYTES:
+        for key_id, key_bytes in keys.items():
+            if not isinstance(key_bytes, bytes) or len(key_bytes) != _KEY_BYTES:
                 raise ConfigError(
                     f"key {key_id!r} must be {_KEY_BYTES} random bytes: secrets.token_bytes(32) makes one"
                 )
@@ -40,7 +40,7 @@ class Keyring:
             ids = ", ".join(map(repr, keys)) or "none"
             raise ConfigError(f"current must name the key that seals new entries (got {current!r}, keys: {ids})")
         self.current = current
-        self._ciphers = {key_id: AESGCM(given) for key_id, given in keys.items()}
+        self._ciphers = {key_id: AESGCM(key_bytes) for key_id, key_bytes in keys.items()}
 
     def __repr__(self) -> str:
         return f"Keyring({', '.join(map(repr, self._ciphers))}; current={self.current!r})"

@@ -1,4 +1,4 @@
-"""Searching sessions: BM25 over the terms of their segments, and the words around what was found."""
+"""Searching sessions: BM25 over the terms of their segments, and a snippet of each match."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _AROUND = 160
 """Characters of a snippet."""
 _WEAK = {stem(word) for word in STOP_WORDS}
 _STEM = 4
-"""Characters by which a word is looked for in the text when it stands there in another form."""
+"""Characters of a word that are searched for when the text has the word in another form."""
 
 
 class Found(NamedTuple):
@@ -46,19 +46,19 @@ class Ranked(NamedTuple):
     message_id: str
 
 
-def checked(text: str, limit: int) -> list[str]:
-    """The terms of a query, each once; words that only hold a sentence together count when there are no others.
+def query_terms(text: str, limit: int) -> list[str]:
+    """The terms of a query, each once; stop words count only when there are no other words.
 
     Raises InvalidMessage for a limit below 1.
     """
     if limit < 1:
         raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
-    wanted = list(dict.fromkeys(terms(text)))
-    return [term for term in wanted if term not in _WEAK] or wanted
+    words = list(dict.fromkeys(terms(text)))
+    return [term for term in words if term not in _WEAK] or words
 
 
-def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]], limit: int) -> list[Ranked]:
-    """The best hits; a score is a share of what a text would get that held the query without end.
+def best_hits(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]], limit: int) -> list[Ranked]:
+    """The best hits; a score is a share of the highest that this query can give.
 
     BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene.
     """
@@ -75,9 +75,9 @@ def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]],
     most = math.fsum(weights.values())
     mean = total / documents if total else 1.0
     scores: dict[tuple[SessionKey, int, str], float] = {}
-    for term, found in hits.items():
-        for session, (document, times) in found:
-            if document.sequence >= emptied[session]:  # what the user has cleared is not found any more
+    for term, postings in hits.items():
+        for session, (document, times) in postings:
+            if document.sequence >= emptied[session]:  # what the user has cleared stays out of results
                 damping = _K1 * (1 - _B + _B * document.length / mean)
                 key = (session, document.sequence, document.message_id)
                 scores[key] = scores.get(key, 0.0) + weights[term] * times / (times + damping) / most
@@ -85,14 +85,16 @@ def ranked(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]],
     return [Ranked(score, *key) for key, score in best]
 
 
-def told(query: str, hits: Iterable[Ranked], read: Callable[[SessionKey, int], Sequence[Entry]]) -> list[Found]:
-    """The hits with their snippets; what is gone by now is left out."""
-    found = []
+def with_snippets(
+    query: str, hits: Iterable[Ranked], read: Callable[[SessionKey, int], Sequence[Entry]]
+) -> list[Found]:
+    """The hits with their snippets; messages that were deleted meanwhile are left out."""
+    results = []
     for score, session, sequence, message_id in hits:
         for msg in (m for entry in read(session, sequence) for m in messages_of(entry) if m.id == message_id):
-            found.append(Found(session, message_id, sequence, snippet(query, searchable(msg)), score))
+            results.append(Found(session, message_id, sequence, snippet(query, searchable(msg)), score))
             break
-    return found
+    return results
 
 
 def snippet(query: str, text: str) -> str:
@@ -113,8 +115,8 @@ def snippet(query: str, text: str) -> str:
 
 
 def _places(term: str, text: str) -> Iterable[int]:
-    wanted = term if term in text else term[:_STEM]
-    at = text.find(wanted)
+    word = term if term in text else term[:_STEM]
+    at = text.find(word)
     while at >= 0:
         yield at
-        at = text.find(wanted, at + len(wanted))
+        at = text.find(word, at + len(word))

@@ -1,4 +1,4 @@
-"""What a search needs of a stretch of a session: its words, and in which messages they stand.
+"""The search index of a stretch of a session: its words, and which messages have them.
 
 One tokeniser for every store: stems of words, technical names with their parts, and pairs of characters where a script
 writes no spaces (Chinese, Japanese, Korean), which is what full-text engines miss. A segment is kept as text, a line a
@@ -73,10 +73,10 @@ class Segment:
 
 def packed(start: int, entries: Sequence[Entry]) -> bytes:
     """The segment of the entries from number `start` on, as it is stored."""
-    return zlib.compress(written(start, entries).encode("utf-8", "surrogatepass"), 4)
+    return zlib.compress(segment_text(start, entries).encode("utf-8", "surrogatepass"), 4)
 
 
-def written(start: int, entries: Sequence[Entry]) -> str:
+def segment_text(start: int, entries: Sequence[Entry]) -> str:
     """The segment as text: counts, documents, then a line for each term."""
     documents: list[Document] = []
     postings: dict[str, list[str]] = {}
@@ -90,7 +90,7 @@ def written(start: int, entries: Sequence[Entry]) -> str:
                 postings.setdefault(term, []).append(f"{len(documents)}*{n}" if n > 1 else f"{len(documents)}")
             documents.append(Document(sequence, msg.id, counts.total()))
     head = f"{FORMAT} {len(documents)} {sum(d.length for d in documents)} {emptied}"
-    lines = (f"\n{term}\t{' '.join(found)}" for term, found in sorted(postings.items()))
+    lines = (f"\n{term}\t{' '.join(places)}" for term, places in sorted(postings.items()))
     return f"{head}\n{json.dumps(documents)}\n{''.join(lines)}\n"
 
 
@@ -108,18 +108,18 @@ def messages_of(entry: Entry) -> Iterable[Msg]:
 
 def searchable(msg: Msg) -> str:
     """All that a message says, its calls and results included."""
-    said = []
+    texts = []
     for block in msg.content:
         match block:
             case TextBlock():
-                said.append(block.text)
+                texts.append(block.text)
             case ThinkingBlock():
-                said.append(block.thinking)
+                texts.append(block.thinking)
             case ToolUseBlock():
-                said += [block.name, *_texts(block.input)]
+                texts += [block.name, *_texts(block.input)]
             case ToolResultBlock():
-                said.append(block.text)
-    return "\n".join(said)
+                texts.append(block.text)
+    return "\n".join(texts)
 
 
 def _texts(value: object) -> Iterator[str]:

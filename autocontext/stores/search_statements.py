@@ -28,13 +28,13 @@ def behind(user_id: str, session_id: str | None) -> Work[list[Behind]]:
         + " GROUP BY s.session_id, s.entries, s.edition",
         _scope(user_id, session_id),
     )
-    found = []
+    sessions = []
     for id_, entries, edition, start, until in rows:
-        # The last segment is made anew until it is full, so that small additions do not become segments of their own.
+        # Rebuild the last segment until it is full, so that small additions make no segments of their own.
         begin = start if until - start < LONGEST else until
         if until < entries:
-            found.append(Behind(SessionKey(user_id, id_), int(begin), int(entries), int(edition)))
-    return found
+            sessions.append(Behind(SessionKey(user_id, id_), int(begin), int(entries), int(edition)))
+    return sessions
 
 
 def put(session: SessionKey, edition: int, segments: list[tuple[int, int, bytes]]) -> Work[None]:

@@ -50,22 +50,22 @@ def append(rows: list[dict[str, Any]], expires_at: int | None) -> Work[None]:
     first, after, then = rows[0], rows[0]["sequence"], rows[-1]["sequence"] + 1
     session = _params(SessionKey(first["user_id"], first["session_id"]))
     if after == 0:
-        moved = yield Statement(_START, {**session, "at": now(), "expires_at": expires_at, "then": then})
+        counters = yield Statement(_START, {**session, "at": now(), "expires_at": expires_at, "then": then})
     elif expires_at is None:
-        moved = yield Statement(_GO_ON, {**session, "at": now(), "then": then, "after": after})
+        counters = yield Statement(_GO_ON, {**session, "at": now(), "then": then, "after": after})
     else:
-        moved = yield Statement(
+        counters = yield Statement(
             _GO_ON_EXPIRING, {**session, "at": now(), "expires_at": expires_at, "then": then, "after": after}
         )
-    if moved:
+    if counters:
         yield Statement(_ADD, rows if len(rows) > 1 else first)
         return
     known = yield Statement(f"SELECT entries FROM autocontext_sessions WHERE {_SESSION}", session)
-    there = yield Statement(
+    batch = yield Statement(
         f"SELECT batch FROM autocontext_entries WHERE {_SESSION} AND sequence = :after", {**session, "after": after}
     )
     # The same batch: an earlier attempt at this very append went through, and only its answer was lost.
-    if there != [(first["batch"],)]:
+    if batch != [(first["batch"],)]:
         size = known[0][0] if known else 0
         raise Conflict(f"session {first['session_id']!r} has {size} entries, not {after}: read it again")
 
@@ -101,16 +101,16 @@ def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
 
 def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
     """Drop a session; with `expired_at`, only when it had expired by then."""
-    gone = yield Statement(
+    rows = yield Statement(
         f"DELETE FROM autocontext_sessions WHERE {_SESSION} "
         + ("" if expired_at is None else "AND expires_at <= :expired_at ")
         + "RETURNING entries",
         {**_params(session), **({} if expired_at is None else {"expired_at": expired_at})},
     )
-    if gone:
+    if rows:
         yield Statement(f"DELETE FROM autocontext_entries WHERE {_SESSION}", _params(session))
         yield Statement(f"DELETE FROM autocontext_search WHERE {_SESSION}", _params(session))
-    return bool(gone)
+    return bool(rows)
 
 
 def rewrite(session: SessionKey, rows: list[dict[str, Any]]) -> Work[None]:

@@ -15,7 +15,7 @@ from autocontext.models.per_loop import PerLoop
 from autocontext.stores.database import Database, Row, Statement, Work
 
 try:
-    import psycopg  # noqa: F401 (SQLAlchemy imports it only when it connects: the missing extra is told here)
+    import psycopg  # noqa: F401 (SQLAlchemy imports it only when it connects: report the missing extra here)
     from sqlalchemy import CursorResult, TextClause, create_engine, make_url, text
     from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
@@ -28,12 +28,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5
-_START_ANEW = {
+_RETRYABLE = {
     "40001": "serialization failure",
     "40P01": "deadlock",
-    # Two processes that make the same table or row at once: the second finds it there when it starts anew.
+    # Two processes that make the same table or row at once: the second one sees it on its next attempt.
     "23505": "unique violation",
     "42P07": "duplicate table",
+    "42710": "duplicate type",
 }
 _LOST = ("08", "57P", "53300")
 """Connection failures, a server that shuts down or starts up, and too many connections for now."""
@@ -60,7 +61,7 @@ class SqlDatabase(Database):
         self.name = self._url.render_as_string(hide_password=True)
         self._patience = patience
         self._reached = False
-        """A server that never answered is told at once: most likely the URL is wrong."""
+        """A server that never answered is reported at once: most likely the URL is wrong."""
         # What users say must not be in an error's text, which ends in somebody's log.
         self._pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_recycle": 1800, "hide_parameters": True}
         self._sync: Engine | None = None
@@ -134,7 +135,7 @@ class SqlDatabase(Database):
 
 
 class _Attempts:
-    """How long a transaction is tried again, and what is told when it cannot be."""
+    """How long a transaction is retried, and the error when that does not help."""
 
     def __init__(self, name: str, patience: float) -> None:
         self._name = name
@@ -142,16 +143,16 @@ class _Attempts:
         self._pause = _FIRST_PAUSE
 
     def pause_after(self, error: SQLAlchemyError, *, reached: bool) -> float:
-        """Seconds to wait before the next attempt; raises what to tell when there is to be none."""
+        """Seconds to wait before the next attempt; raises the library's error when there is none."""
         state = _sqlstate(error)
-        # psycopg gives a connection that could not be made no code at all.
+        # psycopg gives a failed connection attempt no code at all.
         lost = isinstance(error, OperationalError | InterfaceError) and (not state or state.startswith(_LOST))
-        if ((lost and reached) or state in _START_ANEW) and time.monotonic() < self._until:
+        if ((lost and reached) or state in _RETRYABLE) and time.monotonic() < self._until:
             self._pause = min(2 * self._pause, _LAST_PAUSE)
             return self._pause * (0.5 + random.random() / 2)
-        if state in _START_ANEW:
+        if state in _RETRYABLE:
             raise StoreError(
-                f"{self._name}: transactions went on colliding ({_START_ANEW[state]}: {_first_line(error)}): try again"
+                f"{self._name}: transactions kept colliding ({_RETRYABLE[state]}: {_first_line(error)}): try again"
             ) from error
         if state in _CORRUPT:
             raise StoreCorruptError(f"{self._name}: {_first_line(error)}; restore it from a backup") from error

@@ -10,7 +10,7 @@ from autocontext.history.entries import Added
 from autocontext.stores import SessionKey
 from autocontext.stores.database import Statement
 from autocontext.stores.search import snippet
-from autocontext.stores.search_index import LONGEST, Segment, written
+from autocontext.stores.search_index import LONGEST, Segment, segment_text
 from autocontext.testing import conversation, tool_exchange
 from autocontext.text.words import terms
 from tests.conversations import texts
@@ -160,7 +160,7 @@ def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
 @given(texts(), st.integers(0, 3))
 def test_every_word_of_a_text_leads_to_it(text, before):
     messages = [Added(message=Msg(role="user", content="zzz")) for _ in range(before)]
-    segment = Segment(written(5, [*messages, Added(message=Msg(id="it", role="user", content=text))]))
+    segment = Segment(segment_text(5, [*messages, Added(message=Msg(id="it", role="user", content=text))]))
     for term in set(terms(text)):
         assert any(h.document[:2] == (5 + before, "it") for h in segment.holders(term)), term
     assert segment.count == before + 1

@@ -188,7 +188,7 @@ def test_the_to_do_list_is_the_plan(server: FakeOpenAI) -> None:
     seen = []
     middleware._sessions.of = _watching(middleware._sessions.of, seen)
     agent.invoke(said("Count."))
-    assert [task.name for task in seen[-1]._passes.plan.subtasks] == ["Count the sheep"]
+    assert [task.name for task in seen[-1]._pass_runner.plan.subtasks] == ["Count the sheep"]
 
 
 def _watching(of: Any, seen: list[AutoContextMemory]) -> Any:
