@@ -3,6 +3,9 @@
 import asyncio
 import json
 import re
+import sys
+import time
+import unicodedata
 from typing import Any
 
 import pytest
@@ -301,6 +304,25 @@ def test_a_call_for_a_number_is_no_call_for_a_uuid_that_begins_with_it() -> None
     assert "[call context_reload id=r]" in tool_over([asked])(KEY)
     reloaded = tool_call("context_reload", {"working_context_offload_uuid": KEY[:8]}, id="r")
     assert "[call context_reload id=r]" not in tool_over([user("x"), reloaded])(KEY)
+
+
+# ------------------------------------------------------------------------------------- texts that would take for ever
+def one_of_each_category() -> dict[str, str]:
+    """A character of every Unicode category, and the ones that graphemes and words are made of."""
+    characters = {"joiner": "\u200d", "variation": "\ufe0f", "flag": "\U0001f1e6", "jamo": "\u1100", "mark": "\u0301"}
+    for code in filter(lambda code: not 0xD800 <= code < 0xE000, range(sys.maxunicode + 1)):
+        characters.setdefault(unicodedata.category(chr(code)), chr(code))
+    return characters | {"underscore": "_", "dot": ".", "letter": "a", "digit": "1", "newline": "\n", "blank": " "}
+
+
+@pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("character", [pytest.param(c, id=name) for name, c in one_of_each_category().items()])
+def test_row_21_a_query_over_any_one_character_in_a_row_returns(character: str, size: int) -> None:
+    tool = tool_over(tool_exchange("read", {}, character * (size // 2) + " needle " + character * (size // 2)))
+    began = time.thread_time()
+    assert "needle" in tool(KEY, query="needle")
+    tool(KEY, query=character * 600)
+    assert time.thread_time() - began < 20
 
 
 # ------------------------------------------------------------------------------------------------------------ schema
