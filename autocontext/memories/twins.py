@@ -19,14 +19,14 @@ Steps: TypeAlias = Generator[Read | Write, Any, T]
 
 def read(work: Callable[[], Work[T]]) -> Steps[T]:
     """Run a reading transaction and give its result."""
-    found: T = yield Read(work)
-    return found
+    result: T = yield Read(work)
+    return result
 
 
 def write(work: Callable[[], Work[T]]) -> Steps[T]:
     """Run a writing transaction and give its result."""
-    found: T = yield Write(work)
-    return found
+    result: T = yield Write(work)
+    return result
 
 
 class HasDatabase(Protocol):
