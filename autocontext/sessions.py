@@ -1,17 +1,11 @@
-"""The names of `autocontext.optimizer` under the path that programs import."""
+"""State optimisation: `StateOptimizer` and what it works with."""
 
-from autocontext.optimizer import (
-    ContextSelector,
-    ConversationCompressor,
-    Dropped,
-    ErrorPatternAnalyzer,
-    OptimizationReport,
-    SessionState,
-    StateConfig,
-    StateOptimizer,
-    Step,
-    restore_state_messages,
-)
+from autocontext.optimizer.compressor import ConversationCompressor
+from autocontext.optimizer.errors import ErrorPatternAnalyzer
+from autocontext.optimizer.optimizer import StateOptimizer, restore_state_messages
+from autocontext.optimizer.report import Dropped, OptimizationReport, Step
+from autocontext.optimizer.selector import ContextSelector
+from autocontext.optimizer.state import SessionState, StateConfig
 
 __all__ = [
     "ContextSelector",

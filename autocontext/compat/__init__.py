@@ -1,12 +1,12 @@
-"""The original's class names, for code that is moved here: each is the class of this library that does its work.
+"""The original's class names, for code that moves to this library.
 
-Methods that bear the original's names take Msgs and SessionState instead of dicts.
+Methods keep the original's names; they take Msg and SessionState instead of dicts.
 """
 
 from __future__ import annotations
 
-from autocontext.optimizer import ContextSelector as ContextManager
-from autocontext.optimizer import (
+from autocontext.sessions import ContextSelector as ContextManager
+from autocontext.sessions import (
     ConversationCompressor,
     ErrorPatternAnalyzer,
     SessionState,
@@ -24,16 +24,16 @@ __all__ = [
 
 
 class StateOptimizationManager(StateOptimizer):
-    """`StateOptimizer` with the original's two methods."""
+    """`StateOptimizer` with the two methods of the original."""
 
-    _told_last = ""
+    _report_text = ""
 
     async def optimize_state_for_saving(self, state: SessionState) -> SessionState:
-        """The smaller state alone; `get_optimization_report` tells what was done."""
+        """Return the smaller state; `get_optimization_report` describes the run."""
         optimized, report = await self.aoptimize(state)
-        self._told_last = str(report)
+        self._report_text = str(report)
         return optimized
 
     def get_optimization_report(self) -> str:
-        """The report of the latest optimisation in words; "" before the first."""
-        return self._told_last
+        """The report of the latest run as text; "" before the first."""
+        return self._report_text

@@ -1,9 +1,9 @@
-"""Which tools fail, with what, and whether trying again may help."""
+"""Which tools fail, how, and whether a retry may help."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from autocontext.messages import Msg, ToolResultBlock
@@ -34,7 +34,7 @@ _SEVERITY: Mapping[str, Severity] = {
     "async": "low",
 }  # fmt: skip
 _MANY = 3
-"""A tool with more errors than that gets a recommendation."""
+"""Tools with more errors than this get a recommendation."""
 _ADVICE: Mapping[str, str] = {
     "validation": "check its arguments against its schema",
     "not_found": "check that what it is asked for exists",
@@ -53,24 +53,29 @@ class ErrorPatternAnalyzer:
         self._is_failure = detector
 
     def analyze_error_patterns(self, history: Sequence[Msg]) -> dict[str, Any]:
-        """Counts by tool and type, patterns with message ids, recommendations; JSON-able."""
-        found = [self._pattern(m, r, tool) for m, r, tool in _results(history) if self._is_failure(r)]
+        """Return counts by tool and by type, patterns with message ids, and recommendations, as JSON-able values."""
+        patterns = [
+            _pattern(msg, result, tool or "unknown")
+            for msg, result, tool in results_with_tools(history)
+            if self._is_failure(result)
+        ]
         by_tool: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for pattern in found:
+        for pattern in patterns:
             by_tool[pattern["tool"]].append(pattern)
         return {
-            "total_errors": len(found),
-            "tools_with_errors": {tool: len(patterns) for tool, patterns in by_tool.items()},
-            "error_types": dict(Counter(p["type"] for p in found)),
-            "error_patterns": found,
+            "total_errors": len(patterns),
+            "tools_with_errors": {tool: len(p) for tool, p in by_tool.items()},
+            "error_types": dict(Counter(p["type"] for p in patterns)),
+            "error_patterns": patterns,
             "recommendations": [_recommendation(tool, p) for tool, p in by_tool.items() if len(p) > _MANY],
             "analysis_timestamp": history[-1].timestamp if history else "",
         }
 
     def should_retry_tool(self, error: str, attempts: int) -> bool:
-        """Whether to call a tool again after `attempts` failures, the last with this text.
+        """Whether to call a tool again after `attempts` failures, the last with the text `error`.
 
-        Never from `max_retry_attempts` on, never for a wrong configuration; for a passing trouble yes, else once more.
+        Never after `max_retry_attempts` failures, never for configuration errors. Transient errors are retried until
+        then, all others once.
         """
         lowered = error.lower()
         if attempts >= self.max_retry_attempts or any(word in lowered for word in _CONFIGURATION):
@@ -81,35 +86,35 @@ class ErrorPatternAnalyzer:
         """Seconds to wait before the next attempt: 2 to the power of `attempts`, twice that for a rate limit."""
         return 2.0**attempts * (2 if failure_kind(error) == "rate_limit_error" else 1)
 
-    def _pattern(self, msg: Msg, result: ToolResultBlock, tool: str) -> dict[str, Any]:
-        text = result.text
-        kind = _TYPES[failure_kind(text)]
-        return {
-            "tool": tool,
-            "type": kind,
-            "severity": severity(text),
-            "transient": any(word in text[:300].lower() for word in _TRANSIENT),
-            "message": first_line(text),
-            "message_id": msg.id,
-            "call_id": result.id,
-        }
+
+def _pattern(msg: Msg, result: ToolResultBlock, tool: str) -> dict[str, Any]:
+    text = result.text
+    return {
+        "tool": tool,
+        "type": _TYPES[failure_kind(text)],
+        "severity": severity(text),
+        "transient": any(word in text[:300].lower() for word in _TRANSIENT),
+        "message": first_line(text),
+        "message_id": msg.id,
+        "call_id": result.id,
+    }
 
 
 def severity(text: str) -> Severity:
-    """How bad a failure is, by its text."""
+    """The severity of a failure, judged by its text."""
     opening = text[:300].lower()
     if any(word in opening for word in _CRITICAL):
         return "critical"
     return _SEVERITY.get(_TYPES[failure_kind(text)], "medium")
 
 
-def _results(history: Sequence[Msg]) -> list[tuple[Msg, ToolResultBlock, str]]:
+def results_with_tools(history: Sequence[Msg]) -> Iterator[tuple[Msg, ToolResultBlock, str]]:
+    """Each tool result with its message and the name of its tool; "" for an unknown tool."""
     names: dict[str, str] = {}
-    found = []
-    for m in history:
-        names.update((use.id, use.name) for use in m.tool_uses)
-        found += [(m, r, r.name or names.get(r.id, "unknown")) for r in m.tool_results]
-    return found
+    for msg in history:
+        names.update((use.id, use.name) for use in msg.tool_uses)
+        for result in msg.tool_results:
+            yield msg, result, result.name or names.get(result.id, "")
 
 
 def _recommendation(tool: str, patterns: list[dict[str, Any]]) -> str:

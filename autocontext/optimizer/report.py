@@ -1,4 +1,4 @@
-"""What an optimisation did, in figures."""
+"""The report of one optimisation: sizes, steps, and what was dropped."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from typing import Any, NamedTuple
 
 
 class Dropped(NamedTuple):
-    """Messages that were shortened or taken in by a summary, and where they are."""
+    """Messages that were shortened or summarised, and where the originals are."""
 
     ref: str
-    """Handle in the content store; its text is the messages as JSON lines."""
+    """Handle in the content store; its text is the originals as JSON lines."""
     message_ids: tuple[str, ...]
     reason: str
 
 
 class Step(NamedTuple):
-    """One step of the pipeline."""
+    """A step of the pipeline."""
 
     name: str
     changed: int
-    """Messages it shortened or took away."""
-    detail: str = ""
+    """Number of messages it shortened or removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizationReport:
-    """Sizes before and after, what was dropped where, and what tools failed with."""
+    """Sizes before and after, what was dropped and why, and which tools failed."""
 
     items_before: int
     items_after: int
@@ -37,26 +36,26 @@ class OptimizationReport:
     """Tokens of the messages."""
     tokens_after: int
     original_bytes: int
-    """Bytes of the messages that were given, as JSON."""
+    """Bytes of the messages before the run, as JSON."""
     retrievable_bytes: int
-    """How many of these can be had back byte for byte, from the state or the content store."""
+    """How many of these can be read back byte for byte, from the state or the content store."""
     broken_pairs: int
-    """Calls without a result and results without a call that there were not before."""
+    """Calls without a result, and results without a call, that the run caused. Always 0."""
     dropped: tuple[Dropped, ...] = ()
     errors: dict[str, Any] = field(default_factory=dict)
-    """What `ErrorPatternAnalyzer` found in the messages that were given."""
+    """The result of `ErrorPatternAnalyzer.analyze_error_patterns` for the messages before the run."""
     steps: tuple[Step, ...] = ()
     kept: tuple[str, ...] = ()
-    """Why messages stay although they were due."""
+    """Why messages stayed that should have been shortened or dropped."""
 
     @property
     def retrievable(self) -> float:
-        """The share of the given messages' bytes that can be had back: 1.0, or the store has lied."""
+        """The share of the original bytes that can be read back, 0.0 to 1.0."""
         return self.retrievable_bytes / self.original_bytes if self.original_bytes else 1.0
 
     @property
     def reduction(self) -> float:
-        """The share of the state's bytes that is gone, 0.0 to 1.0; negative when it grew."""
+        """The share of the state's bytes that was saved, up to 1.0; negative if it grew."""
         return 1 - self.bytes_after / self.bytes_before if self.bytes_before else 0.0
 
     def __str__(self) -> str:
@@ -66,5 +65,5 @@ class OptimizationReport:
             f"tokens, {self.items_before} to {self.items_after} messages); {self.retrievable:.0%} retrievable, "
             f"{self.broken_pairs} broken pairs"
         )
-        steps = [f"{s.name}: {s.changed}" + (f" ({s.detail})" if s.detail else "") for s in self.steps if s.changed]
-        return "\n".join([head, *steps, *(f"kept: {why}" for why in self.kept)])
+        steps = [f"{s.name}: {s.changed}" for s in self.steps if s.changed]
+        return "\n".join([head, *steps, *(f"kept: {reason}" for reason in self.kept)])

@@ -1,4 +1,4 @@
-"""The state of a session that is optimised before it is saved, and the settings of that."""
+"""A session's working state, and the settings of the optimiser."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class SessionState:
-    """What a session works with: its messages, and what was found to matter for the user's latest input."""
+    """A session's messages, and the context selected for the user's latest input.
+
+    state = SessionState("session-1", "user-1", messages, user_input="Which tea do I like?")
+    """
 
     session_id: str
     user_id: str = ""
     messages: list[Msg] = field(default_factory=list)
     memory_context: list[Any] = field(default_factory=list)
-    """JSON objects with `source` and `relevance_score`; those made here name messages by `message_ids`, they copy
-    none. Objects of other sources (memories, documents) are kept, those with `"pinned": true` always."""
+    """JSON objects with `source` and `relevance_score`. Those of the optimiser refer to messages by `message_ids`.
+    Objects from elsewhere (memories, documents) are kept; those with `"pinned": true` are never dropped."""
     focus: list[str] = field(default_factory=list)
     user_input: str = ""
     selected_for: str = ""
-    """What the optimiser last chose `memory_context` for; empty: it has not yet."""
+    """What the optimiser last selected `memory_context` for; "" before the first run."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "messages", list(as_messages(self.messages)))
@@ -33,11 +36,11 @@ class SessionState:
         object.__setattr__(self, "focus", list(self.focus))
 
     def changed(self, **new: Any) -> SessionState:
-        """A copy with other values in some fields."""
+        """Return a copy with some fields changed."""
         return replace(self, **new)
 
     def to_dict(self) -> dict[str, Any]:
-        """The state as a JSON object; `from_dict` gives an equal one."""
+        """The state as a JSON object, which `from_dict` reads."""
         return {
             "version": VERSION,
             "session_id": self.session_id,
@@ -50,54 +53,56 @@ class SessionState:
         }
 
     @classmethod
-    def from_dict(cls, given: Any) -> SessionState:
-        """The state that `to_dict` was called on. Raises StateError when it is damaged or of another version."""
-        if not isinstance(given, dict) or given.get("version") != VERSION:
-            found = given.get("version") if isinstance(given, dict) else type(given).__name__
-            raise StateError(f"this is no session state of version {VERSION} (found {found!r}); it was not loaded")
+    def from_dict(cls, values: Any) -> SessionState:
+        """Read the result of `to_dict`. Raises StateError if it is damaged or from another version."""
+        if not isinstance(values, dict) or values.get("version") != VERSION:
+            version = values.get("version") if isinstance(values, dict) else type(values).__name__
+            raise StateError(f"not a session state of version {VERSION} (got {version!r}); nothing was loaded")
         try:
-            values = {f.name: given[f.name] for f in fields(cls) if f.name != "messages"}
+            parts = {f.name: values[f.name] for f in fields(cls) if f.name != "messages"}
             for name, kind in (("session_id", str), ("user_id", str), ("user_input", str), ("memory_context", list)):
-                if not isinstance(values[name], kind):
-                    raise StateError(f"the saved state is damaged: {name} is no {kind.__name__}; it was not loaded")
-            return cls(messages=[Msg.model_validate(m) for m in given["messages"]], **values)
+                if not isinstance(parts[name], kind):
+                    raise StateError(
+                        f"the saved state is damaged: `{name}` must be a {kind.__name__}; nothing was loaded"
+                    )
+            return cls(messages=[Msg.model_validate(m) for m in values["messages"]], **parts)
         except (KeyError, TypeError, InvalidMessage, ConfigError) as e:
-            raise StateError(f"the saved state is damaged: {e}; it was not loaded") from e
+            raise StateError(f"the saved state is damaged: {e}; nothing was loaded") from e
 
     def to_json(self) -> str:
-        """The state as one line of JSON, ASCII only."""
+        """The state as one line of ASCII JSON."""
         return json.dumps(self.to_dict(), separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> SessionState:
-        """The state that `to_json` was called on. Raises StateError when the text is damaged."""
+        """Read the result of `to_json`. Raises StateError if the text is damaged."""
         try:
-            given = json.loads(text)
+            values = json.loads(text)
         except ValueError as e:
-            raise StateError(f"the saved state is no JSON ({e}); it was not loaded") from e
-        return cls.from_dict(given)
+            raise StateError(f"the saved state is not JSON ({e}); nothing was loaded") from e
+        return cls.from_dict(values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateConfig:
-    """Sizes of a session's working state; the names and defaults are those of the original."""
+    """Limits of a working state, with the original's names and defaults."""
 
     max_memory_context_size: int = 20
-    """Most entries of `memory_context`."""
+    """Maximum number of entries in `memory_context`."""
     max_conversation_history_size: int = 20
-    """Most messages; a summary is written from 80 % of it on. One exchange with tools is never cut to fit."""
+    """Maximum number of messages. Above 80 % of it a summary is written. A single tool exchange is never cut to fit."""
     context_window_size: int = 10
-    """The newest messages that no summary takes in, as far as the limit allows."""
+    """Number of newest messages kept out of summaries, as far as the maximum allows."""
     min_history_length: int = 10
-    """Histories of at most this length are left as they are."""
+    """Histories up to this length do not change."""
     relevance_threshold: float = 0.3
-    """A message is relevant to the user's input from this score on (0 to 1)."""
+    """Messages with a higher score (0 to 1) are relevant to the user's input."""
     max_relevant: int = 10
-    """Most messages chosen as relevant."""
+    """Maximum number of relevant messages."""
     offload_chars: int = 1_000
-    """Results of earlier rounds that are larger are cut to a preview."""
+    """Larger results of earlier rounds are cut to a preview."""
     preview_chars: int = 200
-    """Characters of that preview."""
+    """Characters in that preview."""
     token_counter: str = "o200k_base"
     """Counts tokens for the report, see `autocontext.tokens.get_counter`."""
 
@@ -117,7 +122,7 @@ class StateConfig:
 
     @property
     def summary_from(self) -> float:
-        """Messages above which a summary is written."""
+        """The number of messages above which a summary is written."""
         return self.max_conversation_history_size * 0.8
 
 

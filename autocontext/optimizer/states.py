@@ -1,4 +1,4 @@
-"""Saved working states: one row per revision of a session, a few of them kept, beside the log that keeps everything."""
+"""Saved working states: one row per revision of a session, of which the latest few are kept."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ SCHEMA = Schema(
         ),
     ),
 )
-_KEPT = 5
-"""Revisions of a session: the newest can be damaged, and one may want to look at what it was before."""
+_REVISIONS = 5
+"""Revisions kept per session, in case the newest is damaged or you want to compare."""
 _SESSION = "user_id = :user_id AND session_id = :session_id"
 
 
 class SavedState(NamedTuple):
-    """A state as it was saved."""
+    """A revision of a saved state."""
 
     revision: int
-    """From 1 on, one more at each save."""
+    """1 for the first save, then one more for each."""
     saved_at: int
     """Milliseconds since 1970 (UTC)."""
     metadata: dict[str, Any]
-    """type, last_updated, optimization_applied, compression_ratio, original_length, optimized_length, and `log`: how
-    many entries the session's log had."""
+    """type, last_updated, optimization_applied, compression_ratio, original_length, optimized_length, originals (how
+    many messages the session's log had), last (the id of the newest), bytes_before and bytes_after."""
     state: SessionState
 
 
@@ -53,9 +53,9 @@ class StateStore(DatabasePart):
         super().__init__(url, SCHEMA)
 
     def save(self, state: SessionState, *, metadata: Mapping[str, Any], expected: int) -> int:
-        """Store a state as the revision after `expected` (0: the first), with its metadata, in one transaction.
+        """Save a state and its metadata as the revision after `expected` (0: the first), in one transaction.
 
-        Returns the new revision. Raises Conflict when another process has saved since: load that and save again.
+        Returns the new revision. Raises Conflict if another process saved first; load its state and save again.
         """
         return self.database.write(partial(_save, _row(state, metadata, expected + 1)))
 
@@ -64,9 +64,9 @@ class StateStore(DatabasePart):
         return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1)))
 
     def load(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
-        """The newest saved state of a session, or one revision of it; None when there is none.
+        """Load the newest saved state of a session, or one revision; None if there is none.
 
-        Raises StoreCorruptError naming session and revision; the revisions before it can still be loaded.
+        Raises StoreCorruptError for a damaged revision; earlier ones can still be loaded.
         """
         return _loaded(session, self.database.read(partial(_load, session, revision)))
 
@@ -75,11 +75,11 @@ class StateStore(DatabasePart):
         return _loaded(session, await self.database.aread(partial(_load, session, revision)))
 
     def revisions(self, session: SessionKey) -> list[int]:
-        """The revisions that are kept, oldest first."""
+        """The stored revisions, oldest first."""
         return self.database.read(partial(_revisions, session))
 
     def delete(self, session: SessionKey) -> bool:
-        """Drop all saved states of a session; False when there was none."""
+        """Delete all saved states of a session; False if there were none."""
         return self.database.write(partial(_delete, session))
 
 
@@ -97,23 +97,23 @@ def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dic
 def _save(row: dict[str, Any]) -> Work[int]:
     session = {"user_id": row["user_id"], "session_id": row["session_id"]}
     newest = yield Statement(f"SELECT MAX(revision) FROM autocontext_states WHERE {_SESSION}", session)
-    there = newest[0][0] or 0
-    saved: list[Row] = []
-    if there == row["revision"] - 1:
-        saved = yield Statement(
+    latest = newest[0][0] or 0
+    inserted: list[Row] = []
+    if latest == row["revision"] - 1:
+        inserted = yield Statement(
             "INSERT INTO autocontext_states (user_id, session_id, revision, created_at, metadata, body) "
             "VALUES (:user_id, :session_id, :revision, :created_at, :metadata, :body) "
             "ON CONFLICT (user_id, session_id, revision) DO NOTHING RETURNING revision",
             row,
         )
-    if not saved:
+    if not inserted:
         raise Conflict(
-            f"the state of session {row['session_id']!r} has revision {there}, not {row['revision'] - 1}: "
+            f"the state of session {row['session_id']!r} is at revision {latest}, not {row['revision'] - 1}; "
             "load it and save again"
         )
     yield Statement(
         f"DELETE FROM autocontext_states WHERE {_SESSION} AND revision <= :old",
-        {**session, "old": row["revision"] - _KEPT},
+        {**session, "old": row["revision"] - _REVISIONS},
     )
     return int(row["revision"])
 

@@ -69,15 +69,15 @@ class Preparation:
     def flow(self) -> Flow[Prepared]:
         """Compress, prune, inject, check, count; then tighten until it fits or nothing is left to tighten."""
         started = time.perf_counter()
-        compression = yield from self._compressed(force=False)
-        pruned, messages, injection = yield from self._dressed(self.policy, None)
-        for name, policy, budget in self._tighter(injection):
+        compression = yield from self._compress(force=False)
+        pruned, messages, injection = yield from self._prune_and_inject(self.policy, None)
+        for name, policy, budget in self._escalation_steps(injection):
             if self._tokens(messages) <= self.max_tokens:
                 break
             self.tightened.append(name)
             if name == COMPRESS:
-                compression = yield from self._compressed(force=True)
-            pruned, messages, injection = yield from self._dressed(policy, budget)
+                compression = yield from self._compress(force=True)
+            pruned, messages, injection = yield from self._prune_and_inject(policy, budget)
         report = PrepareReport(
             compression=compression,
             pruning=pruned.report,
@@ -90,7 +90,7 @@ class Preparation:
         )
         return Prepared(messages, report)
 
-    def _compressed(self, *, force: bool) -> Flow[CompressionReport]:
+    def _compress(self, *, force: bool) -> Flow[CompressionReport]:
         memory = self.memory
         options: dict[str, Any] = {"force": True, "max_token": self.max_tokens} if force else {}
         report: CompressionReport = yield Step(
@@ -98,7 +98,7 @@ class Preparation:
         )
         return report
 
-    def _dressed(
+    def _prune_and_inject(
         self, policy: PrunePolicy, budget: int | None
     ) -> Flow[tuple[PruneResult, list[Msg], InjectionReport | None]]:
         """The view, pruned, with memories in at most `budget` tokens (None: the injector's own)."""
@@ -115,13 +115,13 @@ class Preparation:
         injector = self.injector
         if injector is None or budget == 0:
             return pruned, pruned.messages, None
-        wanted: dict[str, Any] = {"query": self.query, "max_tokens": budget}
+        limits: dict[str, Any] = {"query": self.query, "max_tokens": budget}
         messages, report = yield Step(
-            partial(injector.inject, pruned.messages, **wanted), partial(injector.ainject, pruned.messages, **wanted)
+            partial(injector.inject, pruned.messages, **limits), partial(injector.ainject, pruned.messages, **limits)
         )
         return pruned, messages, report
 
-    def _tighter(self, injection: InjectionReport | None) -> list[tuple[str, PrunePolicy, int | None]]:
+    def _escalation_steps(self, injection: InjectionReport | None) -> list[tuple[str, PrunePolicy, int | None]]:
         """The steps in their fixed order: first what costs nothing to undo, last what costs the prompt cache."""
         at_once = replace(self.policy, clear_at_least_tokens=0)
         least = min(2, self.policy.keep_last)

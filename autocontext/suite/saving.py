@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.messages import Msg
-from autocontext.optimizer import OptimizationReport, SessionState, StateOptimizer
 from autocontext.optimizer.states import SavedState, StateStore
+from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
 from autocontext.suite.steps import Flow, Step
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class Saving:
         started = time.perf_counter()
         for attempt in range(_ATTEMPTS):
             before = yield from self._last()
-            given, originals = self._given(before)
-            state, report, failure = yield from self._optimized(given)
+            merged, originals = self._merge(before)
+            state, report, failure = yield from self._optimize(merged)
             options: dict[str, Any] = {
-                "metadata": _metadata(given, state, report, failure, originals),
+                "metadata": _metadata(merged, state, report, failure, originals),
                 "expected": before.revision if before is not None else 0,
             }
             try:
@@ -83,13 +83,13 @@ class Saving:
                 partial(self._states.load, session), partial(self._states.aload, session)
             )
         except StoreCorruptError:
-            # The log has everything: the damaged state stays where it is, and the next one is made anew.
-            _log.exception("a saved state is damaged; it is made anew from the log")
+            # The log has everything: the damaged state stays where it is, and the next save rebuilds it.
+            _log.exception("a saved state is damaged; rebuilding it from the log")
             newest = self._states.revisions(session)[-1]
             return SavedState(newest, 0, {}, SessionState(session.session_id, session.user_id))
         return saved
 
-    def _given(self, before: SavedState | None) -> tuple[SessionState, list[Msg]]:
+    def _merge(self, before: SavedState | None) -> tuple[SessionState, list[Msg]]:
         """The state to optimise: the last one and the originals that have come since, or all of them."""
         session = self._memory.session
         originals = self._memory.get_original_memory_msgs()
@@ -98,28 +98,28 @@ class Saving:
         goes_on = before is not None and 0 < known <= len(originals) and originals[known - 1].id == last
         state = before.state if before is not None and goes_on else SessionState(session.session_id, session.user_id)
         fresh = originals[known:] if goes_on else originals
-        asked = next((m.text for m in reversed(originals) if m.role == "user"), state.user_input)
-        return state.changed(messages=[*state.messages, *fresh], user_input=asked), originals
+        question = next((m.text for m in reversed(originals) if m.role == "user"), state.user_input)
+        return state.changed(messages=[*state.messages, *fresh], user_input=question), originals
 
-    def _optimized(self, given: SessionState) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
+    def _optimize(self, merged: SessionState) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
         try:
             state, report = yield Step(
-                partial(self._optimizer.optimize, given), partial(self._optimizer.aoptimize, given)
+                partial(self._optimizer.optimize, merged), partial(self._optimizer.aoptimize, merged)
             )
         except Exception as e:  # noqa: BLE001 (a save must not fail for the optimiser: the state is saved as it is)
-            return given, None, f"{type(e).__name__}: {e}"
+            return merged, None, f"{type(e).__name__}: {e}"
         return state, report, ""
 
 
 def _metadata(
-    given: SessionState, state: SessionState, report: OptimizationReport | None, failure: str, originals: list[Msg]
+    merged: SessionState, state: SessionState, report: OptimizationReport | None, failure: str, originals: list[Msg]
 ) -> dict[str, Any]:
     return {
         "type": "state",
         "last_updated": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "optimization_applied": report is not None,
-        "compression_ratio": len(state.messages) / len(given.messages) if given.messages else 1.0,
-        "original_length": len(given.messages),
+        "compression_ratio": len(state.messages) / len(merged.messages) if merged.messages else 1.0,
+        "original_length": len(merged.messages),
         "optimized_length": len(state.messages),
         "originals": len(originals),
         "last": originals[-1].id if originals else "",

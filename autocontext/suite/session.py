@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autocontext.cache import ResultCache
     from autocontext.memories import MemoryInjector
     from autocontext.memory import AutoContextMemory
-    from autocontext.optimizer import SessionState
+    from autocontext.sessions import SessionState
     from autocontext.suite import AutoContext
 
 
@@ -34,7 +34,7 @@ class Tool:
     acall: Callable[..., Awaitable[Any]]
 
 
-class _Asked(NamedTuple):
+class _CallRequest(NamedTuple):
     """How a tool is to be called."""
 
     args: Mapping[str, Any]
@@ -105,7 +105,7 @@ class Session:
         without side effects only; `cache_options` are those of `ResultCache.get_or_compute`. A large result goes to
         the content store and the message shows its beginning with a handle. An exception is an error result.
         """
-        return run(self._tool_flow(fn, call_id, _Asked(args or {}, name, cacheable, cache_options)))
+        return run(self._tool_flow(fn, call_id, _CallRequest(args or {}, name, cacheable, cache_options)))
 
     async def acall_tool(
         self,
@@ -118,7 +118,7 @@ class Session:
         **cache_options: Any,
     ) -> Msg:
         """`call_tool` without blocking the event loop: a synchronous tool runs in a thread."""
-        return await arun(self._tool_flow(fn, call_id, _Asked(args or {}, name, cacheable, cache_options)))
+        return await arun(self._tool_flow(fn, call_id, _CallRequest(args or {}, name, cacheable, cache_options)))
 
     def tools(self) -> list[Tool]:
         """The tools this session offers the model: context_reload first, then those of the user's memories."""
@@ -168,19 +168,19 @@ class Session:
     def _saving(self) -> Saving:
         return Saving(self.memory, self._context.database, self._context.content, self._namespace)
 
-    def _tool_flow(self, fn: Callable[..., Any], call_id: str, asked: _Asked) -> Flow[Msg]:
+    def _tool_flow(self, fn: Callable[..., Any], call_id: str, request: _CallRequest) -> Flow[Msg]:
         answer, waiting = self._state_of(call_id)
         if answer is not None:
             return answer
-        name = asked.name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool"))
-        wanted = bool(getattr(fn, "cacheable", False)) if asked.cacheable is None else asked.cacheable
+        name = request.name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool"))
+        is_cacheable = bool(getattr(fn, "cacheable", False)) if request.cacheable is None else request.cacheable
         call = ToolCall(
             fn=fn,
-            args=asked.args,
+            args=request.args,
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name,
             cache=self._cache,
-            cached=asked.cache_options if wanted or asked.cache_options else None,
+            cached=request.cache_options if is_cacheable or request.cache_options else None,
             content=self._context.content,
             namespace=self._namespace,
             large=self.memory.config.large_payload_threshold,

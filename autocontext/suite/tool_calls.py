@@ -60,8 +60,8 @@ class ToolCall:
         policy = PrunePolicy(keep_last=1, large_tool_chars=self.large, recent_tool_keep_chars=head)
         options: dict[str, Any] = {"store": self.content, "policy": policy, "namespace": self.namespace}
         compact = yield Step(partial(prune_messages, [msg], **options), partial(aprune_messages, [msg], **options))
-        made: Msg = compact.messages[0]
-        return made
+        compact_msg: Msg = compact.messages[0]
+        return compact_msg
 
     def _run(self) -> Any:
         if self.cached is None:

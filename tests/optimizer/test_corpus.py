@@ -6,7 +6,7 @@ import pytest
 
 from autocontext import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.content import SqliteContentStore
-from autocontext.history.view import interface
+from autocontext.history.view import open_pairs
 from autocontext.sessions import (
     ConversationCompressor,
     OptimizationReport,
@@ -34,7 +34,7 @@ def optimised(
     assert report.broken_pairs == 0
     assert report.retrievable == 1.0
     assert sorted(m.id for m in restore_state_messages(state.messages, store=store)) == sorted(m.id for m in messages)
-    assert interface(state.messages) == interface(messages)
+    assert open_pairs(state.messages) == open_pairs(messages)
     return state.messages, report
 
 
@@ -50,8 +50,8 @@ def texts(messages: list[Msg]) -> list[str]:
 def test_a_twelve_reads_of_twelve_files_all_stay(store: SqliteContentStore) -> None:
     reads = [m for i in range(12) for m in exchange(i, "read_file", f"content {i} {LONG}", path=f"/src/{i}.py")]
     messages = [user("read them all"), *reads, assistant("done")]
-    now, report = optimised(messages, store)
-    assert now == messages
+    result, report = optimised(messages, store)
+    assert result == messages
     assert report.dropped == ()
 
 
@@ -63,8 +63,8 @@ def test_b_a_page_about_errors_is_no_error_and_errors_are_found_whatever_they_lo
     denied = f"error: permission denied {LONG}"
     runs = [exchange(i, "fetch", text, url="https://a") for i, text in enumerate((good, trace, denied))]
     messages = [user("look it up"), *(m for run in runs for m in run), *[assistant(f"step {i}") for i in range(6)]]
-    now, report = optimised(messages, store)
-    assert texts(now) == [good, trace, denied], "failures never replace the good result, nor each other across kinds"
+    result, report = optimised(messages, store)
+    assert texts(result) == [good, trace, denied], "failures never replace the good result, nor each other across kinds"
     assert report.errors["total_errors"] == 2
     assert report.errors["error_types"] == {"general": 1, "permission": 1}
 
@@ -77,8 +77,8 @@ def test_c_a_write_that_failed_after_another_succeeded_is_still_told(store: Sqli
         *exchange(2, "write", failure, path="/b"),
         *[assistant(f"step {i}") for i in range(8)],
     ]
-    now, _ = optimised(messages, store)
-    assert texts(now)[1] == failure
+    result, _ = optimised(messages, store)
+    assert texts(result)[1] == failure
     summed, _ = optimised([*messages, *_rounds(12)], store, StateConfig())
     assert "disk full, /b was not written" in summed[0].text
     assert "write(path=/b): failed" in summed[0].text
@@ -86,39 +86,39 @@ def test_c_a_write_that_failed_after_another_succeeded_is_still_told(store: Sqli
 
 def test_d_eight_rounds_answered_done_keep_their_answers(store: SqliteContentStore) -> None:
     messages = [m for i in range(8) for m in (user(f"task {i}"), assistant("Done."))]
-    now, _ = optimised(messages, store)
-    assert now == messages
-    assert_valid_chat(now)
+    result, _ = optimised(messages, store)
+    assert result == messages
+    assert_valid_chat(result)
 
 
 def test_e_answers_that_differ_in_values_only_all_stay(store: SqliteContentStore) -> None:
     messages = [user("count")]
     messages += [Msg(role="assistant", content=[TextBlock(text="value"), TextBlock(text=str(i))]) for i in range(12)]
-    now, _ = optimised(messages, store)
-    assert now == messages
+    result, _ = optimised(messages, store)
+    assert result == messages
 
 
 def test_f_a_history_cut_between_call_and_result_is_parted_elsewhere(store: SqliteContentStore) -> None:
     rounds = _rounds(12)
     for cut in range(len(rounds) - 20, len(rounds)):
         for config in (StateConfig(), StateConfig(max_conversation_history_size=5, context_window_size=3)):
-            now, _ = optimised(rounds[: cut + 1], store, config)
-            if interface(rounds[: cut + 1]):
-                assert interface(now).open == interface(rounds[: cut + 1]).open
+            result, _ = optimised(rounds[: cut + 1], store, config)
+            if open_pairs(rounds[: cut + 1]):
+                assert open_pairs(result).unanswered_calls == open_pairs(rounds[: cut + 1]).unanswered_calls
             else:
-                assert_valid_chat(now)
+                assert_valid_chat(result)
     orphan, _ = optimised(rounds[2:], store, StateConfig())
-    assert interface(orphan).dangling == interface(rounds[2:]).dangling
+    assert open_pairs(orphan).orphan_results == open_pairs(rounds[2:]).orphan_results
 
 
 def _rounds(count: int) -> list[Msg]:
-    made = []
+    messages = []
     for i in range(count):
         call = Msg(role="assistant", content=[ToolUseBlock(id=f"r{i}{j}", name="look", input={"n": i}) for j in "ab"])
         results = [ToolResultBlock(id=f"r{i}{j}", output=f"seen {i} {j}") for j in "ab"]
-        made += [user(f"question {i}"), call, Msg(role="tool", content=results[:1])]
-        made += [Msg(role="tool", content=results[1:]), assistant(f"answer {i}")]
-    return made
+        messages += [user(f"question {i}"), call, Msg(role="tool", content=results[:1])]
+        messages += [Msg(role="tool", content=results[1:]), assistant(f"answer {i}")]
+    return messages
 
 
 def test_equal_calls_keep_their_places_and_the_newest_its_text(store: SqliteContentStore) -> None:
@@ -130,11 +130,11 @@ def test_equal_calls_keep_their_places_and_the_newest_its_text(store: SqliteCont
         *exchange(3, "read", second, line=1, path="/a"),
         *[assistant(f"step {i}") for i in range(8)],
     ]
-    now, report = optimised(messages, store)
-    assert [m.id for m in now] == [m.id for m in messages]
-    assert texts(now)[0].startswith("[Superseded by call c3 (same arguments). Read: context_reload(")
-    assert texts(now)[1:] == ["ok", second]
-    page = store.read(now[2].metadata["_content_ref"])
+    result, report = optimised(messages, store)
+    assert [m.id for m in result] == [m.id for m in messages]
+    assert texts(result)[0].startswith("[Superseded by call c3 (same arguments). Read: context_reload(")
+    assert texts(result)[1:] == ["ok", second]
+    page = store.read(result[2].metadata["_content_ref"])
     assert page is not None
     assert page.text == messages[2].model_dump_json()
     assert [(d.message_ids, d.reason) for d in report.dropped] == [((messages[2].id,), "superseded")]
@@ -150,25 +150,25 @@ def test_a_failure_is_removed_only_after_the_same_call_succeeded(store: SqliteCo
         *exchange(4, "read", f"fine {LONG}", path="/b"),
         *[assistant(f"step {i}") for i in range(8)],
     ]
-    now, _ = optimised(messages, store)
-    assert texts(now)[0].startswith("[Failed: Error: not found /a")
-    assert "Succeeded in call c3." in texts(now)[0]
-    assert texts(now)[1] == worse, "the last failure of its kind stays"
+    result, _ = optimised(messages, store)
+    assert texts(result)[0].startswith("[Failed: Error: not found /a")
+    assert "Succeeded in call c3." in texts(result)[0]
+    assert texts(result)[1] == worse, "the last failure of its kind stays"
 
 
 def test_adjacent_equal_answers_of_one_turn_become_one(store: SqliteContentStore) -> None:
     messages = [user("go"), *[assistant("I am on it.") for _ in range(11)], assistant("done")]
-    now, report = optimised(messages, store)
-    assert [m.text for m in now] == ["go", "I am on it.", "done"]
-    assert now[1].id == messages[11].id
+    result, report = optimised(messages, store)
+    assert [m.text for m in result] == ["go", "I am on it.", "done"]
+    assert result[1].id == messages[11].id
     assert report.dropped[0].message_ids == tuple(m.id for m in messages[1:12])
-    assert restore_state_messages(now, store=store) == messages
+    assert restore_state_messages(result, store=store) == messages
 
 
 def test_calls_without_known_arguments_are_never_taken_for_equal(store: SqliteContentStore) -> None:
     orphans = [tool_result(f"x{i}", f"same {LONG}") for i in range(12)]
-    now, _ = optimised(orphans, store)
-    assert now == orphans
+    result, _ = optimised(orphans, store)
+    assert result == orphans
 
 
 def test_short_histories_stay_as_they_are(store: SqliteContentStore) -> None:
@@ -177,9 +177,9 @@ def test_short_histories_stay_as_they_are(store: SqliteContentStore) -> None:
     compressor = ConversationCompressor(store=store)
     assert compressor.compress_conversation_history(messages) == messages
     more = [*messages, *[assistant(f"{i}") for i in range(8)]]
-    made = compressor.compress_conversation_history(more)
-    assert texts(made)[0].startswith("[Same result as call c2")
-    stats = compressor.get_compression_stats(more, made)
+    messages = compressor.compress_conversation_history(more)
+    assert texts(messages)[0].startswith("[Same result as call c2")
+    stats = compressor.get_compression_stats(more, messages)
     assert stats["original_length"] == stats["compressed_length"] == 13
     assert stats["compression_ratio"] < 1
     assert 0 < stats["reduction_percentage"] < 100

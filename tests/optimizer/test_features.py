@@ -32,14 +32,14 @@ def store() -> SqliteContentStore:
 
 
 def rounds(count: int, chars: int = 50, first: int = 0) -> list[Msg]:
-    made = []
+    messages = []
     for i in range(first, first + count):
-        made += [
+        messages += [
             user(f"Question {i}: what about module_{i}?"),
             *exchange(i, "read_file", f"{i} " * chars, path=f"/m{i}.py"),
         ]
-        made.append(assistant(f"Answer {i}: module_{i} is fine"))
-    return made
+        messages.append(assistant(f"Answer {i}: module_{i} is fine"))
+    return messages
 
 
 # --------------------------------------------------------------------------------------------------------- context
@@ -52,13 +52,15 @@ def test_relevant_messages_are_named_and_not_copied(store: SqliteContentStore) -
     ]
     state = SessionState("s", messages=messages, user_input="Which tea do I like?")
     config = StateConfig(relevance_threshold=0.1)
-    found = [i for i in ContextSelector(config).optimize_memory_context(state) if i["source"] == "conversation_history"]
-    assert [list(i["message_ids"]) for i in found] == [[messages[2].id]]
-    assert found[0]["role"] == "context"
-    assert found[0]["original_role"] == "user"
-    assert found[0]["timestamp"] == messages[2].timestamp
-    assert 0.1 < found[0]["relevance_score"] <= 1
-    assert "content" not in found[0]
+    entries = [
+        i for i in ContextSelector(config).optimize_memory_context(state) if i["source"] == "conversation_history"
+    ]
+    assert [list(i["message_ids"]) for i in entries] == [[messages[2].id]]
+    assert entries[0]["role"] == "context"
+    assert entries[0]["original_role"] == "user"
+    assert entries[0]["timestamp"] == messages[2].timestamp
+    assert 0.1 < entries[0]["relevance_score"] <= 1
+    assert "content" not in entries[0]
     none = ContextSelector(StateConfig(max_relevant=0)).optimize_memory_context(state)
     assert not [i for i in none if i["source"] == "conversation_history"]
     strict = ContextSelector(StateConfig(relevance_threshold=1.0)).optimize_memory_context(state)
@@ -70,9 +72,11 @@ def test_at_most_ten_relevant_messages_and_stop_words_count_for_nothing() -> Non
     messages += [user("the to is of and in a"), assistant("to the")]
     state = SessionState("s", messages=messages, user_input="the pytest")
     config = StateConfig(relevance_threshold=0.0)
-    found = [i for i in ContextSelector(config).optimize_memory_context(state) if i["source"] == "conversation_history"]
-    assert len(found) == 10
-    assert not {messages[-1].id, messages[-2].id} & {i["message_ids"][0] for i in found}
+    entries = [
+        i for i in ContextSelector(config).optimize_memory_context(state) if i["source"] == "conversation_history"
+    ]
+    assert len(entries) == 10
+    assert not {messages[-1].id, messages[-2].id} & {i["message_ids"][0] for i in entries}
 
 
 def test_focus_tools_and_preferences() -> None:
@@ -95,8 +99,8 @@ def test_focus_tools_and_preferences() -> None:
     one = ContextSelector().optimize_memory_context(SessionState("s", messages=[user("please " * 30)]))
     assert one == [], "one message tells no preference"
     formal = [user("Could you please look at this in all its detail, thank you " * 3) for _ in range(2)]
-    told = {i["content"] for i in ContextSelector().optimize_memory_context(SessionState("s", messages=formal))}
-    assert told == {"User prefers detailed communication", "User writes in a formal style"}
+    texts = {i["content"] for i in ContextSelector().optimize_memory_context(SessionState("s", messages=formal))}
+    assert texts == {"User prefers detailed communication", "User writes in a formal style"}
 
 
 def test_memories_of_other_sources_are_merged_scored_and_cut() -> None:
@@ -139,19 +143,19 @@ def test_error_patterns_over_the_original_history(store: SqliteContentStore) -> 
     for i, text in enumerate(failures):
         messages += exchange(i, "shell", text, n=i)
     messages += exchange(50, "read", "all fine")
-    found = ErrorPatternAnalyzer().analyze_error_patterns(messages)
-    assert found["total_errors"] == 7
-    assert found["tools_with_errors"] == {"shell": 7}
+    patterns = ErrorPatternAnalyzer().analyze_error_patterns(messages)
+    assert patterns["total_errors"] == 7
+    assert patterns["tools_with_errors"] == {"shell": 7}
     kinds = ["validation", "not_found", "permission", "connection", "rate_limit", "async", "general"]
-    assert found["error_types"] == dict.fromkeys(kinds, 1)
-    assert [p["severity"] for p in found["error_patterns"]] == [
+    assert patterns["error_types"] == dict.fromkeys(kinds, 1)
+    assert [p["severity"] for p in patterns["error_patterns"]] == [
         "high", "medium", "high", "medium", "low", "low", "critical",
     ]  # fmt: skip
-    assert [p["transient"] for p in found["error_patterns"]] == [False, False, False, True, True, True, False]
-    assert found["error_patterns"][1]["message"] == "Error: file not found"
-    assert found["error_patterns"][1]["message_id"] == messages[4].id
-    assert "shell failed 7 times" in found["recommendations"][0]
-    assert found["analysis_timestamp"] == messages[-1].timestamp
+    assert [p["transient"] for p in patterns["error_patterns"]] == [False, False, False, True, True, True, False]
+    assert patterns["error_patterns"][1]["message"] == "Error: file not found"
+    assert patterns["error_patterns"][1]["message_id"] == messages[4].id
+    assert "shell failed 7 times" in patterns["recommendations"][0]
+    assert patterns["analysis_timestamp"] == messages[-1].timestamp
     empty = ErrorPatternAnalyzer().analyze_error_patterns([])
     assert empty["total_errors"] == 0
     assert empty["analysis_timestamp"] == ""
@@ -203,8 +207,8 @@ def test_no_failures(text: str) -> None:
 
 def test_a_flagged_result_is_a_failure_whatever_it_says() -> None:
     assert tool_result("c", "all is well", is_error=True).tool_results[0].is_error
-    found = ErrorPatternAnalyzer().analyze_error_patterns([tool_result("c", "all is well", is_error=True, name="t")])
-    assert found["total_errors"] == 1
+    patterns = ErrorPatternAnalyzer().analyze_error_patterns([tool_result("c", "all is well", is_error=True, name="t")])
+    assert patterns["total_errors"] == 1
     assert failure_kind("Error: access denied") == "permission_error"
     assert first_line("\n\n  two  \nthree") == "two"
     assert first_line("x" * 300) == "x" * 117 + "..."
@@ -254,19 +258,19 @@ def test_summaries_compose_and_stay_small(store: SqliteContentStore) -> None:
 def test_a_model_may_add_a_paragraph_and_its_failure_costs_nothing(store: SqliteContentStore) -> None:
     state = SessionState("s", messages=rounds(10))
     model = ScriptedModel("The user checks modules one by one.")
-    told, _ = StateOptimizer(store=store, model=model).optimize(state)
-    assert "The user checks modules one by one." in told.messages[0].text
-    assert "read_file(path=/m0.py): ok" in told.messages[0].text
-    again, _ = StateOptimizer(store=store, model=ScriptedModel(RuntimeError("never asked"))).optimize(told)
-    assert again == told
+    first, _ = StateOptimizer(store=store, model=model).optimize(state)
+    assert "The user checks modules one by one." in first.messages[0].text
+    assert "read_file(path=/m0.py): ok" in first.messages[0].text
+    again, _ = StateOptimizer(store=store, model=ScriptedModel(RuntimeError("never asked"))).optimize(first)
+    assert again == first
     plain, _ = StateOptimizer(store=store).optimize(state)
     answers: list[Any] = [RuntimeError("down"), "", ModelReply(text="cut", truncated=True)]
     for answer in answers:
         silent, report = StateOptimizer(store=store, model=ScriptedModel(answer)).optimize(state)
         assert silent == plain
         assert report.retrievable == 1.0
-    later, _ = StateOptimizer(store=store).optimize(told.changed(messages=[*told.messages, *rounds(6, first=10)]))
-    assert "The user checks modules one by one." in later.messages[0].text, "what a model told is carried on"
+    later, _ = StateOptimizer(store=store).optimize(first.changed(messages=[*first.messages, *rounds(6, first=10)]))
+    assert "The user checks modules one by one." in later.messages[0].text, "the model's paragraph is carried on"
     asynchronous, _ = asyncio.run(StateOptimizer(store=store, model=ScriptedModel("By a model.")).aoptimize(state))
     assert "By a model." in asynchronous.messages[0].text
 
@@ -275,31 +279,31 @@ def test_a_model_may_add_a_paragraph_and_its_failure_costs_nothing(store: Sqlite
 def test_limits_hold_unconditionally_and_last(store: SqliteContentStore) -> None:
     one_round = [user("one long task"), *[m for i in range(60) for m in exchange(i, "step", f"result {i}", n=i)]]
     state = SessionState("s", messages=one_round, memory_context=[{"content": f"m{i}"} for i in range(50)])
-    now, report = StateOptimizer(store=store).optimize(state)
-    assert len(now.messages) <= 20
-    assert len(now.memory_context) == 20
-    assert one_round[0] in now.messages, "the request that is worked on stays"
-    assert now.messages[-1] == one_round[-1]
+    after, report = StateOptimizer(store=store).optimize(state)
+    assert len(after.messages) <= 20
+    assert len(after.memory_context) == 20
+    assert one_round[0] in after.messages, "the request that is worked on stays"
+    assert after.messages[-1] == one_round[-1]
     assert report.kept == ()
 
 
-def test_what_cannot_be_parted_is_said(store: SqliteContentStore) -> None:
+def test_messages_that_cannot_go_are_reported(store: SqliteContentStore) -> None:
     pinned = [user(f"rule {i}", metadata={"pinned": True}) for i in range(30)]
-    now, report = StateOptimizer(store=store).optimize(SessionState("s", messages=pinned))
-    assert now.messages == pinned
-    assert report.kept == ("30 messages, over 20: what is left cannot be parted or has to stay",)
+    after, report = StateOptimizer(store=store).optimize(SessionState("s", messages=pinned))
+    assert after.messages == pinned
+    assert report.kept == ("30 messages, over 20: the rest is pinned or belongs to one exchange",)
     assert "kept: 30 messages" in str(report)
 
 
 def test_large_results_of_earlier_rounds_become_previews(store: SqliteContentStore) -> None:
     messages = [*rounds(2, chars=2_000), *rounds(1, chars=2_000, first=2)[:3]]
     messages += [assistant(f"step {i}") for i in range(3)]
-    now, report = StateOptimizer(store=store).optimize(SessionState("s", messages=messages))
+    after, report = StateOptimizer(store=store).optimize(SessionState("s", messages=messages))
     assert [s.name for s in report.steps if s.changed] == ["large results"]
-    text = now.messages[2].tool_results[0].text
+    text = after.messages[2].tool_results[0].text
     assert text.startswith("0 " * 100 + "... [3,800 more chars: context_reload(")
-    assert now.messages[10] == messages[10], "the current round is left alone"
-    assert now.messages[2].tool_results[0].id == messages[2].tool_results[0].id
+    assert after.messages[10] == messages[10], "the current round is left alone"
+    assert after.messages[2].tool_results[0].id == messages[2].tool_results[0].id
     assert report.reduction > 0.4
 
 
@@ -309,28 +313,28 @@ def test_a_failing_store_keeps_everything() -> None:
             raise StoreError("the disk is full")
 
     state = SessionState("s", messages=rounds(10, chars=2_000))
-    now, report = StateOptimizer(store=Full(":memory:")).optimize(state)
-    assert now.messages == state.messages
+    after, report = StateOptimizer(store=Full(":memory:")).optimize(state)
+    assert after.messages == state.messages
     assert report.dropped == ()
     assert report.kept[0] == "summary: StoreError: the disk is full"
     assert report.retrievable == 1.0
 
 
-def test_a_store_that_took_another_text_is_not_believed() -> None:
+def test_a_store_that_returns_another_hash_is_not_trusted() -> None:
     class Liar(SqliteContentStore):
         def put(self, content: str | bytes, **about: Any) -> ContentInfo:
             return super().put("something else", **about)
 
     state = SessionState("s", messages=rounds(10))
-    now, report = StateOptimizer(store=Liar(":memory:")).optimize(state)
-    assert now.messages == state.messages
-    assert "has taken another text" in report.kept[0]
+    after, report = StateOptimizer(store=Liar(":memory:")).optimize(state)
+    assert after.messages == state.messages
+    assert "different text" in report.kept[0]
 
 
 def test_restoring_from_another_store_is_an_error(store: SqliteContentStore) -> None:
-    now, _ = StateOptimizer(store=store).optimize(SessionState("s", messages=rounds(10)))
+    after, _ = StateOptimizer(store=store).optimize(SessionState("s", messages=rounds(10)))
     with pytest.raises(StoreCorruptError, match="is not in this store"):
-        restore_state_messages(now.messages, store=SqliteContentStore(":memory:"))
+        restore_state_messages(after.messages, store=SqliteContentStore(":memory:"))
 
 
 # ----------------------------------------------------------------------------------------------------------- state
@@ -358,12 +362,12 @@ def test_a_state_comes_back_whole_and_a_damaged_one_is_refused() -> None:
         good | {"messages": [{"role": "nobody"}]},
         good | {"user_id": 7},
     ):
-        with pytest.raises(StateError, match="not loaded"):
+        with pytest.raises(StateError, match="nothing was loaded"):
             SessionState.from_dict(damaged)
     missing = {k: v for k, v in good.items() if k != "focus"}
     with pytest.raises(StateError, match="focus"):
         SessionState.from_dict(missing)
-    with pytest.raises(StateError, match="no JSON"):
+    with pytest.raises(StateError, match="not JSON"):
         SessionState.from_json("{")
     with pytest.raises(AutoContextError, match=r"messages\[0\]"):
         SessionState("s", messages=["hi"])  # type: ignore[list-item]
