@@ -17,7 +17,7 @@ from autocontext.memories.exchange import ImportReport
 from autocontext.memories.finding import UserIndex, in_use, make_query
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user
 from autocontext.memories.schema import SCHEMA
-from autocontext.memories.twins import Steps, read, twins, write
+from autocontext.memories.sync_and_async import Steps, read, sync_and_async, write
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database
@@ -87,14 +87,14 @@ class MemoryStore(DatabasePart):
         )  # fmt: skip
         return (yield from write(lambda: changes.add(new, self._limits)))
 
-    add, aadd = twins(_add)
+    add, aadd = sync_and_async(_add)
 
     def _get(self, memory_id: str, *, user_id: str) -> Steps[Memory | None]:
         """One memory, even an expired or archived one; None when this user has none with this id."""
         owner = checked_user(user_id)
         return (yield from read(lambda: statements.find(owner, memory_id)))
 
-    get, aget = twins(_get)
+    get, aget = sync_and_async(_get)
 
     def _update(
         self, memory_id: str, /, *, user_id: str, expected_revision: int | None = None, **fields: Any
@@ -108,21 +108,21 @@ class MemoryStore(DatabasePart):
         columns = changes.changed_fields(fields, now)
         return (yield from write(lambda: changes.update(owner, memory_id, columns, expected_revision)))
 
-    update, aupdate = twins(_update)
+    update, aupdate = sync_and_async(_update)
 
     def _delete(self, memory_id: str, *, user_id: str) -> Steps[bool]:
         """Delete a memory permanently; False when this user has none with this id."""
         owner = checked_user(user_id)
         return (yield from write(lambda: statements.remove(owner, memory_id)))
 
-    delete, adelete = twins(_delete)
+    delete, adelete = sync_and_async(_delete)
 
     def _clear(self, *, user_id: str) -> Steps[int]:
         """Delete everything about a user; returns the number of memories."""
         owner = checked_user(user_id)
         return (yield from write(lambda: statements.remove_all(owner)))
 
-    clear, aclear = twins(_clear)
+    clear, aclear = sync_and_async(_clear)
 
     def _search(
         self,
@@ -158,7 +158,7 @@ class MemoryStore(DatabasePart):
             index.touched(memory_ids, now)
         return hits
 
-    search, asearch = twins(_search)
+    search, asearch = sync_and_async(_search)
 
     def _all(self, *, user_id: str, archived: bool = False) -> Steps[list[Memory]]:
         """All memories in use, oldest first; with `archived=True` expired and archived ones too."""
@@ -166,14 +166,14 @@ class MemoryStore(DatabasePart):
         now = self._clock()
         return [m for m in index.listed() if archived or in_use(m, now)]
 
-    all, aall = twins(_all)
+    all, aall = sync_and_async(_all)
 
     def _stats(self, *, user_id: str) -> Steps[MemoryStats]:
         """Number of memories in use, their mean importance, and the five most used tags."""
         owner, now = checked_user(user_id), self._clock()
         return (yield from read(lambda: statements.stats(owner, now)))
 
-    stats, astats = twins(_stats)
+    stats, astats = sync_and_async(_stats)
 
     def _document(self, *, user_id: str) -> Steps[dict[str, Any]]:
         """Facts in use and section summaries for an injector, in the form of memory.json."""
@@ -182,7 +182,7 @@ class MemoryStore(DatabasePart):
         now = self._clock()
         return exchange.for_injection((m for m in index.listed() if in_use(m, now)), sections)
 
-    document, adocument = twins(_document)
+    document, adocument = sync_and_async(_document)
 
     def _import_json(
         self, source: str | Path | Mapping[str, Any], *, user_id: str, expected_revision: int | None = None
@@ -198,7 +198,7 @@ class MemoryStore(DatabasePart):
         document = exchange.read_document(source)
         return (yield from write(lambda: exchange.take_in(document, owner, now, self._limits, expected_revision)))
 
-    import_json, aimport_json = twins(_import_json)
+    import_json, aimport_json = sync_and_async(_import_json)
 
     def _export_json(self, path: str | Path | None = None, *, user_id: str) -> Steps[dict[str, Any]]:
         """The memory.json document of a user; written atomically to `path` if there is one."""
@@ -211,7 +211,7 @@ class MemoryStore(DatabasePart):
             exchange.write_whole(path, document)
         return document
 
-    export_json, aexport_json = twins(_export_json)
+    export_json, aexport_json = sync_and_async(_export_json)
 
     def _current(self, user_id: str) -> Steps[UserIndex]:
         """The user's index, in step with the database."""

@@ -30,7 +30,7 @@ def write(work: Callable[[], Work[T]]) -> Steps[T]:
 
 
 class HasDatabase(Protocol):
-    """What the twins are methods of."""
+    """What has the two methods."""
 
     @property
     def database(self) -> Database:
@@ -40,7 +40,7 @@ class HasDatabase(Protocol):
 S = TypeVar("S", bound=HasDatabase)
 
 
-def twins(
+def sync_and_async(
     steps: Callable[Concatenate[S, P], Steps[T]],
 ) -> tuple[Callable[Concatenate[S, P], T], Callable[Concatenate[S, P], Awaitable[T]]]:
     """The blocking method and the awaitable one, both with the signature and the words of `steps`."""
