@@ -1,7 +1,6 @@
-"""Models that write summaries: the two protocols, and four ready implementations.
+"""Models that write summaries: two protocols and four implementations.
 
-Importing this package imports none of them: each module at the first use of its name, a provider's SDK at the first
-call of its model.
+Each implementation is imported at the first use of its name, a provider's SDK at the first call of its model.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def __getattr__(name: str) -> Any:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """Answers one request and blocks meanwhile. Must be safe to call from several threads at once."""
+    """Answers one request and blocks meanwhile; must be thread-safe."""
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The reply. Raises ModelError when there is none."""
@@ -51,7 +50,7 @@ class ChatModel(Protocol):
 
 @runtime_checkable
 class AsyncChatModel(Protocol):
-    """Answers one request without blocking the event loop; several may be under way at once."""
+    """Answers one request without blocking the event loop; several may run at once."""
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """The reply. Raises ModelError when there is none."""

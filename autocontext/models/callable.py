@@ -15,11 +15,13 @@ from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
 class CallableModel:
-    """A model made of a function; `name` stands in its errors.
+    """A model made of a function; `name` appears in its errors.
 
-    `complete` runs an async function to its end, in a thread of its own when an event loop is running here;
-    `acomplete` runs a sync one in a thread. Calls raise ModelError only: with the function's exception as its cause,
-    or saying that what came back is no text.
+    `complete` runs an async function to its end, in a new thread if an event loop is running; `acomplete` runs a sync
+    function in a thread. Calls raise only ModelError: for an exception of the function, which is the cause, and for a
+    result without text.
+
+        AutoContextMemory(model=CallableModel(lambda request: my_llm(request.system, request.prompt)))
     """
 
     def __init__(
@@ -34,25 +36,25 @@ class CallableModel:
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The function's reply. Raises ModelError."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             answer = self._fn(request)
             if inspect.isawaitable(answer):
-                answer = _run(answer)
+                answer = _wait_for(answer)
         except Exception as e:
             raise self._failure(e) from e
-        return self._reply(answer, time.perf_counter() - started)
+        return self._reply(answer, time.perf_counter() - start)
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """The function's reply, without blocking the event loop. Raises ModelError."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             answer: Any = self._fn(request) if self._is_async else await asyncio.to_thread(self._fn, request)
             if inspect.isawaitable(answer):
                 answer = await answer
         except Exception as e:
             raise self._failure(e) from e
-        return self._reply(answer, time.perf_counter() - started)
+        return self._reply(answer, time.perf_counter() - start)
 
     def _failure(self, e: Exception) -> ModelError:
         if isinstance(e, ModelError):
@@ -69,7 +71,7 @@ class CallableModel:
         return reply if reply.usage else reply.model_copy(update={"usage": Usage(seconds=seconds)})
 
 
-def _run(answer: Awaitable[Any]) -> Any:
+def _wait_for(answer: Awaitable[Any]) -> Any:
     """Wait for an awaitable from sync code, whether or not an event loop is running in this thread."""
 
     async def wait() -> Any:

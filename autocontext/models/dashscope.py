@@ -54,16 +54,18 @@ _OURS = frozenset(
     }
 )
 _POOL = 32
-"""Connections kept for `complete`; the SDK's shared session keeps 10 and warns at each one more."""
+"""Pooled connections of `complete`; the SDK's shared session pools 10 and warns about each further one."""
 
 
 class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession"]):
     """A model behind DashScope's native text generation API, sync and async.
 
-    `timeout` is in seconds: for the whole call in `acomplete`, between bytes in `complete` (so the SDK defines it).
-    Key, address, timeout and connections go along with each call, so two models never share a setting.
+    `timeout` is in seconds: for the whole call in `acomplete`, between bytes in `complete` (the SDK's definition).
+    Key, address, timeout and connections are passed with each call, so two models never share a setting.
     `extra` goes into each request (`enable_thinking=False`, `seed`, ...). Raises ConfigError without a key,
-    MissingExtraError without the SDK; calls raise ModelError only.
+    MissingExtraError without the SDK; calls raise only ModelError.
+
+        DashScopeChatModel("qwen-plus", temperature=0.2)      # with DASHSCOPE_API_KEY set
     """
 
     sdk, service = "dashscope", "DashScope"
@@ -124,12 +126,12 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
             arguments.setdefault("max_tokens", request.max_output_tokens)
         return arguments
 
-    def _reply(self, answer: Any, started: float) -> ModelReply:
-        if answer.status_code != HTTPStatus.OK:  # the SDK returns failures, it does not raise them
+    def _reply(self, answer: Any, start: float) -> ModelReply:
+        if answer.status_code != HTTPStatus.OK:  # the SDK returns failures instead of raising
             raise self._refusal(answer)
         output = answer.output if isinstance(answer.output, Mapping) else {}
         choices = output.get("choices")
-        # Models that know no message format answer with `output.text` alone.
+        # Models without the message format answer with `output.text` alone.
         choice = choices[0] if choices else output
         message = choice.get("message") or {"content": output.get("text")}
         if not choices and message["content"] is None:
@@ -143,18 +145,18 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
             refusal=None,
             key=self._key,
         )
-        used = answer.usage if isinstance(answer.usage, Mapping) else {}
+        tokens = answer.usage if isinstance(answer.usage, Mapping) else {}
         usage = Usage(
-            input_tokens=count(used.get("input_tokens")),
-            output_tokens=count(used.get("output_tokens")),
-            seconds=time.perf_counter() - started,
+            input_tokens=count(tokens.get("input_tokens")),
+            output_tokens=count(tokens.get("output_tokens")),
+            seconds=time.perf_counter() - start,
         )
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
     def _refusal(self, answer: Any) -> ModelError:
-        status, said = answer.status_code, scrub(f"{answer.code}: {answer.message}", self._key)
+        status, reason = answer.status_code, scrub(f"{answer.code}: {answer.message}", self._key)
         wait = retry_after(getattr(answer, "headers", None) or {})
-        return self._problem(f"HTTP {status}: {said}", retryable=is_retryable(status), retry_after=wait)
+        return self._problem(f"HTTP {status}: {reason}", retryable=is_retryable(status), retry_after=wait)
 
     def _failure(self, e: Exception) -> ModelError | None:
         import aiohttp
@@ -175,7 +177,7 @@ def _key_from_environment() -> str | None:
 
 
 def _prepare() -> ssl.SSLContext:
-    """Import the SDK, and read the certificates it uses."""
+    """Import the SDK and read its certificates."""
     import ssl
 
     import certifi
@@ -185,8 +187,8 @@ def _prepare() -> ssl.SSLContext:
 
 
 async def _async_session() -> aiohttp.ClientSession:
-    # The SDK would open a session per loop too, but never close it.
-    # The import takes one to two seconds: not on the event loop.
+    # The SDK would open a session per loop, too, but never close it. Its import takes one to two seconds, so it runs in
+    # a thread.
     certificates = await asyncio.to_thread(_prepare)
     import aiohttp
 

@@ -1,6 +1,6 @@
-"""Summaries without a model: the sentences and lines of a transcript that matter most, word for word.
+"""Summaries without a model: the most important sentences and lines of a transcript, word for word.
 
-Nothing leaves the process and nothing is made up; the same request always gets the same text.
+Nothing leaves the process, nothing is invented, and equal requests give equal texts.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from autocontext.tokens import TokenCounter, get_counter
 
 _SHARE_WITHOUT_LIMIT = 0.3
 _SHARE_WITH_LIMIT = 0.5
-"""A note as long as its source would be refused, so that the limit is no target for a short transcript."""
+"""Half of a short transcript at most, as the gate refuses a note as long as its source."""
 _SMALL = 32
-"""Tokens; below this an estimate's error is a good part of the limit, and bytes, which no count exceeds, are used."""
+"""Tokens; up to this limit bytes are counted, an upper bound, as an estimate's error would be too large."""
 
 _MISSES = 40
-"""Units that were too long for the room left; after so many it is too small for nearly everything."""
+"""After so many units that did not fit, hardly any other will."""
 _WIDEST = 32
-"""Characters a token; a text with more of them than that does not fit, whatever it is."""
+"""Most characters of a token."""
 
-# What a purpose asks for: who speaks counts, and by how much.
+# Weights of speakers, by purpose.
 _WEIGHTS: Mapping[str, Mapping[Kind, float]] = {
     "tool_run": {"call": 4.0, "user": 1.5, "assistant": 1.2, "thinking": 0.5},
     "current_round": {"call": 4.0, "user": 2.0, "assistant": 1.5, "thinking": 0.6},
@@ -37,12 +37,12 @@ _DIGITS = re.compile(r"\d+")
 
 
 class ExtractiveModel:
-    """The summariser that is always there: no network, no model, about 1 MB of transcript a second.
+    """The summariser that needs no network and no model: about 1 MB of transcript a second.
 
-    Always keeps calls with their outcomes (where the purpose is about tools), and sentences with errors, decisions,
-    numbers and identifiers, then the most central ones, as many as `max_output_tokens` allows, in their order.
-    `counter` (a TokenCounter, or a name for `get_counter`) measures that limit; None estimates on the high side of
-    the o200k_base, cl100k_base and Qwen vocabularies, without loading one. `usage` holds counted or estimated tokens.
+    Prefers calls with their outcomes (if the purpose is about tools) and sentences with errors, decisions, numbers and
+    identifiers, then the most central ones, as many as `max_output_tokens` allows, in their order. `counter` (a
+    TokenCounter, or a name for `get_counter`) measures that limit; None estimates on the high side of o200k_base,
+    cl100k_base and Qwen, without loading a vocabulary. `usage` holds counted or estimated tokens.
     """
 
     def __init__(self, *, counter: TokenCounter | str | None = None) -> None:
@@ -53,7 +53,7 @@ class ExtractiveModel:
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """A note of the transcript in the request; never empty, never raises."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         transcript = unfence(request.prompt).strip()
         size = self._size(transcript)
         share = _SHARE_WITHOUT_LIMIT if request.max_output_tokens is None else _SHARE_WITH_LIMIT
@@ -64,7 +64,7 @@ class ExtractiveModel:
         usage = Usage(
             input_tokens=self._size(request.system) + self._size(request.prompt),
             output_tokens=self._size(text),
-            seconds=time.perf_counter() - started,
+            seconds=time.perf_counter() - start,
         )
         return ModelReply(text=text, usage=usage)
 
@@ -86,39 +86,39 @@ def _note(transcript: str, purpose: str, limit: int, measure: Callable[[str], in
         return "(no text)"
     if len(transcript) <= _WIDEST * limit and measure(transcript) <= limit:
         return transcript
-    found = sections(transcript)
-    calls = sum(section.kind == "call" for section in found)
-    # Characters for a call's arguments, and as many for its outcome: what every call can have at three to a token.
+    parts = sections(transcript)
+    calls = sum(section.kind == "call" for section in parts)
+    # Characters for a call's arguments, and as many for its outcome, at three characters a token.
     room = max(40, min(240, limit * 3 // max(1, calls) // 2))
-    made = units(found, arguments_length=room, with_ids=purpose == "current_round")
-    _score(made, purpose)
+    candidates = units(parts, arguments_length=room, with_ids=purpose == "current_round")
+    _score(candidates, purpose)
 
     def fits(text: str) -> bool:
         return len(text) < len(transcript) and measure(text) <= limit
 
-    chosen = _choose(made, limit, measure)
-    while chosen:
-        text = _written(chosen)
+    selection = _choose(candidates, limit, measure)
+    while selection:
+        text = _render(selection)
         if fits(text):
             return text
-        chosen.remove(min(chosen, key=lambda unit: (unit.must, unit.score)))
-    best = max(made, key=lambda unit: unit.score).text if made else transcript[: _WIDEST * limit]
-    return _clipped(best, limit, measure)
+        selection.remove(min(selection, key=lambda unit: (unit.must, unit.score)))
+    best = max(candidates, key=lambda unit: unit.score).text if candidates else transcript[: _WIDEST * limit]
+    return _clip(best, limit, measure)
 
 
-def _score(made: list[Unit], purpose: str) -> None:
-    """Give each unit its score, and mark those that must stay."""
+def _score(candidates: list[Unit], purpose: str) -> None:
+    """Score each unit, and mark those that must stay."""
     weights = _WEIGHTS.get(purpose, {})
-    speech = [unit for unit in made if unit.section.kind in ("user", "assistant", "text")]
+    speech = [unit for unit in candidates if unit.section.kind in ("user", "assistant", "text")]
     edges = {id(unit) for unit in (*speech[:2], *speech[-2:])}
     answer = speech[-1].section if speech else None
-    for unit, central in zip(made, centrality([unit.text for unit in made]), strict=True):
+    for unit, central in zip(candidates, centrality([unit.text for unit in candidates]), strict=True):
         kind, names = unit.section.kind, identifiers(unit.text)
         unit.values = names | numbers(unit.text)
         fault = is_error(unit.text)
         decision = kind != "result" and is_decision(unit.text)
         is_call = kind == "call" and purpose in _WEIGHTS
-        # A round is its request and its answer; the rest is how one led to the other.
+        # The request and the answer frame a round.
         frame = purpose == "round_summary" and (kind == "user" or unit.section is answer)
         unit.must = bool(is_call or fault or decision or unit.values or frame)
         value = central + 0.3 * unit.first + 0.2 * unit.last + 0.8 * (id(unit) in edges)
@@ -127,56 +127,56 @@ def _score(made: list[Unit], purpose: str) -> None:
             1.5 * fault + 1.2 * decision + 0.6 * bool(names) + 0.3 * bool(unit.values) + 0.1 * min(len(unit.values), 5)
         )
         unit.score = weights.get(kind, 1.0) * value
-    _spread(made)
+    _spread(candidates)
 
 
-def _spread(made: list[Unit]) -> None:
-    """Lower the further units of a section step by step, so that one long output does not fill the note."""
+def _spread(candidates: list[Unit]) -> None:
+    """Lower the scores of a section's further units step by step, so that one long output does not fill the note."""
     by_section: dict[int, list[Unit]] = {}
-    for unit in made:
+    for unit in candidates:
         by_section.setdefault(id(unit.section), []).append(unit)
     for group in by_section.values():
         for rank, unit in enumerate(sorted(group, key=lambda unit: (-unit.score, unit.order))):
             unit.score /= 1 + 0.1 * rank
 
 
-def _choose(made: list[Unit], limit: int, measure: Callable[[str], int]) -> list[Unit]:
-    """The units for a note of `limit` tokens: those that must stay first, each only where it tells something new."""
-    chosen: list[Unit] = []
+def _choose(candidates: list[Unit], limit: int, measure: Callable[[str], int]) -> list[Unit]:
+    """The units for a note of `limit` tokens: first those that must stay, each only if it adds something new."""
+    selection: list[Unit] = []
     deferred: list[Unit] = []
     texts: set[str] = set()
     shapes: set[str] = set()
-    known: set[str] = set()
-    left, misses = limit, 0
-    ranked = sorted(made, key=lambda unit: (not unit.must, -unit.score, unit.order))
-    for candidates, again in ((ranked, False), (deferred, True)):
-        for unit in candidates:
+    covered: set[str] = set()
+    room, misses = limit, 0
+    by_score = sorted(candidates, key=lambda unit: (not unit.must, -unit.score, unit.order))
+    for units_left, again in ((by_score, False), (deferred, True)):
+        for unit in units_left:
             if misses > _MISSES:
                 break
             shape = _DIGITS.sub("0", unit.text)
-            told = unit.values <= known
-            if unit.text in texts or (told and shape in shapes):
+            repeats = unit.values <= covered
+            if unit.text in texts or (repeats and shape in shapes):
                 continue
-            if told and unit.values and unit.section.kind != "call" and not again:
+            if repeats and unit.values and unit.section.kind != "call" and not again:
                 deferred.append(unit)
                 continue
             cost = measure(_line(unit) + "\n")
-            if cost > left:
+            if cost > room:
                 misses += 1
                 continue
-            left -= cost
-            chosen.append(unit)
+            room -= cost
+            selection.append(unit)
             texts.add(unit.text)
             shapes.add(shape)
-            known |= unit.values
-    return chosen
+            covered |= unit.values
+    return selection
 
 
-def _written(chosen: list[Unit]) -> str:
-    """The note: the units in their order, each section's first line with a dash and who spoke."""
+def _render(selection: list[Unit]) -> str:
+    """The note: the units in order, each section's first line with a dash and its speaker."""
     lines, before = [], None
-    for unit in sorted(chosen, key=lambda unit: unit.order):
-        source = unit.section.asked or unit.section
+    for unit in sorted(selection, key=lambda unit: unit.order):
+        source = unit.section.call or unit.section
         lines.append(f"  {unit.text}" if source is before else _line(unit))
         before = source
     return "\n".join(lines)
@@ -190,8 +190,8 @@ def _line(unit: Unit) -> str:
     return f"- {speaker}: {unit.text}"
 
 
-def _clipped(text: str, limit: int, measure: Callable[[str], int]) -> str:
-    """The longest beginning of a text that keeps within the limit; a dash where not even one character does."""
+def _clip(text: str, limit: int, measure: Callable[[str], int]) -> str:
+    """The longest beginning of a text within the limit; a dash if not even one character fits."""
     low, high = 0, len(text)
     while low < high:
         middle = (low + high + 1) // 2
@@ -208,9 +208,9 @@ _PIECE = re.compile(
 
 
 def high_estimate(text: str) -> int:
-    """Tokens of a text, rather too many than too few: 1.3 times o200k_base on agents' transcripts.
+    """An estimate of a text's tokens on the high side: about 1.3 times o200k_base on agents' transcripts.
 
-    Weights found on 19 agent conversations: no 1 in 100 of their passages has more tokens in o200k_base.
+    Weights fitted to 19 agent conversations: fewer than 1 % of their passages have more tokens in o200k_base.
     """
     return int(sum(map(_piece_cost, _PIECE.findall(text)))) + 1
 
@@ -222,11 +222,11 @@ def _piece_cost(piece: str) -> float:
             return 0.6 * length
         return 1.3 * length if length > 1 or "\u3000" <= first <= "\uffef" else float(_utf8_bytes(piece))
     if length >= 20 and any(c.isdigit() for c in piece):
-        cost = 0.9 * length  # keys, hashes: hardly a token is longer than a character or two
+        cost = 0.9 * length  # keys, hashes: most tokens have one or two characters
     elif first.isalpha():
         cost = 1 + max(0, length - 4) * 0.25
     elif first.isdigit():
-        cost = length  # Qwen's and other vocabularies: one token a digit
+        cost = length  # one token a digit, as in Qwen's vocabulary
     elif first.isspace():
         cost = 0.1 if piece == " " else 1 + length / 16
     else:

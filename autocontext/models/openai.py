@@ -1,4 +1,4 @@
-"""Summaries from OpenAI's chat completions or any server that speaks them, through the `openai` SDK.
+"""Summaries from OpenAI's chat completions API or a compatible server, through the `openai` SDK.
 
 Request and reply shapes: OpenAI API reference, "Create chat completion".
 """
@@ -38,10 +38,12 @@ _OURS = frozenset({"model", "messages", "stream", "n", "tools", "functions", "ti
 class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
     """A model behind OpenAI's chat completions API, sync and async.
 
-    `timeout` is in seconds, per attempt. `max_retries` is the SDK's own and 0, because the caller retries.
-    `limit_field` names the parameter that carries `max_output_tokens`: "max_completion_tokens" at OpenAI itself,
-    "max_tokens" when a `base_url` names another server; None picks by that rule. `extra` goes into each request.
-    Raises ConfigError without a key, MissingExtraError without the SDK; calls raise ModelError only.
+    `timeout` is in seconds, per attempt. `max_retries` is the SDK's and 0 by default, because the caller retries.
+    `limit_field` is the parameter for `max_output_tokens`: None means "max_completion_tokens" for OpenAI itself and
+    "max_tokens" for another `base_url`. `extra` goes into each request. Raises ConfigError without a key,
+    MissingExtraError without the SDK; calls raise only ModelError.
+
+        OpenAIChatModel("qwen3", base_url="http://localhost:8000/v1", api_key="none")
     """
 
     sdk, service = "openai", "OpenAI"
@@ -58,7 +60,7 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
         limit_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
         **extra: Any,
     ) -> None:
-        # Before the key is looked at: the connections are made with these.
+        # First, as `ServiceModel` makes the clients with these.
         self.max_retries = max_retries
         self._limit_field = limit_field
         super().__init__(
@@ -98,7 +100,7 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
             arguments.setdefault(field, request.max_output_tokens)
         return arguments
 
-    def _reply(self, answer: Any, started: float) -> ModelReply:
+    def _reply(self, answer: Any, start: float) -> ModelReply:
         choices = getattr(answer, "choices", None)
         choice = choices[0] if isinstance(choices, list) and choices else None
         message = getattr(choice, "message", None)
@@ -113,11 +115,11 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
             refusal=getattr(message, "refusal", None),
             key=self._key,
         )
-        used = getattr(answer, "usage", None)
+        tokens = getattr(answer, "usage", None)
         usage = Usage(
-            input_tokens=count(getattr(used, "prompt_tokens", None)),
-            output_tokens=count(getattr(used, "completion_tokens", None)),
-            seconds=time.perf_counter() - started,
+            input_tokens=count(getattr(tokens, "prompt_tokens", None)),
+            output_tokens=count(getattr(tokens, "completion_tokens", None)),
+            seconds=time.perf_counter() - start,
         )
         return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
@@ -129,16 +131,16 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
         if isinstance(e, openai.APIConnectionError):
             return self._unreachable(shown_url(str(e.request.url)) or "the service", e.__cause__ or e)
         if isinstance(e, openai.APIStatusError):
-            # "insufficient_quota" comes as 429 too, and no waiting pays a bill.
+            # "insufficient_quota" is a 429, too, but waiting does not help.
             retryable = is_retryable(e.status_code) and e.code != "insufficient_quota"
-            said = scrub(e.message.removeprefix(f"Error code: {e.status_code} - "), self._key)
+            reason = scrub(e.message.removeprefix(f"Error code: {e.status_code} - "), self._key)
             wait = retry_after(e.response.headers)
-            return self._problem(f"HTTP {e.status_code}: {said}", retryable=retryable, retry_after=wait)
+            return self._problem(f"HTTP {e.status_code}: {reason}", retryable=retryable, retry_after=wait)
         return None
 
 
 def _async_clients(key: SecretStr, base_url: str | None, timeout: float, max_retries: int) -> PerLoop[AsyncOpenAI]:
-    # A function of its own, so that the clients do not hold the model and die with it.
+    # A function, so that the clients hold no reference to the model and are freed with it.
     def build() -> AsyncOpenAI:
         import openai
 
@@ -147,7 +149,7 @@ def _async_clients(key: SecretStr, base_url: str | None, timeout: float, max_ret
         )
 
     async def make() -> AsyncOpenAI:
-        # The import takes about a second and a client 0.1 s: not on the event loop.
+        # The import takes about a second and a client 0.1 s, so they run in a thread.
         return await asyncio.to_thread(build)
 
     async def close(client: AsyncOpenAI) -> None:

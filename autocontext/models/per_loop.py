@@ -1,7 +1,7 @@
-"""One client per event loop: connections of an async client belong to the loop that opened them.
+"""One client per event loop, as an async client's connections belong to the loop that opened them.
 
-A client is kept inside an async generator of its loop. The loop closes its generators when it shuts down
-(`asyncio.run` and every runner built on it do), and that closes the client while its connections still work.
+An async generator of the loop holds the client. A loop that shuts down (as with `asyncio.run`) closes its generators,
+and so the client while its connections still work.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Generic, TypeVar
 Client = TypeVar("Client")
 
 
-class _Slot(Generic[Client]):
-    """The place of one loop's client; the lock lets only the first of several tasks make it."""
+class _LoopClient(Generic[Client]):
+    """One loop's client; the lock lets only one of several tasks make it."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
@@ -35,22 +35,24 @@ async def _hold(
 
 
 class PerLoop(Generic[Client]):
-    """Clients by event loop; neither a loop nor its client outlives its use."""
+    """Clients by event loop; both are freed when the loop is closed."""
 
     def __init__(self, make: Callable[[], Awaitable[Client]], close: Callable[[Client], Awaitable[None]]) -> None:
         self._make = make
         self._close = close
         self._lock = threading.Lock()
-        self._slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Slot[Client]] = weakref.WeakKeyDictionary()
+        self._slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClient[Client]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     async def client(self) -> Client:
         """The client of the running loop, made at the first call in it."""
         loop = asyncio.get_running_loop()
         with self._lock:
-            # A client holds its loop through its connections, so the weak key alone would not let go of it.
-            for closed in [known for known in self._slots if known.is_closed()]:
+            # A client's connections reference the loop, so the weak key alone would never be dropped.
+            for closed in [each for each in self._slots if each.is_closed()]:
                 del self._slots[closed]
-            slot = self._slots.setdefault(loop, _Slot())
+            slot = self._slots.setdefault(loop, _LoopClient())
         async with slot.lock:
             if slot.client is None:
                 slot.holder = _hold(self._make, self._close)

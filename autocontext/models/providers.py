@@ -1,6 +1,6 @@
-"""What the models behind a provider's service share: keys, clean error texts, waiting times, reply texts.
+"""Shared by the models behind a service: keys, clean error texts, waiting times, reply texts.
 
-A key is held as a SecretStr from the first moment, so that no repr, log or traceback can show it.
+Keys are SecretStr from the start, so that no repr, log or traceback can show them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from autocontext.errors import ConfigError, MissingExtraError, ModelError
 from autocontext.requests import ModelRequest
 
 _MAX_ERROR_TEXT = 300
-_KEY_SHAPED = re.compile(r"\bsk-[^\s\"',;}]+")
+_KEY_LIKE = re.compile(r"\bsk-[^\s\"',;}]+")
 _AUTHORIZATION = re.compile(
     r"(?i)\b(bearer\s+|(?:proxy-)?authorization[\"']?\s*[:=]\s*[\"']?(?:bearer\s+)?)[^\s\"',;}]+"
 )
@@ -41,12 +41,12 @@ def require(package: str, owner: str) -> None:
 
 
 def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
-    """The key, held so that nothing shows it. Raises ConfigError for a missing key or one no HTTP header can carry."""
+    """The key as a SecretStr. Raises ConfigError for a missing key or one that no HTTP header can carry."""
     key = (key or "").strip()
     if not key:
         raise ConfigError(f"{owner} has no API key: pass api_key=... or set the environment variable {variable}")
     if not (key.isascii() and key.isprintable()) or " " in key:
-        # HTTP libraries quote such a header value in their errors, key and all.
+        # HTTP libraries quote such a header value, with the key, in their errors.
         raise ConfigError(
             f"{owner}: the API key holds spaces, control or non-ASCII characters; check how it was copied"
         )
@@ -54,17 +54,17 @@ def checked_key(key: str | None, owner: str, variable: str) -> SecretStr:
 
 
 def scrub(text: object, key: SecretStr) -> str:
-    """A provider's text in one short line, without the key, what is shaped like one, a URL's password and query."""
+    """A provider's text as one short line, without keys, passwords and queries of URLs."""
     clean = str(text).replace(key.get_secret_value(), "[key]")
     clean = _QUERY.sub("", _USERINFO.sub("", clean))
-    clean = _KEY_SHAPED.sub("[key]", clean)
+    clean = _KEY_LIKE.sub("[key]", clean)
     clean = _NAMED_KEY.sub(r"\1[key]", clean)
     clean = " ".join(_AUTHORIZATION.sub(r"\1[key]", clean).split())
     return clean if len(clean) <= _MAX_ERROR_TEXT else clean[: _MAX_ERROR_TEXT - 3] + "..."
 
 
 def shown_url(url: str | None) -> str | None:
-    """A service's address without user, password, query and fragment."""
+    """A URL without user, password, query and fragment."""
     return None if url is None else _USERINFO.sub("", url.partition("?")[0].partition("#")[0])
 
 
@@ -75,22 +75,22 @@ def chat_messages(request: ModelRequest) -> list[dict[str, str]]:
 
 
 def is_retryable(status: int) -> bool:
-    """Whether the same request may succeed later, by its HTTP status."""
+    """Whether the same request may succeed later, judged by its HTTP status."""
     return status in _RETRYABLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait by `Retry-After-Ms` or `Retry-After` (RFC 9110, 10.2.3: seconds or an HTTP date)."""
-    found = {name.lower(): value for name, value in headers.items()}
+    """Seconds to wait, from `Retry-After-Ms` or `Retry-After` (RFC 9110, 10.2.3: seconds or an HTTP date)."""
+    values = {name.lower(): value for name, value in headers.items()}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         try:
-            seconds = float(found[name]) * unit
+            seconds = float(values[name]) * unit
         except (KeyError, ValueError):
             continue
         if math.isfinite(seconds) and seconds >= 0:
             return seconds
     try:
-        moment = parsedate_to_datetime(found.get("retry-after", ""))
+        moment = parsedate_to_datetime(values.get("retry-after", ""))
     except ValueError:
         return None
     if moment.tzinfo is None:
@@ -99,7 +99,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def count(value: Any) -> int:
-    """A token count out of a reply; 0 for what is none (compatible servers send null, or nothing)."""
+    """A token count from a reply; 0 for anything else (compatible servers send null, or nothing)."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
@@ -112,7 +112,7 @@ def reply_text(content: Any) -> str:
 
 
 def usable_text(owner: str, content: Any, *, finish: Any, tool_calls: Any, refusal: Any, key: SecretStr) -> str:
-    """The text of a reply. Raises ModelError saying why it has none: tool call, refusal, filter, length, emptiness."""
+    """The text of a reply. Raises ModelError with the reason if there is none (tool call, refusal, filter, length)."""
     if tool_calls:
         raise ModelError(f"{owner} answered with a tool call instead of text")
     if refusal:

@@ -1,4 +1,4 @@
-"""What makes a sentence worth keeping: errors, decisions, numbers, identifiers, and how central its words are.
+"""Scores sentences: errors, decisions, numbers, identifiers, and how central the words are.
 
 Centrality is the cosine between a unit's TF-IDF vector and the mean vector of all units (the centroid method of
 Radev, Jing and Budzikowska, 2000), over stems and pairs of CJK characters.
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"\d[\d.,:]*(?<![.,:])%?|[一二三四五六七八九十百
 
 
 def is_error(text: str) -> bool:
-    """Whether a text reports a fault."""
+    """Whether a text reports an error."""
     return _ERROR.search(text) is not None
 
 
@@ -67,7 +67,7 @@ def centrality(texts: Sequence[str]) -> list[float]:
     weight = {term: rarity(spread[term], len(bags)) for term in spread}
     raw = []
     for bag in bags:
-        # fsum rounds once: the order of a set of strings, which changes from process to process, must not matter.
+        # fsum, because the order of a set of strings changes from process to process and must not matter.
         shared = math.fsum(weight[term] ** 2 * spread[term] for term in bag)
         length = math.sqrt(math.fsum(weight[term] ** 2 for term in bag))
         raw.append(shared / length if length else 0.0)

@@ -1,7 +1,4 @@
-"""A transcript taken apart: its sections by line heads, and the units that a note can be made of.
-
-The line heads are those that `autocontext.text.rendering.transcript` writes.
-"""
+"""Splits a transcript into sections, by the line heads of `autocontext.text.rendering`, and into units for a note."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ UNIT_LENGTH = 240
 
 @dataclass(slots=True)
 class Section:
-    """One block of a message: who said it, or which tool was called or answered."""
+    """One block of a message, with its speaker or tool."""
 
     kind: Kind
     text: str
@@ -38,16 +35,16 @@ class Section:
     call_id: str = ""
     failed: bool = False
     answer: Section | None = None
-    """Of a call: the result that came for it."""
-    asked: Section | None = None
+    """Of a call: its result."""
+    call: Section | None = None
     """Of a result: its call."""
     outcome: str = ""
-    """Of a result: the line that stands behind its call."""
+    """Of a result: the line that was quoted in its call's unit."""
 
 
 @dataclass(slots=True, eq=False)
 class Unit:
-    """A sentence, a line, or a call with its outcome: what a note keeps or leaves out as a whole."""
+    """A sentence, a line, or a call with its outcome; a note has all of it or nothing."""
 
     text: str
     section: Section
@@ -60,22 +57,22 @@ class Unit:
 
 
 def sections(transcript: str) -> list[Section]:
-    """The sections in their order, calls and results tied together (an id that is used again means the newest call)."""
+    """The sections in order, with calls and results linked (a reused id means the newest call)."""
     heads = list(_HEAD.finditer(transcript))
-    found = []
+    parts = []
     before = transcript[: heads[0].start()] if heads else transcript
     if before.strip():
-        found.append(Section("text", before.strip()))
+        parts.append(Section("text", before.strip()))
     waiting: dict[str, Section] = {}
     for i, head in enumerate(heads):
         end = heads[i + 1].start() if i + 1 < len(heads) else len(transcript)
         section = _section(head, transcript[head.end() : end].strip())
-        found.append(section)
+        parts.append(section)
         if section.kind == "call":
             waiting[section.call_id] = section
         elif section.kind == "result" and (call := waiting.pop(section.call_id, None)):
-            call.answer, section.asked = section, call
-    return found
+            call.answer, section.call = section, call
+    return parts
 
 
 def _section(head: re.Match[str], text: str) -> Section:
@@ -86,17 +83,17 @@ def _section(head: re.Match[str], text: str) -> Section:
     return Section("result", text, head["result"], head["result_id"], failed=bool(head["error"]))
 
 
-def units(found: list[Section], *, arguments_length: int, with_ids: bool) -> list[Unit]:
-    """The units of all sections; a call is one, with its arguments cut to `arguments_length` characters."""
-    made: list[Unit] = []
-    for section in found:
+def units(parts: list[Section], *, arguments_length: int, with_ids: bool) -> list[Unit]:
+    """The units of all sections; a call is one unit, with arguments cut to `arguments_length` characters."""
+    all_units: list[Unit] = []
+    for section in parts:
         if section.kind == "call":
             pieces = [_call_line(section, arguments_length, with_ids=with_ids)]
         else:
             pieces = [piece for piece in _pieces(section.text) if piece != section.outcome]
         for i, piece in enumerate(pieces):
-            made.append(Unit(piece, section, len(made), first=i == 0, last=i == len(pieces) - 1))
-    return made
+            all_units.append(Unit(piece, section, len(all_units), first=i == 0, last=i == len(pieces) - 1))
+    return all_units
 
 
 def _call_line(call: Section, arguments_length: int, *, with_ids: bool) -> str:
@@ -114,7 +111,7 @@ def _call_line(call: Section, arguments_length: int, *, with_ids: bool) -> str:
 
 
 def shorten(text: str, length: int) -> str:
-    """A text on one line, its middle left out where it is too long: both ends of an error tell something."""
+    """A text on one line, without its middle if it is too long: both ends of an error are informative."""
     text = " ".join(text.split())
     if len(text) <= length:
         return text
@@ -125,7 +122,7 @@ def shorten(text: str, length: int) -> str:
 def _pieces(text: str) -> Iterator[str]:
     for raw in text.splitlines():
         line = raw.strip()
-        # A tag in a transcript is quoted, not a handle, and of no use in a note.
+        # A quoted tag is of no use in a note.
         if not _WORDLIKE.search(line) or line.startswith("<! CONTEXT_OFFLOAD"):
             continue
         line = line.removeprefix("- ")
@@ -133,15 +130,15 @@ def _pieces(text: str) -> Iterator[str]:
             yield line
             continue
         for sentence in _SENTENCE_END.split(line):
-            yield from _wrapped(sentence)
+            yield from _wrap(sentence)
 
 
-def _wrapped(sentence: str) -> Iterator[str]:
-    """A sentence in pieces of at most UNIT_LENGTH characters, parted at spaces or commas where there are any."""
+def _wrap(sentence: str) -> Iterator[str]:
+    """A sentence in pieces of at most UNIT_LENGTH characters, split at spaces or commas if possible."""
     start = 0
     while len(sentence) - start > UNIT_LENGTH:
         window = sentence[start : start + UNIT_LENGTH]
-        breaks = [found.end() for found in _SOFT_BREAK.finditer(window, UNIT_LENGTH // 2)]
+        breaks = [match.end() for match in _SOFT_BREAK.finditer(window, UNIT_LENGTH // 2)]
         end = start + (breaks[-1] if breaks else cut(window + sentence[start + UNIT_LENGTH], UNIT_LENGTH))
         if _WORDLIKE.search(piece := sentence[start:end].strip()):
             yield piece

@@ -1,4 +1,4 @@
-"""What models behind a service have in common: a call each way, errors without the key, connections that close."""
+"""The base of models behind a service: sync and async calls, errors without the key, connections that close."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AsyncClient = TypeVar("AsyncClient")
 
 
 class ServiceModel(ABC, Generic[Client, AsyncClient]):
-    """A model behind a service: its SDK is optional, its key never shows, its failures are ModelErrors.
+    """A model behind a service: its SDK is optional, its key is never shown, its failures are ModelErrors.
 
     Raises ConfigError without a key or for an `extra` that the model sets itself, MissingExtraError without the SDK.
     """
@@ -33,7 +33,7 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     sdk: str
     """Name of the SDK's package and of the extra that installs it."""
     service: str
-    """What messages call the service."""
+    """The service's name in errors."""
 
     def __init__(
         self,
@@ -48,14 +48,14 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     ) -> None:
         name = type(self).__name__
         require(self.sdk, name)
-        if taken := sorted(settings.keys() & set(reserved)):
-            raise ConfigError(f"{name} sets {', '.join(taken)} itself; leave it out")
+        if conflicts := sorted(settings.keys() & set(reserved)):
+            raise ConfigError(f"{name} sets {', '.join(conflicts)} itself; leave it out")
         self.model = model
         self.base_url = base_url
         self.timeout = timeout
         self._key: SecretStr = checked_key(key, name, key_variable)
         self._settings = settings
-        """Go into each request."""
+        """Parameters of each request."""
         self._lock = threading.Lock()
         self._client: Client | None = None
         self._clients = self._per_loop()
@@ -65,25 +65,25 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The model's reply. Raises ModelError, which never holds the key."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             with self._lock:
                 self._client = client = self._client or self._connect()
-            return self._reply(self._call(client, request), started)
+            return self._reply(self._call(client, request), start)
         except Exception as e:  # noqa: BLE001 (a malformed body makes an SDK raise anything)
-            failure = self._failed(e)
-        # Raised out here, the error has no __context__ and no frame below this one: the SDK's exception may hold the
+            failure = self._model_error(e)
+        # Raised outside of `except`, the error has no __context__ and no inner frames: the SDK's exception may hold the
         # request with its headers, and a reply may quote the key.
         raise failure
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """The model's reply, without blocking the event loop. Raises ModelError, which never holds the key."""
-        started = time.perf_counter()
+        start = time.perf_counter()
         try:
             client = await self._clients.client()
-            return self._reply(await self._acall(client, request), started)
+            return self._reply(await self._acall(client, request), start)
         except Exception as e:  # noqa: BLE001 (as above)
-            failure = self._failed(e)
+            failure = self._model_error(e)
         raise failure
 
     def close(self) -> None:
@@ -97,7 +97,7 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         """Close the connections of `acomplete` in this event loop; they close by themselves when it shuts down."""
         await self._clients.aclose()
 
-    def _failed(self, e: Exception) -> ModelError:
+    def _model_error(self, e: Exception) -> ModelError:
         if isinstance(e, ModelError):
             return e.with_traceback(None)
         return self._failure(e) or self._problem(f"the call failed ({type(e).__name__}: {scrub(e, self._key)})")
@@ -115,27 +115,27 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     def _owner(self) -> str:
         return f"{self.service} model {self.model!r}"
 
-    # ----------------------------------------------------------------------------------------- what each service does
+    # ------------------------------------------------------------------------------------ what subclasses implement
     @abstractmethod
     def _connect(self) -> Client:
-        """Connections for `complete`."""
+        """Open a client for `complete`."""
 
     @abstractmethod
     def _per_loop(self) -> PerLoop[AsyncClient]:
-        """Connections for `acomplete`, by event loop; they must not hold the model."""
+        """Clients for `acomplete`, by event loop; they must not reference the model."""
 
     @abstractmethod
     def _call(self, client: Client, request: ModelRequest) -> Any:
-        """What the service answers."""
+        """The service's answer."""
 
     @abstractmethod
     async def _acall(self, client: AsyncClient, request: ModelRequest) -> Any:
-        """The same without blocking the event loop."""
+        """The service's answer, without blocking the event loop."""
 
     @abstractmethod
-    def _reply(self, answer: Any, started: float) -> ModelReply:
-        """The reply in an answer. Raises ModelError where there is none."""
+    def _reply(self, answer: Any, start: float) -> ModelReply:
+        """The reply in an answer. Raises ModelError if there is none."""
 
     @abstractmethod
     def _failure(self, e: Exception) -> ModelError | None:
-        """What an exception of the SDK means; None when it is not known."""
+        """The ModelError for an exception of the SDK; None for an unknown one."""

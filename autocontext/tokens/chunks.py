@@ -1,6 +1,6 @@
-"""Cut long texts into chunks whose token counts add up to the count of the whole.
+"""Cuts long texts into chunks whose token counts add up to the count of the whole.
 
-The tokenizer panics on a run of a million spaces and slows down with the length of a run; chunks keep both away.
+The tokenizer panics on a run of a million spaces and slows down on long runs; chunks prevent both.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ CHUNK_CHARS = 4096
 """Longest chunk, in characters."""
 
 # The vocabularies here split a text into pieces by a regular expression and merge bytes within a piece only. None of
-# their expressions looks behind, and none lets a piece run on
+# their expressions looks behind, and none lets a piece continue
 #   - from anything but white space to a blank (pieces of white space only begin with white space);
 #   - from a letter or number to a sign (a sign leads a piece, or follows other signs; the apostrophe of "it's" and
 #     combining marks, which belong to letters, are not in the class);
 #   - from a letter to a digit (Latin ones only: Python has no class for letters without such numbers as "²").
-# So a cut at such a place leaves the pieces on both sides as they are.
+# So a cut there does not change the pieces on either side.
 BOUNDARY = re.compile(
     r"(?<=\S)(?=[ \t])"
     r"|(?<=[^\W_])(?=[\r\n!-&(-/:-@\[-`{-~、。，：；！？（）「」《》…—])"
@@ -25,28 +25,27 @@ BOUNDARY = re.compile(
 )
 
 
-# The same for texts that are to be cut at their ends of lines. No piece runs on from a line end to anything but white
-# space, save that signs take line ends and then slashes with them.
+# The same for cuts at line ends: a piece continues after a line end with white space only, except that signs take line
+# ends and then slashes with them.
 _LINE_END = re.compile(r"\n(?:(?=[^\s/])|(?<=[^\W_]\n)(?=/))")
 
 
 def lines(text: str) -> list[str]:
-    """Split `text` at those of its ends of lines where no token can span the cut."""
-    *ended, last = _LINE_END.split(text)
-    return [*(line + "\n" for line in ended), last]
+    """Split `text` at the line ends that no token can span."""
+    *complete, last = _LINE_END.split(text)
+    return [*(line + "\n" for line in complete), last]
 
 
 def chunks(text: str, limit: int = CHUNK_CHARS) -> Iterator[str]:
     """Split `text` into chunks of at most `limit` characters.
 
-    The cut is made where no token can span it; in a run of more than `limit // 2` characters without such a place
-    (blanks, one letter repeated, CJK without punctuation) it is made anywhere, which can change the count by a token
-    or two per cut.
+    Cuts are made where no token can span them. A run of more than `limit // 2` characters without such a place (blanks,
+    one letter repeated, CJK without punctuation) is cut anywhere, which can change the count by a token or two.
     """
     start, end = 0, len(text)
     while end - start > limit:
-        found = BOUNDARY.search(text, start + limit // 2, start + limit)
-        cut = found.start() if found else start + limit
+        match = BOUNDARY.search(text, start + limit // 2, start + limit)
+        cut = match.start() if match else start + limit
         yield text[start:cut]
         start = cut
     yield text[start:]

@@ -12,46 +12,48 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.tokens.chunks import chunks, lines
-from autocontext.tokens.sent import sent
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
+from autocontext.tokens.wire import wire_texts
 
 
 @runtime_checkable
 class TokenCounter(Protocol):
-    """Counts tokens of texts and messages; write your own for a tokenizer that is not here."""
+    """Counts tokens of texts and messages; implement it for a tokenizer of your own."""
 
     @property
     def name(self) -> str:
-        """What reports call it."""
+        """Name in reports."""
 
     @property
     def exact(self) -> bool:
-        """Whether `count_text` is the model's own count and not an estimate."""
+        """Whether `count_text` is the model's own count, not an estimate."""
 
     def count_text(self, text: str) -> int:
         """Tokens of a text; 0 for ""."""
 
     def count(self, msg: Msg) -> int:
-        """Tokens of a message as it is sent, with what surrounds it."""
+        """Tokens of a message as it is sent, with its overhead."""
 
     def bound(self, msg: Msg) -> int:
-        """At least `count(msg)`, found without tokenizing."""
+        """An upper limit of `count(msg)`, computed without tokenizing."""
 
 
 @dataclass(frozen=True)
 class VocabularyCounter:
-    """Counts with a vocabulary that is shipped here; `exact` is False for a model that merely resembles its family.
+    """Counts with a shipped vocabulary; `exact` is False for a model that only resembles the vocabulary's family.
 
-    Special tokens in a text (`<|endoftext|>`) count as the ordinary text they are; lone surrogates count as U+FFFD.
-    What surrounds texts follows `autocontext.tokens.sent`. Raises AutoContextError if the data file is damaged.
+    Special tokens (`<|endoftext|>`) count as ordinary text, lone surrogates as U+FFFD. `autocontext.tokens.wire`
+    defines the overhead of messages. Raises AutoContextError if the data file is damaged.
+
+        VocabularyCounter("o200k_base").count_text("hello world")      # 2
     """
 
     name: str
     exact: bool = True
 
     def count_text(self, text: str) -> int:
-        """Tokens of a text, about 5 to 10 MB/s; the vocabulary is loaded at the first call."""
-        return _remembered(self.name)(text) if len(text) <= _SHORT else self._count(text)
+        """Tokens of a text, at 5 to 10 MB/s; the first call loads the vocabulary."""
+        return _cached_count(self.name)(text) if len(text) <= _SHORT else self._count(text)
 
     def _count(self, text: str) -> int:
         if not text:
@@ -61,23 +63,23 @@ class VocabularyCounter:
 
     def count(self, msg: Msg) -> int:
         """Tokens of a message as it is sent."""
-        fixed, texts = sent(msg)
+        fixed, texts = wire_texts(msg)
         if msg.origin is None:
             return fixed + self._sum(texts)
-        page = _remembered_page(self.name)
+        page = _cached_page_count(self.name)
         return fixed + sum([page(text) if len(text) <= _PAGE else self.count_lines(text) for text in texts])
 
     def count_lines(self, text: str) -> int:
-        """Tokens of a text most lines of which were counted before, as those of a note; as `count_text` counts them."""
+        """As `count_text`, but faster for texts whose lines were mostly counted before, such as notes."""
         return self._sum(lines(text))
 
     def _sum(self, texts: Iterable[str]) -> int:
-        short = _remembered(self.name)
+        short = _cached_count(self.name)
         return sum([short(text) if len(text) <= _SHORT else self._count(text) for text in texts])
 
     def bound(self, msg: Msg) -> int:
-        """The UTF-8 bytes of the texts in place of their tokens: a token has one byte at least."""
-        fixed, texts = sent(msg)
+        """The fixed tokens and the UTF-8 bytes of the texts: a token has at least one byte."""
+        fixed, texts = wire_texts(msg)
         return fixed + sum(len(text) if text.isascii() else self._bytes(text) for text in texts)
 
     def _bytes(self, text: str) -> int:
@@ -86,42 +88,42 @@ class VocabularyCounter:
     def _parts(self, text: str) -> Iterable[str]:
         if not VOCABULARIES[self.name].normalize:
             return chunks(text)
-        # By chunk, because normalizing takes quadratic time on a long run of combining marks. NFC can make a text
-        # longer in bytes (U+0958: 3 to 6), so that the bound needs it as well.
+        # By chunk: normalizing takes quadratic time on long runs of combining marks. `bound` needs it, too, as NFC can
+        # add bytes (U+0958: from 3 to 6).
         return (unicodedata.normalize("NFC", part) for part in chunks(text))
 
 
 _SHORT = 256
-"""Characters; counts of texts up to this length are remembered: notes repeat their lines from pass to pass."""
+"""Characters; counts of texts up to this length are cached, as notes repeat their lines from pass to pass."""
 
 
 @cache
-def _remembered(name: str) -> Callable[[str], int]:
-    """A counter's count of short texts; apart from the counter, which is a value and may be pickled."""
+def _cached_count(name: str) -> Callable[[str], int]:
+    """A cached count of short texts; not kept in the counter, which is a value and may be pickled."""
     return lru_cache(maxsize=8192)(VocabularyCounter(name)._count)  # noqa: SLF001 (the cache belongs to the class)
 
 
 _PAGE = 4096
-"""Characters; of the blocks of notes the last ones up to this length are remembered whole: folds take them over."""
+"""Characters; counts of notes' blocks up to this length are cached, as folds repeat whole blocks."""
 
 
 @cache
-def _remembered_page(name: str) -> Callable[[str], int]:
+def _cached_page_count(name: str) -> Callable[[str], int]:
     return lru_cache(maxsize=512)(VocabularyCounter(name).count_lines)
 
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{128,}={0,2}")
 _LEAST_BLOB = 128
 _BASE64_PER_TOKEN = 1.35
-"""Characters of base64 that make a token, measured on random bytes: o200k 1.46, cl100k 1.40, Qwen 1.35."""
+"""Characters of base64 per token, measured on random bytes: o200k 1.46, cl100k 1.40, Qwen 1.35."""
 
 
 @dataclass(frozen=True)
 class EstimatingCounter:
-    """Four to a token, rounded up: UTF-8 bytes ("bytes4") or characters ("chars4"); never exact.
+    """Estimates a token per four UTF-8 bytes ("bytes4") or characters ("chars4"), rounded up.
 
     Bytes suit all scripts about equally; characters suit English only (a Chinese character is about one token). Long
-    runs of base64 are counted as the much shorter tokens they are.
+    runs of base64 count 1.35 characters a token.
     """
 
     name: Literal["bytes4", "chars4"] = "bytes4"
@@ -139,7 +141,7 @@ class EstimatingCounter:
 
     def count(self, msg: Msg) -> int:
         """Estimated tokens of a message as it is sent."""
-        fixed, texts = sent(msg)
+        fixed, texts = wire_texts(msg)
         return fixed + sum(map(self.count_text, texts))
 
     def bound(self, msg: Msg) -> int:
@@ -149,10 +151,10 @@ class EstimatingCounter:
 
 @dataclass(frozen=True)
 class AgentScopeJavaCounter:
-    """The estimate of AgentScope-Java 1.x, so that a pass triggers where it does there; see docs on the reference.
+    """The estimate of AgentScope-Java 1.x, so that passes trigger at the same points.
 
-    A text costs its UTF-16 length / 2.5, rounded up. What surrounds it: a message 5, a call 10, a result 8, every block
-    that is not a text, a call or a result 5.
+    A text costs its UTF-16 length / 2.5, rounded up. Overhead: 5 for a message, 10 for a call, 8 for a result, 5 for
+    any other block that is not a text.
     """
 
     name: Literal["agentscope_java"] = "agentscope_java"
@@ -189,7 +191,7 @@ class AgentScopeJavaCounter:
 
 
 def _java_map(value: Any) -> str:
-    """Arguments as the reference writes them: JSON without spaces, in which nothing is escaped."""
+    """Arguments as the reference writes them: JSON without spaces and escapes."""
     if isinstance(value, str):
         return f'"{value}"'
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Tokens of images, sound and video, which cost by their size in pixels or seconds, never by their base64 length."""
+"""Tokens of images, sound and video, by pixels or seconds, not by base64 length."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE_BOX = 2048
 IMAGE_SHORT_SIDE = 768
 IMAGE_TILE = 512
 UNKNOWN_IMAGE_TOKENS = 1105
-"""An image whose size cannot be read (a URL): six tiles, as a screenshot of 1920 x 1080 has."""
+"""An image of unknown size (a URL): six tiles, like a screenshot of 1920 x 1080."""
 
 UNKNOWN_AUDIO_TOKENS = 600
 """One minute at OpenAI's rate for audio input, 10 tokens a second."""
@@ -24,18 +24,18 @@ UNKNOWN_VIDEO_TOKENS = 2630
 """Ten seconds at Google's rate for Gemini, 263 tokens a second."""
 
 _HEADER_CHARS = 1 << 19
-"""Base64 characters that are decoded in search of the size: a JPEG's may lie behind its embedded preview."""
+"""Base64 characters to decode for the size: a JPEG's may follow its embedded preview."""
 
 
 def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
     """Tokens of one image, sound or video.
 
-    A caller who knows better says so: `metadata={"tokens": n}` on the block is taken as it is. `detail` "low" in an
-    image's source or metadata costs the base price only.
+    `metadata={"tokens": n}` on the block overrides the estimate. `detail` "low" in an image's source or metadata costs
+    the base price only.
     """
-    told = block.metadata.get("tokens")
-    if isinstance(told, int) and not isinstance(told, bool) and told >= 0:
-        return told
+    tokens = block.metadata.get("tokens")
+    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+        return tokens
     if isinstance(block, AudioBlock):
         return UNKNOWN_AUDIO_TOKENS
     if isinstance(block, VideoBlock):
@@ -47,17 +47,17 @@ def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
 
 
 def image_tokens(width: int, height: int) -> int:
-    """Tokens of an image of that many pixels, 255 to 1445; the formula's source stands with the constants above."""
+    """Tokens of an image of that many pixels, 255 to 1445; see the constants above for the formula's source."""
     shrink = min(1.0, IMAGE_BOX / max(width, height))
     w, h = width * shrink, height * shrink
     shrink = min(1.0, IMAGE_SHORT_SIDE / min(w, h))
-    # Rounded, so that a side of exactly n tiles does not gain one by a floating point error.
+    # Rounded, so that a floating point error adds no tile.
     tiles = ceil(max(1, round(w * shrink)) / IMAGE_TILE) * ceil(max(1, round(h * shrink)) / IMAGE_TILE)
     return IMAGE_BASE_TOKENS + IMAGE_TILE_TOKENS * tiles
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height in pixels from the first bytes of a PNG, JPEG, GIF or WEBP file; None if they do not tell."""
+    """Width and height in pixels from the first bytes of a PNG, JPEG, GIF or WEBP file; None if unknown."""
     try:
         if data.startswith(b"\x89PNG\r\n\x1a\n"):
             size = struct.unpack_from(">II", data, 16)
@@ -107,7 +107,7 @@ def _webp_size(data: bytes) -> tuple[int, int]:
 
 def _size_of(block: ImageBlock) -> tuple[int, int] | None:
     data = block.source["data"] if block.source["type"] == "base64" else block.source["url"]
-    # "data:image/png;base64,iVBOR..." is how chat APIs take an image inline; "data" fields hold it now and then, too.
+    # Chat APIs take inline images as "data:image/png;base64,iVBOR..."; some `data` fields hold that form, too.
     if data.startswith("data:"):
         data = data.partition(",")[2] if ";base64," in data[:200] else ""
     elif block.source["type"] == "url":

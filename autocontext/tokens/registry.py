@@ -1,4 +1,4 @@
-"""Which counter belongs to a name."""
+"""Finds the token counter for a vocabulary's or model's name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CL100K = VocabularyCounter("cl100k_base")
 _QWEN = VocabularyCounter("qwen")
 _LIKE_QWEN = VocabularyCounter("qwen", exact=False)
 
-_NAMED: dict[str, TokenCounter] = {
+_BY_NAME: dict[str, TokenCounter] = {
     "o200k_base": _O200K,
     "o200k_harmony": _O200K,  # the same ranks, further special tokens
     "cl100k_base": _CL100K,
@@ -24,8 +24,8 @@ _NAMED: dict[str, TokenCounter] = {
     "agentscope_java": AgentScopeJavaCounter(),
 }
 
-# How the names of a model family begin; the first that matches counts. OpenAI's as in tiktoken's table. Of Qwen's, all
-# up to Qwen3 share one vocabulary (151,643 ranks); Qwen3.5 has a larger one (about 248,000), which is not shipped here.
+# Prefixes of model names; the first match wins. OpenAI's follow tiktoken's table. Qwen models up to Qwen3 share one
+# vocabulary (151,643 ranks); Qwen3.5 has a larger one (about 248,000), which is not shipped.
 _FAMILIES: tuple[tuple[re.Pattern[str], TokenCounter], ...] = tuple(
     (re.compile(beginning), counter)
     for beginning, counter in (
@@ -38,15 +38,14 @@ _FAMILIES: tuple[tuple[re.Pattern[str], TokenCounter], ...] = tuple(
 
 
 def get_counter(name: str | TokenCounter) -> TokenCounter:
-    """The counter of a vocabulary, an estimator or a model's family; a TokenCounter is handed back as it is.
+    """The counter for a name; a TokenCounter is returned unchanged.
 
     Vocabularies: "o200k_base", "cl100k_base", "qwen". Estimators: "bytes4", "chars4", "agentscope_java". Models:
-    "gpt-4o", "openai/gpt-4.1-mini", "azure:gpt-35-turbo", "Qwen/Qwen3-8B", ...; an unknown family gets "bytes4".
-    Counters of the same name are the same object; no vocabulary is loaded before its first count. Raises ConfigError
-    for anything else.
+    "gpt-4o", "openai/gpt-4.1-mini", "azure:gpt-35-turbo", "Qwen/Qwen3-8B", ...; unknown models get "bytes4". Equal
+    names give the same object; a vocabulary is loaded at its first count. Raises ConfigError for anything else.
     """
     if isinstance(name, str):
-        return _named(name.strip().lower())
+        return _by_name(name.strip().lower())
     if isinstance(name, TokenCounter) and not isinstance(name, type):
         return name
     raise ConfigError(
@@ -54,12 +53,12 @@ def get_counter(name: str | TokenCounter) -> TokenCounter:
     )
 
 
-def _named(name: str) -> TokenCounter:
-    if name in _NAMED:
-        return _NAMED[name]
+def _by_name(name: str) -> TokenCounter:
+    if name in _BY_NAME:
+        return _BY_NAME[name]
     model = name.rsplit("/", 1)[-1]
-    # The whole first: a colon parts the provider from the model ("openai:gpt-4o"), marks a fine-tuned one
-    # ("ft:gpt-4o:org") or comes before a size ("qwen3:8b").
+    # The whole name first: a colon may follow the provider ("openai:gpt-4o"), mark a fine-tuned model ("ft:gpt-4o:org")
+    # or precede a size ("qwen3:8b").
     for part in (model, *model.split(":")):
         for beginning, counter in _FAMILIES:
             if beginning.match(part):

@@ -1,6 +1,6 @@
-"""The vocabularies that are shipped with this package, and the tokenizers built from them.
+"""The shipped vocabularies, and the tokenizers built from them.
 
-A data file is xz: one byte of length per token in the order of their ranks, then the tokens' bytes one after another.
+A data file is xz: the length of each token as one byte, in the order of ranks, then the bytes of all tokens.
 `scripts/build_vocabularies.py` makes the files; NOTICE names their sources and licences.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What a tokenizer needs besides the ranks, and the check of the file that holds them."""
+    """What a tokenizer needs besides the ranks, and the hash of the file with the ranks."""
 
     size: int
     """Number of tokens in the data file."""
@@ -32,14 +32,14 @@ class Vocabulary:
     """Regular expression that splits a text into the pieces within which bytes are merged."""
     special_tokens: Mapping[str, int]
     normalize: bool = False
-    """Whether the tokenizer brings texts into Unicode's form NFC first."""
+    """Whether the tokenizer first normalizes texts to NFC."""
 
 
-# Threads that ask at the same moment may both build it; one result is kept, and no lock is held while counting.
+# Two threads may build it at the same time; one result is kept, and counting needs no lock.
 @cache
 def encoding(name: str) -> tiktoken.Encoding:
     """The tokenizer of a vocabulary, built at the first use in about 0.3 s. Raises AutoContextError on damaged data."""
-    # 50 ms that `import autocontext` must not pay, and as in `read_ranks` modules that nothing else here needs.
+    # Late imports save 50 ms of `import autocontext`.
     from importlib.resources import files  # noqa: PLC0415
 
     import tiktoken  # noqa: PLC0415
@@ -55,19 +55,19 @@ def encoding(name: str) -> tiktoken.Encoding:
 
 
 def read_ranks(file: Traversable, sha256: str, size: int) -> dict[bytes, int]:
-    """The tokens of a data file with their ranks. Raises AutoContextError naming a file that is not as shipped."""
+    """The tokens of a data file with their ranks. Raises AutoContextError if the file is missing or damaged."""
     import hashlib  # noqa: PLC0415
     import lzma  # noqa: PLC0415
 
     try:
-        packed = file.read_bytes()
+        compressed = file.read_bytes()
     except OSError as e:
         raise AutoContextError(f"vocabulary {file} cannot be read ({e}); reinstall autocontext-memory") from e
-    if hashlib.sha256(packed).hexdigest() != sha256:
+    if hashlib.sha256(compressed).hexdigest() != sha256:
         raise AutoContextError(
             f"vocabulary {file} is damaged (its SHA-256 is not {sha256}); reinstall autocontext-memory"
         )
-    raw = lzma.decompress(packed)
+    raw = lzma.decompress(compressed)
     ends = accumulate(raw[:size], initial=size)
     return {raw[start:end]: rank for rank, (start, end) in enumerate(pairwise(ends))}
 

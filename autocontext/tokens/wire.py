@@ -1,4 +1,4 @@
-"""What of a message is sent to a chat model: the texts that are tokenized, and fixed tokens for what is around them.
+"""What a chat model receives of a message: the texts to tokenize, and fixed tokens of overhead.
 
 Sources: OpenAI's cookbook "How to count tokens with tiktoken" for messages and names; for calls, OpenAI's published
 harmony format, which puts a call's name and arguments, not its id, between five special tokens and words.
@@ -17,30 +17,30 @@ TOKENS_PER_MESSAGE = 4
 TOKENS_PER_NAME = 1
 """A participant's name costs its text and this separator; a name that only repeats the role is not sent."""
 TOKENS_PER_TOOL_CALL = 4
-"""What marks a call and parts its name from its arguments."""
+"""Marks a call and separates its name from its arguments."""
 TOKENS_PER_FURTHER_TEXT = 1
-"""The newline that joins a text part to the one before it."""
+"""The newline between two text parts."""
 
 
-def sent(msg: Msg) -> tuple[int, list[str]]:
+def wire_texts(msg: Msg) -> tuple[int, list[str]]:
     """Fixed tokens and the texts of one message.
 
-    Every tool result is a message of its own on the wire, so each has the overhead of one. Ids and metadata are not
-    counted: no prompt shows them. Thinking is counted, as the providers that take it back do.
+    Every tool result is sent as a message of its own and has its overhead. Ids and metadata do not count: prompts do
+    not contain them. Thinking counts, as with the providers that accept it.
     """
-    fixed = results = spoken = 0
+    fixed = results = text_blocks = 0
     texts: list[str] = []
     if msg.name != msg.role:
         fixed += TOKENS_PER_NAME
         texts.append(msg.name)
-    # By type, not by class: this is done once for every message added, and pydantic's isinstance is slow.
+    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for block in msg.content:
         if block.type == "text":
-            spoken += 1
+            text_blocks += 1
             texts.append(block.text)
         elif block.type == "tool_use":
             fixed += TOKENS_PER_TOOL_CALL
-            texts += (block.name, arguments_json(block))
+            texts += (block.name, _arguments_json(block))
         elif block.type == "tool_result":
             results += 1
             if isinstance(block.output, str):
@@ -50,13 +50,13 @@ def sent(msg: Msg) -> tuple[int, list[str]]:
                 fixed += extra
                 texts += result_texts
         elif block.type == "thinking":
-            spoken += 1
+            text_blocks += 1
             texts.append(block.thinking)
         else:
             fixed += media_tokens(block)
-    # Blocks beside results, or no block at all: the message itself goes out, too.
+    # With blocks besides results, or without any block, the message itself is sent, too.
     envelopes = results + (results < len(msg.content) or not results)
-    return fixed + TOKENS_PER_MESSAGE * envelopes + TOKENS_PER_FURTHER_TEXT * max(0, spoken - 1), texts
+    return fixed + TOKENS_PER_MESSAGE * envelopes + TOKENS_PER_FURTHER_TEXT * max(0, text_blocks - 1), texts
 
 
 def _output(blocks: Iterable[OutputBlock]) -> tuple[int, list[str]]:
@@ -73,16 +73,16 @@ def _output(blocks: Iterable[OutputBlock]) -> tuple[int, list[str]]:
 
 
 _json = json.JSONEncoder(ensure_ascii=False).encode
-"""One encoder for all: `json.dumps` makes a new one for every call that names an option."""
+"""Shared: `json.dumps` with an option makes a new encoder for every call."""
 
 
-def arguments_json(block: ToolUseBlock) -> str:
-    """A call's arguments as the JSON text that is sent: as an adapter found them written, if it says so."""
-    written = block.metadata.get(WIRE_HINTS)
-    if not isinstance(written, dict):
+def _arguments_json(block: ToolUseBlock) -> str:
+    """A call's arguments as JSON; in the original spelling if the adapter recorded it."""
+    hints = block.metadata.get(WIRE_HINTS)
+    if not isinstance(hints, dict):
         return _json(block.input)
-    if isinstance(written.get("raw"), str):
-        return str(written["raw"])
-    style = str(written.get("style"))
+    if isinstance(hints.get("raw"), str):
+        return str(hints["raw"])
+    style = str(hints.get("style"))
     separators = (",", ":") if "compact" in style else None
     return json.dumps(block.input, ensure_ascii="ascii" in style, separators=separators)
