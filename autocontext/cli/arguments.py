@@ -20,10 +20,10 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 
 
 def _window(text: str) -> int:
-    found = re.fullmatch(r"(\d[\d_,]*)(k?)", text.strip().lower())
-    if found is None or len(text) > 20:
+    match = re.fullmatch(r"(\d[\d_,]*)(k?)", text.strip().lower())
+    if match is None or len(text) > 20:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of tokens; write 16000 or 16k")
-    tokens = int(re.sub("[_,]", "", found[1])) * (1000 if found[2] else 1)
+    tokens = int(re.sub("[_,]", "", match[1])) * (1000 if match[2] else 1)
     try:
         AutoContextConfig.for_window(tokens)
     except AutoContextError as e:

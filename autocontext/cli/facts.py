@@ -25,12 +25,12 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """
     judged: list[Judged] = []
     problems = unlabelled = 0
-    for found in lines.read(arguments.file, facts_in):
-        if isinstance(found, BrokenLine):
+    for item in lines.read(arguments.file, facts_in):
+        if isinstance(item, BrokenLine):
             problems += 1
-            screen.complain(f"{arguments.file}:{found.line}: {found.reason}")
+            screen.complain(f"{arguments.file}:{item.line}: {item.reason}")
             continue
-        facts, without = found
+        facts, without = item
         unlabelled += without
         for done, one in enumerate(judge(default_ranker, facts, DEPTHS), 1):
             judged.append(one)

@@ -1,4 +1,4 @@
-"""The life of a stored session, told entry by entry: the size of its context, what each pass did, where all is now."""
+"""The life of a stored session by its entries: the size of its context, what each pass did, where everything is now."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Point = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Made:
-    """One edit: ids of the messages that went and came."""
+class PassEdit:
+    """One edit of a pass, and the event that reports it."""
 
     edit: Edit
     event: CompressionEvent
@@ -39,7 +39,7 @@ class Pass:
     messages_after: int = 0
     kept: int = 0
     """Tokens at the beginning of the context that are the same before and after: what a prompt cache keeps."""
-    made: list[Made] = field(default_factory=list)
+    edits: list[PassEdit] = field(default_factory=list)
     ledger: str | None = None
     """Id of the evidence ledger that it wrote, in sessions of earlier releases."""
 
@@ -90,8 +90,8 @@ class History:
     def originals_behind(self, uuid: str) -> list[str]:
         """Ids of what a reload of an offload entry gives."""
         # Of messages that were added twice the log holds two ids; the message itself tells them apart.
-        found = {id(m) for m in self.log.originals_of(uuid)}
-        return [id_ for id_, m in self.log.messages.items() if id(m) in found]
+        originals = {id(m) for m in self.log.originals_of(uuid)}
+        return [id_ for id_, m in self.log.messages.items() if id(m) in originals]
 
     @property
     def size(self) -> int:
@@ -117,7 +117,7 @@ class History:
         change = self.log.record(entry)
         self._change(entry, change, covered)
         if entry.type == "edited" and self._pass is not None:
-            self._pass.made += map(Made, entry.edits, entry.events)
+            self._pass.edits += map(PassEdit, entry.edits, entry.events)
         elif entry.type == "noted" and self._pass is not None:
             self._pass.ledger = self.log.ledger
             self._close()

@@ -91,19 +91,19 @@ def view(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
 
 def message(screen: Screen, index: int, msg: Msg, tokens: int, *, full: bool) -> None:
     """One message: its place, role, size, and its first line or all of it."""
-    made = f" {show.kind(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
+    note = f" {show.kind(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
     head = f"{index:>4} {msg.role:<9} {tokens:>7,} "
     text = transcript(msg)
     if full:
-        screen.line((head, "dim"), (made.strip(), "yellow"))
+        screen.line((head, "dim"), (note.strip(), "yellow"))
         for line in text.splitlines():
             screen.line("     ", harmless(line))
         return
     first = harmless(" ".join(text.removeprefix(f"[{msg.role}] ").split()))
-    room = screen.width - len(head) - len(made) - 1
+    room = screen.width - len(head) - len(note) - 1
     screen.line(
         (head, "dim"),
-        (made.strip() + (" " if made else ""), "yellow"),
+        (note.strip() + (" " if note else ""), "yellow"),
         screen.clip(first, room) if room > _LEAST else "",
     )
 

@@ -29,7 +29,9 @@ def add(commands: Any, parent: argparse.ArgumentParser) -> None:
         "--db", default="agent.db", metavar="DB", help="a file or postgresql:// URL (default: agent.db)"
     )
     parser.add_argument("--session", metavar="ID", help="the session (default: the one that was written to last)")
-    parser.add_argument("--user", default="", metavar="ID", help="whose session; memories are offered if it is given")
+    parser.add_argument(
+        "--user", default="", metavar="ID", help="whose session; with it the tools for memories are offered"
+    )
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -37,18 +39,18 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     from autocontext.adapters.mcp_server import serve  # noqa: PLC0415 (an extra)
     from autocontext.suite import AutoContext  # noqa: PLC0415 (databases: only this command needs them)
 
-    where = arguments.db
-    if arguments.session is None and "://" not in where and not Path(where).exists():
-        raise ConfigError(f"--db: there is no file {where!r}; name the agent's database, or a --session to begin one")
-    with AutoContext.open(where) as context:
+    url = arguments.db
+    if arguments.session is None and "://" not in url and not Path(url).exists():
+        raise ConfigError(f"--db: there is no file {url!r}; name the agent's database, or a --session to begin one")
+    with AutoContext.open(url) as context:
         session = arguments.session or _latest(context, arguments.user)
-        screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {where}")
+        screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {url}")
         asyncio.run(serve(context, session, arguments.user))
     return True
 
 
 def _latest(context: AutoContext, user: str) -> str:
-    found: list[SessionInfo] = context.sessions.sessions(user)
-    if not found:
+    infos: list[SessionInfo] = context.sessions.sessions(user)
+    if not infos:
         raise ConfigError(f"--session: user {user!r} has no session in this database; name one to begin it")
-    return found[0].session_id
+    return infos[0].session_id

@@ -44,18 +44,18 @@ class Reloaded:
 
 
 def reachable(memory: AutoContextMemory) -> set[str]:
-    """The originals (as JSON) in the view or behind the UUIDs found from there on, however many steps away."""
-    found: set[str] = set()
+    """The originals (as JSON) in the view or behind the UUIDs in them, however many steps away."""
+    originals: set[str] = set()
     seen: set[str] = set()
     todo = memory.messages
     while todo:
         msg = todo.pop()
         if msg.origin is None:
-            found.add(json.dumps(msg.to_dict()))
+            originals.add(json.dumps(msg.to_dict()))
         elif msg.origin.uuid and msg.origin.uuid not in seen:
             seen.add(msg.origin.uuid)
             todo.extend(memory.reload(msg.origin.uuid))
-    return found
+    return originals
 
 
 def reload_some(
@@ -73,8 +73,8 @@ def reload_some(
 def _items(memory: AutoContextMemory) -> dict[str, Msg]:
     """By UUID what stands for every offload entry, the one with most behind it first."""
     offloads = memory.get_offload_context()
-    made = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
-    notes = {m.origin.uuid: m for m in made if m.origin is not None}
+    messages = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
+    notes = {m.origin.uuid: m for m in messages if m.origin is not None}
     sizes = {u: sum(map(_size, _behind(msgs, offloads))) for u, msgs in offloads.items() if msgs and u in notes}
     return {uuid: notes[uuid] for uuid in sorted(sizes, key=lambda u: -sizes[u])}
 

@@ -27,20 +27,20 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """One row per conversation; false when a line could not be read or a text did not come back as it was."""
     policy, rows, held = PrunePolicy(keep_last=arguments.keep_last), [], True
     before = after = 0
-    for found in read(arguments.file):
-        if isinstance(found, BrokenLine):
-            screen.complain(f"{arguments.file}:{found.line}: {found.reason}")
+    for item in read(arguments.file):
+        if isinstance(item, BrokenLine):
+            screen.complain(f"{arguments.file}:{item.line}: {item.reason}")
             held = False
             continue
-        screen.progress(f"{found.title}")
+        screen.progress(f"{item.title}")
         store = SqliteContentStore(":memory:")
-        result = prune_messages(found.messages, store=store, policy=policy)
-        whole = restore_messages(result.messages, store=store) == found.messages
+        result = prune_messages(item.messages, store=store, policy=policy)
+        whole = restore_messages(result.messages, store=store) == item.messages
         store.close()
         held = held and whole
         before, after = before + result.chars_before, after + result.chars_after
-        sizes = [f"{n:,}" for n in (len(found.messages), result.chars_before, result.chars_after)]
-        rows.append([harmless(found.title), *sizes, f"{result.reduction:.1%}", "yes" if whole else "NO"])
+        sizes = [f"{n:,}" for n in (len(item.messages), result.chars_before, result.chars_after)]
+        rows.append([harmless(item.title), *sizes, f"{result.reduction:.1%}", "yes" if whole else "NO"])
     screen.done()
     if not rows:
         screen.text("There was no conversation to prune.")

@@ -56,9 +56,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """
     meter = models.chosen(arguments.model)
     work = _Replays(screen, arguments.file, arguments.window, meter)
-    found = conversations.read(arguments.file)
+    items = conversations.read(arguments.file)
     try:
-        work.all(found, arguments.limit)
+        work.all(items, arguments.limit)
     except KeyboardInterrupt:
         screen.done()
         if work.results:
@@ -81,10 +81,10 @@ class _Replays:
         self.results: list[Replayed] = []
         self.problems = 0
 
-    def all(self, found: Iterator[Conversation | BrokenLine], limit: int | None) -> None:
+    def all(self, items: Iterator[Conversation | BrokenLine], limit: int | None) -> None:
         """Replay one conversation after the other; what is wrong with one does not stop the rest."""
         left = sys.maxsize if limit is None else limit
-        for item in found:
+        for item in items:
             if isinstance(item, BrokenLine):
                 self._problem(item.line, item.reason)
                 continue

@@ -32,11 +32,11 @@ _IN_VIEW, _REMOVED = -1, -2
 def data(
     history: History, key: SessionKey, db: str, counter: TokenCounter, *, window: int | None = None
 ) -> dict[str, Any]:
-    """What the page's script is given; sizes in tokens, messages by their number, the originals first."""
+    """The data of the page's script; sizes in tokens, messages by their number, the originals first."""
     log = history.log
     originals = list(log.original)
-    made = [id_ for id_ in history.messages if id_ not in log.place]
-    number = {id_: i for i, id_ in enumerate((*originals, *made))}
+    notes = [id_ for id_ in history.messages if id_ not in log.place]
+    number = {id_: i for i, id_ in enumerate((*originals, *notes))}
     messages = [_message(history.messages[id_], history.tokens_of(id_)) for id_ in number]
     cap, cut = _fit(messages, _ROOM + _ROOM_PER_MESSAGE * max(0, len(originals) - 1000))
     behind, seen = holders(log), set(log.view_ids)
@@ -123,43 +123,43 @@ def _pass(history: History, done: Pass, number: Mapping[str, int]) -> dict[str, 
     def ranges(ids: Iterable[str]) -> list[list[int]]:
         return _ranges([number[id_] for id_ in ids if id_ in number])
 
-    edits = []
-    for made in done.made:
-        event, meta = made.event, made.event.metadata
-        edits.append(
+    records = []
+    for item in done.edits:
+        event, meta = item.event, item.event.metadata
+        records.append(
             {
                 "label": re.sub(r"^[\d+] +", "", show.strategy(event.event_type)),
-                "uuid": made.edit.uuid,
+                "uuid": item.edit.uuid,
                 "count": event.compressed_message_count,
                 "before": meta.get("tokenBefore", 0),
                 "after": meta.get("tokenAfter", 0),
                 "model": [meta.get("inputToken", 0), meta.get("outputToken", 0), meta.get("time", 0.0)],
-                "gone": ranges(made.edit.ids),
-                "come": ranges(m.id for m in made.edit.messages),
-                "reload": ranges(history.originals_behind(made.edit.uuid)),
+                "gone": ranges(item.edit.ids),
+                "come": ranges(m.id for m in item.edit.messages),
+                "reload": ranges(history.originals_behind(item.edit.uuid)),
             }
         )
     return {
         "at": done.at,
-        "time": done.made[0].event.timestamp if done.made else 0,
+        "time": done.edits[0].event.timestamp if done.edits else 0,
         "before": done.before,
         "after": done.after,
         "messages": [done.messages_before, done.messages_after],
         "kept": done.kept,
-        "edits": edits,
+        "edits": records,
         "ledger": number.get(done.ledger) if done.ledger is not None else None,
     }
 
 
 def _ranges(numbers: Sequence[int]) -> list[list[int]]:
     """Runs of numbers that follow each other, as first and last."""
-    found: list[list[int]] = []
+    runs: list[list[int]] = []
     for n in numbers:
-        if found and n == found[-1][1] + 1:
-            found[-1][1] = n
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
         else:
-            found.append([n, n])
-    return found
+            runs.append([n, n])
+    return runs
 
 
 def _thinned(history: History) -> list[tuple[int, ...]]:

@@ -29,13 +29,13 @@ def written(values: Mapping[str, Any]) -> str:
         "data": embedded(values),
     }
     # In one go over the template: what is put in is never looked at again.
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
 def embedded(value: Any) -> str:
     """JSON that may stand inside a script element: no sign that HTML or JavaScript takes for more than text."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _NOT_PLAIN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _NOT_PLAIN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 _NOT_PLAIN = re.compile("[<>&\u2028\u2029\ud800-\udfff]")

@@ -43,6 +43,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     page = written(data(history, info.key, arguments.db, counter, window=arguments.window))
     Path(arguments.output).write_text(page, encoding="utf-8")
     screen.done()
-    told = f"{len(history.log.original):,} messages, {len(history.passes):,} compressions, {len(page.encode()):,} bytes"
-    screen.line(f"{arguments.output}: {told}")
+    figures = (
+        f"{len(history.log.original):,} messages, {len(history.passes):,} compressions, {len(page.encode()):,} bytes"
+    )
+    screen.line(f"{arguments.output}: {figures}")
     return True

@@ -101,7 +101,7 @@ def replay(conversation: Conversation, config: AutoContextConfig, model: ChatMod
     seconds = time.perf_counter() - started
     memory = run.memory
     originals = memory.get_original_memory_msgs()
-    found = reachable(memory)
+    visible = reachable(memory)
     return Replayed(
         title=conversation.title,
         line=conversation.line,
@@ -117,7 +117,7 @@ def replay(conversation: Conversation, config: AutoContextConfig, model: ChatMod
         passes=run.passes,
         in_view=len(memory.messages),
         intact=sum(a == b for a, b in zip(before, dumps(originals), strict=False)),
-        reachable=sum(d in found for d in before),
+        reachable=sum(d in visible for d in before),
         reloaded=tuple(reload_some(memory, conversation.messages, before)),
         fallbacks=memory.usage.fallbacks,
         seconds=seconds,

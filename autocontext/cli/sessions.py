@@ -103,15 +103,13 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
 def search(screen: Screen, arguments: argparse.Namespace) -> bool:
     """One hit a line, best first."""
     with stored.opened(arguments.db) as store:
-        found = store.search(
-            arguments.text, user_id=arguments.user, session_id=arguments.session, limit=arguments.limit
-        )
-        for hit in found:
+        hits = store.search(arguments.text, user_id=arguments.user, session_id=arguments.session, limit=arguments.limit)
+        for hit in hits:
             place = f"{hit.session.session_id} {hit.sequence} "
             screen.line((harmless(place), "cyan"), harmless(" ".join(hit.snippet.split())))
-        if not found:
+        if not hits:
             screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}.")
-    return bool(found)
+    return bool(hits)
 
 
 def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -167,8 +165,8 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
     from autocontext.stores.copying import Progress, copy_sessions  # noqa: PLC0415
 
     def tell(progress: Progress) -> None:
-        told = f"session {progress.done} of {progress.total}: {progress.session.session_id}"
-        screen.progress(told, progress.done / progress.total)
+        place = f"session {progress.done} of {progress.total}: {progress.session.session_id}"
+        screen.progress(place, progress.done / progress.total)
 
     with stored.opened(arguments.db) as source, stored.opened(arguments.to, make=True) as target:
         entries = copy_sessions(source, target, user_id=arguments.user, progress=tell)

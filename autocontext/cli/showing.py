@@ -86,22 +86,22 @@ def _replayed(screen: Screen, arguments: argparse.Namespace) -> bool:
     name = "stdin" if arguments.source == "-" else arguments.source
     if arguments.session is not None:
         raise AutoContextError(f"{name} is a file of conversations; --id says which one")
-    found = _Found()
-    for item in found.in_file(arguments.source, arguments.id):
+    search = _Search()
+    for item in search.in_file(arguments.source, arguments.id):
         screen.complain(f"{name}:{item.line}: {item.reason}")
-    if found.chosen is None:
-        raise found.missing(name, arguments.id)
+    if search.chosen is None:
+        raise search.missing(name, arguments.id)
     memory = AutoContextMemory(AutoContextConfig.for_window(arguments.window))
-    messages = before_last_reply(memory, found.chosen.messages)
+    messages = before_last_reply(memory, search.chosen.messages)
     added = len(memory.get_original_memory_msgs())
-    screen.heading(f"{harmless(found.chosen.title)}, window {arguments.window:,}")
+    screen.heading(f"{harmless(search.chosen.title)}, window {arguments.window:,}")
     screen.line(f"{len(messages):,} messages in view of {added:,}, {memory.token_count:,} tokens")
     context(screen, memory, messages, full=arguments.full)
-    return not found.broken
+    return not search.broken
 
 
-class _Found:
-    """What a search for one conversation in a file came to."""
+class _Search:
+    """A search for one conversation in a file, and its result."""
 
     def __init__(self) -> None:
         self.chosen: Conversation | None = None
@@ -109,7 +109,7 @@ class _Found:
         self.broken = 0
 
     def in_file(self, path: str, title: str | None) -> Iterator[BrokenLine]:
-        """Look up to the conversation that is wanted; gives the lines that cannot be read."""
+        """Read up to the conversation of this title; yield the lines that cannot be read."""
         for item in conversations.read(path):
             if isinstance(item, BrokenLine):
                 self.broken += 1
@@ -121,7 +121,7 @@ class _Found:
                 return
 
     def missing(self, name: str, title: str | None) -> AutoContextError:
-        """Why nothing was found."""
+        """The error that says why there is no result."""
         if not self.titles:
             return InvalidMessage(f"{name}: holds no conversation")
         some = ", ".join(map(repr, self.titles[:_NAMED]))

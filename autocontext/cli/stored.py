@@ -23,11 +23,11 @@ def add_user(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def opened(where: str, *, make: bool = False) -> Iterator[DatabaseSessionStore]:
+def opened(url: str, *, make: bool = False) -> Iterator[DatabaseSessionStore]:
     """The sessions of a database. A file that is not there is an error unless the command is to make it."""
-    if not make and "://" not in where and not Path(where).is_file():
-        raise AutoContextError(f"{where}: no such database file")
-    store = DatabaseSessionStore(where)
+    if not make and "://" not in url and not Path(url).is_file():
+        raise AutoContextError(f"{url}: no such database file")
+    store = DatabaseSessionStore(url)
     try:
         yield store
     finally:
@@ -59,8 +59,8 @@ def holder(store: DatabaseSessionStore, user: str, session_id: str | None, uuid:
         # Every session has an m1, so a number says nothing about which one is meant.
         if memory.handle(uuid) or (session_id is not None and memory.numbered(uuid)):
             return memory
-    where = f"session {session_id!r}" if session_id is not None else f"the {len(infos)} sessions"
-    raise AutoContextError(f"nothing is stored under {uuid!r} in {where} of user {user!r}")
+    scope = f"session {session_id!r}" if session_id is not None else f"the {len(infos)} sessions"
+    raise AutoContextError(f"nothing is stored under {uuid!r} in {scope} of user {user!r}")
 
 
 def key_of(info: SessionInfo) -> str:
