@@ -1,4 +1,4 @@
-"""AutoContext: sessions, contents, cached results and memories in one database, used together."""
+"""AutoContext: sessions, contents, cached results and memories in one database."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
 __all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
 
 _BATCH = 0.10
-"""Share of the window that pruning has to free at once: each batch breaks the provider's prompt cache."""
+"""Share of the window that a pruning must free, because each one invalidates the provider's prompt cache."""
 
 
 class AutoContext(DatabasePart):
     """The parts of this library on one database: `sessions`, `content`, `cache`, `memories`.
 
-    Open it with `AutoContext.open`, close it or use it in a `with` block; threads and event loops may share it. Given
-    an open Database it leaves it open.
+        with AutoContext.open("agent.db") as context:
+            session = context.session("chat-1", user_id="ann")
+
+    Threads and event loops may share it. Closing it leaves a Database that you passed open.
     """
 
     def __init__(
@@ -63,10 +65,10 @@ class AutoContext(DatabasePart):
         prune: PrunePolicy | None = None,
         memory_tokens: int = 2_000,
     ) -> Self:
-        """Open or make a database: a file path, `:memory:`, a `postgresql://` URL, or an open Database.
+        """Open or create a database: a file path, `:memory:`, a `postgresql://` URL, or an open Database.
 
-        `model` writes summaries (None: no model is needed), `config` is for all sessions; `prune` says which old texts
-        give way to handles, `memory_tokens` is what memories may take of a context (0: none). Raises StoreError.
+        `model` writes summaries (None: rules do). `config` applies to all sessions. `prune` says which old texts become
+        handles. `memory_tokens` limits the memories in a context (0: none). Raises StoreError.
         """
         return cls(url, model=model, config=config, prune=prune, memory_tokens=memory_tokens)
 
@@ -78,7 +80,7 @@ class AutoContext(DatabasePart):
         config: AutoContextConfig | None = None,
         plan: PlanLike | None = None,
     ) -> Session:
-        """Open a conversation where it was left, or begin one; without an id it gets a new one."""
+        """Resume a conversation, or start one; without `session_id` it gets a new id."""
         memory = AutoContextMemory(
             config or self.config, self.model, store=self.sessions, session_id=session_id, user_id=user_id, plan=plan
         )
@@ -86,7 +88,7 @@ class AutoContext(DatabasePart):
 
     @cached_property
     def cache(self) -> ResultCache:
-        """Cached results that belong to no user; those of `Session.call_tool` are kept by user, see `cache_of`."""
+        """Cached results that belong to no user. `Session.call_tool` uses `cache_of` its user."""
         return self._cache("shared")
 
     def cache_of(self, user_id: str) -> ResultCache:
@@ -95,17 +97,17 @@ class AutoContext(DatabasePart):
 
     @cached_property
     def memories(self) -> MemoryStore:
-        """What is known about users."""
-        from autocontext.memories import MemoryStore  # noqa: PLC0415 (rankers: only who uses memories needs them)
+        """The long-term memories of all users."""
+        from autocontext.memories import MemoryStore  # noqa: PLC0415 (imports rankers, which only memories need)
 
         return MemoryStore(self.database)
 
     def namespace(self, user_id: str) -> str:
-        """Under which a user's contents are stored: two users never meet, a user's sessions share equal contents."""
+        """The content namespace of a user: a user's sessions share equal contents, two users never do."""
         return f"user:{user_id}"
 
     def injector(self, user_id: str, counter: TokenCounter) -> MemoryInjector | None:
-        """What puts a user's memories into a context; None without a user, or when they may take no room."""
+        """Injects a user's memories into contexts; None without a user or with `memory_tokens=0`."""
         if not self._memory_tokens or not user_id:
             return None
         from autocontext.memories import MemoryInjector  # noqa: PLC0415 (as above)
@@ -113,7 +115,7 @@ class AutoContext(DatabasePart):
         return MemoryInjector(self.memories, user_id=user_id, max_tokens=self._memory_tokens, counter=counter)
 
     def memory_tools(self, user_id: str) -> list[Tool]:
-        """The tools by which a model keeps memories of one user; none when no user is named."""
+        """Tools for the model to manage one user's memories; [] without a user."""
         if not user_id:
             return []
         from autocontext.memories import memory_tools  # noqa: PLC0415 (as above)
@@ -121,7 +123,7 @@ class AutoContext(DatabasePart):
         return [Tool(t.name, t.schema(), t, t.acall) for t in memory_tools(self.memories, user_id=user_id)]
 
     def memory_instructions(self, user_id: str) -> list[str]:
-        """What the system prompt should say about the tools for memories."""
+        """Text for the system prompt about the memory tools."""
         if not user_id:
             return []
         from autocontext.memories import INSTRUCTIONS  # noqa: PLC0415 (as above)
@@ -129,7 +131,7 @@ class AutoContext(DatabasePart):
         return [INSTRUCTIONS]
 
     def _tables(self) -> tuple[DatabaseSessionStore, ContentStore]:
-        """Make or update the tables that every session uses."""
+        """Create or migrate the tables that every session uses."""
         try:
             return DatabaseSessionStore(self.database), DatabaseContentStore(self.database)
         except BaseException:
@@ -137,6 +139,6 @@ class AutoContext(DatabasePart):
             raise
 
     def _cache(self, namespace: str) -> ResultCache:
-        from autocontext.cache import ResultCache  # noqa: PLC0415 (only who caches needs it)
+        from autocontext.cache import ResultCache  # noqa: PLC0415 (only needed for caching)
 
         return ResultCache(self.database, namespace=namespace)

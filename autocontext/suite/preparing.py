@@ -1,17 +1,16 @@
-"""What the model is sent: compressed, pruned, with the memories that matter now, checked and counted."""
+"""Prepares the context for a model call: compress, prune, inject memories, check, count."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
 from autocontext.messages import Msg
-from autocontext.suite.steps import Flow, Step
+from autocontext.suite.steps import Flow, operation
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:
@@ -19,22 +18,24 @@ if TYPE_CHECKING:
     from autocontext.memories import InjectionReport, MemoryInjector
     from autocontext.memory import AutoContextMemory
 
+_PRUNE, _INJECT, _COMPRESS = "prune harder", "inject less", "compress"
+
 
 @dataclass(frozen=True, slots=True)
 class PrepareReport:
-    """What was done to the messages, and what came of it."""
+    """What a preparation did, and the size of the result."""
 
     compression: CompressionReport
     pruning: PruneReport
     injection: InjectionReport | None
-    """None when there are no memories to choose from."""
+    """None if no memories were injected."""
     tokens: int
     """Of the messages, and of what was named to `memory.set_overhead`."""
     max_tokens: int
     tightened: tuple[str, ...] = ()
-    """The steps that were needed to fit, in their fixed order: prune harder, inject less, compress."""
+    """The steps that were needed to fit, in this order: prune harder, inject less, compress."""
     violation: str = ""
-    """The rule of strict chat services that the messages break: only when the conversation came so."""
+    """The rule of strict chat services that the messages break; "" unless the conversation itself breaks one."""
     seconds: float = 0.0
 
     @property
@@ -45,7 +46,7 @@ class PrepareReport:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A context for one call of the model; the memory itself is not changed by pruning and injection."""
+    """A context for one model call. Pruning and injection do not change the memory."""
 
     messages: list[Msg]
     report: PrepareReport
@@ -53,21 +54,21 @@ class Prepared:
 
 @dataclass(slots=True)
 class Preparation:
-    """One preparation on its way."""
+    """One preparation in progress."""
 
     memory: AutoContextMemory
     content: ContentStore
     namespace: str
     policy: PrunePolicy
     known: Known
-    """Of earlier preparations of this session."""
+    """What earlier preparations of this session have pruned."""
     injector: MemoryInjector | None
     query: str | None
     max_tokens: int
     tightened: list[str] = field(default_factory=list)
 
     def flow(self) -> Flow[Prepared]:
-        """Compress, prune, inject, check, count; then tighten until it fits or nothing is left to tighten."""
+        """Compress, prune and inject, then escalate until the context fits or no step is left."""
         started = time.perf_counter()
         compression = yield from self._compress(force=False)
         pruned, messages, injection = yield from self._prune_and_inject(self.policy, None)
@@ -75,7 +76,7 @@ class Preparation:
             if self._tokens(messages) <= self.max_tokens:
                 break
             self.tightened.append(name)
-            if name == COMPRESS:
+            if name == _COMPRESS:
                 compression = yield from self._compress(force=True)
             pruned, messages, injection = yield from self._prune_and_inject(policy, budget)
         report = PrepareReport(
@@ -93,47 +94,35 @@ class Preparation:
     def _compress(self, *, force: bool) -> Flow[CompressionReport]:
         memory = self.memory
         options: dict[str, Any] = {"force": True, "max_token": self.max_tokens} if force else {}
-        report: CompressionReport = yield Step(
-            partial(memory.compress_if_needed, **options), partial(memory.acompress_if_needed, **options)
-        )
+        report: CompressionReport = yield operation(memory.compress_if_needed, memory.acompress_if_needed, **options)
         return report
 
     def _prune_and_inject(
         self, policy: PrunePolicy, budget: int | None
     ) -> Flow[tuple[PruneResult, list[Msg], InjectionReport | None]]:
-        """The view, pruned, with memories in at most `budget` tokens (None: the injector's own)."""
+        """Prune the view, then inject memories of up to `budget` tokens (None: the injector's default)."""
         view = self.memory.messages
-        options: dict[str, Any] = {
-            "store": self.content,
-            "policy": policy,
-            "namespace": self.namespace,
-            "known": self.known,
-        }
-        pruned: PruneResult = yield Step(
-            partial(prune_messages, view, **options), partial(aprune_messages, view, **options)
-        )
+        pruned: PruneResult = yield operation(
+            prune_messages, aprune_messages, view,
+            store=self.content, policy=policy, namespace=self.namespace, known=self.known,
+        )  # fmt: skip
         injector = self.injector
         if injector is None or budget == 0:
             return pruned, pruned.messages, None
-        limits: dict[str, Any] = {"query": self.query, "max_tokens": budget}
-        messages, report = yield Step(
-            partial(injector.inject, pruned.messages, **limits), partial(injector.ainject, pruned.messages, **limits)
+        messages, report = yield operation(
+            injector.inject, injector.ainject, pruned.messages, query=self.query, max_tokens=budget
         )
         return pruned, messages, report
 
     def _escalation_steps(self, injection: InjectionReport | None) -> list[tuple[str, PrunePolicy, int | None]]:
-        """The steps in their fixed order: first what costs nothing to undo, last what costs the prompt cache."""
+        """Name, policy and memory budget of each step: those that change nothing for good come first."""
         at_once = replace(self.policy, clear_at_least_tokens=0)
-        least = min(2, self.policy.keep_last)
-        shortest = min(self.policy.recent_tool_keep_chars, self.policy.large_tool_chars)
-        hard = replace(at_once, keep_last=least, large_tool_chars=max(1, shortest))
-        steps: list[tuple[str, PrunePolicy, int | None]] = [(PRUNE, at_once, None), (PRUNE, hard, None)]
+        chars = min(self.policy.recent_tool_keep_chars, self.policy.large_tool_chars)
+        hard = replace(at_once, keep_last=min(2, self.policy.keep_last), large_tool_chars=max(1, chars))
+        steps: list[tuple[str, PrunePolicy, int | None]] = [(_PRUNE, at_once, None), (_PRUNE, hard, None)]
         if injection is not None:
-            steps += [(INJECT, hard, injection.tokens // 2), (INJECT, hard, 0)]
-        return [*steps, (COMPRESS, hard, 0)]
+            steps += [(_INJECT, hard, injection.tokens // 2), (_INJECT, hard, 0)]
+        return [*steps, (_COMPRESS, hard, 0)]
 
     def _tokens(self, messages: Sequence[Msg]) -> int:
         return self.memory.count(messages)
-
-
-PRUNE, INJECT, COMPRESS = "prune harder", "inject less", "compress"

@@ -1,18 +1,17 @@
-"""`Session.save`: the working state, optimised, stored beside the log with what was done to it."""
+"""`Session.save`: optimises the working state and stores it beside the log."""
 
 from __future__ import annotations
 
 import logging
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
-from autocontext.suite.steps import Flow, Step
+from autocontext.suite.steps import Flow, operation
 
 if TYPE_CHECKING:
     from autocontext.content import ContentStore
@@ -25,14 +24,14 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class SaveReport:
-    """What a save came to."""
+    """The result of a save."""
 
     revision: int
-    """Of the saved state; `Session.state(revision)` loads it."""
+    """Of the saved state: `Session.state(revision)` loads it."""
     optimization: OptimizationReport | None
-    """None when the optimiser failed and the state was saved as it was."""
+    """None if the optimiser failed and the state was saved unchanged."""
     failure: str = ""
-    """Why the optimiser failed."""
+    """Why the optimiser failed; "" if it did not."""
     seconds: float = 0.0
 
     @property
@@ -50,24 +49,22 @@ class Saving:
         self._optimizer = StateOptimizer(store=content, namespace=namespace)
 
     def latest(self, revision: int | None = None) -> SessionState | None:
-        """The state saved last, or one revision; None when there is none."""
+        """The state saved last, or one revision; None if there is none."""
         saved = self._states.load(self._memory.session, revision)
         return None if saved is None else saved.state
 
     def flow(self) -> Flow[SaveReport]:
-        """Take up the last saved state, add what is new, optimise, store it with its metadata in one transaction."""
+        """Load the last saved state, add the new messages, optimise, and save all of it in one transaction."""
         started = time.perf_counter()
         for attempt in range(_ATTEMPTS):
-            before = yield from self._last()
+            before = yield from self._load()
             merged, originals = self._merge(before)
             state, report, failure = yield from self._optimize(merged)
-            options: dict[str, Any] = {
-                "metadata": _metadata(merged, state, report, failure, originals),
-                "expected": before.revision if before is not None else 0,
-            }
+            metadata = _metadata(merged, state, report, failure, originals)
+            expected = before.revision if before is not None else 0
             try:
-                revision = yield Step(
-                    partial(self._states.save, state, **options), partial(self._states.asave, state, **options)
+                revision = yield operation(
+                    self._states.save, self._states.asave, state, metadata=metadata, expected=expected
                 )
             except Conflict:
                 if attempt == _ATTEMPTS - 1:
@@ -76,12 +73,10 @@ class Saving:
             return SaveReport(revision, report, failure, time.perf_counter() - started)
         raise AssertionError("unreachable")
 
-    def _last(self) -> Flow[SavedState | None]:
+    def _load(self) -> Flow[SavedState | None]:
         session = self._memory.session
         try:
-            saved: SavedState | None = yield Step(
-                partial(self._states.load, session), partial(self._states.aload, session)
-            )
+            saved: SavedState | None = yield operation(self._states.load, self._states.aload, session)
         except StoreCorruptError:
             # The log has everything: the damaged state stays where it is, and the next save rebuilds it.
             _log.exception("a saved state is damaged; rebuilding it from the log")
@@ -90,23 +85,21 @@ class Saving:
         return saved
 
     def _merge(self, before: SavedState | None) -> tuple[SessionState, list[Msg]]:
-        """The state to optimise: the last one and the originals that have come since, or all of them."""
+        """The state to optimise: the last one plus newer originals, or all originals if it does not match the log."""
         session = self._memory.session
         originals = self._memory.get_original_memory_msgs()
-        known = int(before.metadata.get("originals", 0)) if before is not None else 0
+        count = int(before.metadata.get("originals", 0)) if before is not None else 0
         last = str(before.metadata.get("last", "")) if before is not None else ""
-        goes_on = before is not None and 0 < known <= len(originals) and originals[known - 1].id == last
-        state = before.state if before is not None and goes_on else SessionState(session.session_id, session.user_id)
-        fresh = originals[known:] if goes_on else originals
+        continues = before is not None and 0 < count <= len(originals) and originals[count - 1].id == last
+        state = before.state if before is not None and continues else SessionState(session.session_id, session.user_id)
+        fresh = originals[count:] if continues else originals
         question = next((m.text for m in reversed(originals) if m.role == "user"), state.user_input)
         return state.changed(messages=[*state.messages, *fresh], user_input=question), originals
 
     def _optimize(self, merged: SessionState) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
         try:
-            state, report = yield Step(
-                partial(self._optimizer.optimize, merged), partial(self._optimizer.aoptimize, merged)
-            )
-        except Exception as e:  # noqa: BLE001 (a save must not fail for the optimiser: the state is saved as it is)
+            state, report = yield operation(self._optimizer.optimize, self._optimizer.aoptimize, merged)
+        except Exception as e:  # noqa: BLE001 (an optimiser error must not lose the save: the state is saved unchanged)
             return merged, None, f"{type(e).__name__}: {e}"
         return state, report, ""
 

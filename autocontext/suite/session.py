@@ -1,4 +1,4 @@
-"""One conversation of one user, with everything that belongs to it in the one database."""
+"""One conversation of one user; everything it stores is in the database of its AutoContext."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg
 from autocontext.suite.preparing import Preparation, Prepared
 from autocontext.suite.saving import SaveReport, Saving
-from autocontext.suite.steps import Flow, Step, arun, run
+from autocontext.suite.steps import Flow, Operation, arun, run
 from autocontext.suite.tool_calls import ToolCall
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
     from autocontext.sessions import SessionState
     from autocontext.suite import AutoContext
 
+_RECENT = 64
+"""How many of the newest messages `add` compares with."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool for the model: its OpenAI function schema and what to call with the arguments."""
+    """A tool for the model: its OpenAI function schema, and the functions that take its arguments."""
 
     name: str
     schema: dict[str, Any]
@@ -35,7 +38,7 @@ class Tool:
 
 
 class _CallRequest(NamedTuple):
-    """How a tool is to be called."""
+    """The arguments of `call_tool` that say how to call the tool."""
 
     args: Mapping[str, Any]
     name: str | None
@@ -44,7 +47,7 @@ class _CallRequest(NamedTuple):
 
 
 class Session:
-    """A conversation; made by `AutoContext.session`. `memory` is its AutoContextMemory, durable at every change."""
+    """A conversation, opened by `AutoContext.session`. `memory` is its AutoContextMemory; every change is durable."""
 
     def __init__(self, context: AutoContext, memory: AutoContextMemory) -> None:
         self.memory = memory
@@ -55,17 +58,17 @@ class Session:
 
     @property
     def session_id(self) -> str:
-        """Its id."""
+        """The conversation's id."""
         return self.memory.session.session_id
 
     @property
     def user_id(self) -> str:
-        """Whose it is."""
+        """The user it belongs to; "" for none."""
         return self.memory.session.user_id
 
     # ------------------------------------------------------------------------------------------------------ messages
     def add(self, msg: Msg | Iterable[Msg]) -> None:
-        """Add a message, or several; durable when this returns. What `call_tool` has added is not added again."""
+        """Add one or several messages; durable on return. Results that `call_tool` has added are skipped."""
         msgs = [msg] if isinstance(msg, Msg) else list(msg)
         tail = self.memory.messages[-_RECENT:]
         self.memory.add_messages([m for m in msgs if not (isinstance(m, Msg) and m.role == "tool" and m in tail)])
@@ -75,10 +78,12 @@ class Session:
         await in_thread(lambda: self.add(msg))
 
     def prepare(self, query: str | None = None, max_tokens: int | None = None) -> Prepared:
-        """The context for the next call of the model, valid and within `max_tokens` (default: the config's).
+        """Return the context for the next model call, valid and within `max_tokens` (default: the config's).
 
-        The view is compressed when it is due; large old texts give way to handles; the memories that matter for
-        `query` (default: the last turns) are put in. `report` tells what was done.
+        Compresses if a threshold is reached, replaces large old texts by handles, and injects the memories relevant
+        to `query` (default: the last turns). `report` says what was done, and whether the context fits.
+
+            reply = client.chat.completions.create(messages=to_openai(session.prepare().messages), ...)
         """
         return run(self._preparation(query, max_tokens).flow())
 
@@ -99,11 +104,12 @@ class Session:
     ) -> Msg:
         """Run a tool for the call `call_id` and return the message that answers it.
 
-        When the conversation waits for that call, the message is added at once; when it was answered already, that
-        answer is returned and the tool is not run again. With `cacheable` (or a true attribute `fn.cacheable`) the
-        result is looked up by the arguments, over all sessions of the user, and stored for next time: for tools
-        without side effects only; `cache_options` are those of `ResultCache.get_or_compute`. A large result goes to
-        the content store and the message shows its beginning with a handle. An exception is an error result.
+        If the conversation waits for that call, the message is added at once. If the call has an answer, the answer is
+        returned and the tool does not run again. An exception of the tool becomes an error result. A large result goes
+        to the content store; the message shows its beginning and a handle.
+
+        With `cacheable=True` (or `fn.cacheable`) the result is cached by its arguments for all sessions of the user;
+        the tool must not have side effects. `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`.
         """
         return run(self._tool_flow(fn, call_id, _CallRequest(args or {}, name, cacheable, cache_options)))
 
@@ -121,18 +127,18 @@ class Session:
         return await arun(self._tool_flow(fn, call_id, _CallRequest(args or {}, name, cacheable, cache_options)))
 
     def tools(self) -> list[Tool]:
-        """The tools this session offers the model: context_reload first, then those of the user's memories."""
+        """The tools for the model: context_reload, then those for the user's memories."""
         reload = Tool(self._reload.name, self._reload.schema(), self._reload, self._reload.acall)
         return [reload, *self._context.memory_tools(self.user_id)]
 
     @property
     def instructions(self) -> str:
-        """What the system prompt should say about these tools."""
+        """Text for the system prompt about these tools."""
         return "\n\n".join([INSTRUCTIONS, *self._context.memory_instructions(self.user_id)])
 
     # -------------------------------------------------------------------------------------------------------- saving
     def save(self) -> SaveReport:
-        """Store an optimised copy of the working state beside the log, which has been durable all along."""
+        """Save an optimised copy of the working state. Messages do not need it: the log is durable at every change."""
         return run(self._saving.flow())
 
     async def asave(self) -> SaveReport:
@@ -140,7 +146,7 @@ class Session:
         return await arun(self._saving.flow())
 
     def state(self, revision: int | None = None) -> SessionState | None:
-        """The state that was saved last, or one revision of it; None before the first `save`."""
+        """The state saved last, or one revision; None before the first `save`."""
         return self._saving.latest(revision)
 
     # --------------------------------------------------------------------------------------------------------- inner
@@ -180,18 +186,19 @@ class Session:
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name,
             cache=self._cache,
-            cached=request.cache_options if is_cacheable or request.cache_options else None,
+            cache_options=request.cache_options if is_cacheable or request.cache_options else None,
             content=self._context.content,
             namespace=self._namespace,
             large=self.memory.config.large_payload_threshold,
         )
         msg = yield from call.flow()
         if waiting:
-            yield Step(partial(self.memory.add_message, msg), lambda: in_thread(partial(self.memory.add_message, msg)))
+            add = partial(self.memory.add_message, msg)
+            yield Operation(add, lambda: in_thread(add))
         return msg
 
     def _state_of(self, call_id: str) -> tuple[Msg | None, bool]:
-        """The message that answers a call already, and whether the conversation waits for an answer to it."""
+        """The message that answers a call, if there is one, and whether the conversation waits for an answer."""
         waiting = False
         answer: Msg | None = None
         for msg in self.memory.messages:
@@ -200,7 +207,3 @@ class Session:
             if any(use.id == call_id for use in msg.tool_uses):
                 answer, waiting = None, True
         return answer, waiting
-
-
-_RECENT = 64
-"""How far back a message that `call_tool` has added is looked for."""

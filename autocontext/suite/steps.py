@@ -1,8 +1,9 @@
-"""The steps of the flows in this folder: each knows how to be done in sync and in async code."""
+"""The operations that flows of this folder wait for, each in a sync and an async form."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from autocontext import flows
@@ -10,14 +11,19 @@ from autocontext import flows
 T = TypeVar("T")
 
 
-class Step(NamedTuple):
-    """Something to wait for, in its two forms; the flow is sent the result, or the exception is raised in it."""
+class Operation(NamedTuple):
+    """A call in its two forms. The flow receives its result, or its exception is raised there."""
 
     do: Callable[[], Any]
     ado: Callable[[], Awaitable[Any]]
 
 
-Flow: TypeAlias = Generator[Step, Any, T]
+Flow: TypeAlias = Generator[Operation, Any, T]
+
+
+def operation(do: Callable[..., Any], ado: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Operation:
+    """Both forms with the same arguments."""
+    return Operation(partial(do, *args, **options), partial(ado, *args, **options))
 
 
 def run(flow: Flow[T]) -> T:

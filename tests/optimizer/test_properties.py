@@ -94,8 +94,8 @@ def test_a_state_saved_at_every_turn_loses_nothing(messages: list[Msg], config: 
         state, report = optimizer.optimize(state)
         assert report.broken_pairs == 0
     originals = restore_state_messages(state.messages, store=store)
-    assert {m.id: m for m in got} == {m.id: m for m in messages}
-    assert len(got) == len(messages)
+    assert {m.id: m for m in originals} == {m.id: m for m in messages}
+    assert len(originals) == len(messages)
     store.close()
 
 

@@ -83,8 +83,8 @@ def test_two_users_with_the_same_session_never_meet(place):
         return log_file(path)
 
     ann.add([user("look"), asks("c1", path="a")])
-    made = ann.call_tool(read, {"path": "a"}, "c1", cacheable=True)
-    ref = made.tool_results[0].metadata["pruned"]["ref"]
+    answer = ann.call_tool(read, {"path": "a"}, "c1", cacheable=True)
+    ref = answer.tool_results[0].metadata["pruned"]["ref"]
     ac.memories.add("Ann likes tea", user_id="ann")
     bob.add([user("What do I like? tea?"), asks("c1", path="a")])
     assert whole(reload_tool(ann), ref) == log_file("a")
@@ -96,7 +96,7 @@ def test_two_users_with_the_same_session_never_meet(place):
     ac.close()
 
 
-def test_an_unreachable_database_is_told():
+def test_an_unreachable_database_is_reported():
     with pytest.raises(AutoContextError, match="cannot be reached"):
         AutoContext.open("postgresql://127.0.0.1:1/nowhere")
 
@@ -111,11 +111,11 @@ def test_in_async_code():
                 await asyncio.sleep(0)
                 return log_file(path)
 
-            made = await session.acall_tool(read, {"path": "a"}, "c1")
+            answer = await session.acall_tool(read, {"path": "a"}, "c1")
             prepared = await session.aprepare()
             saved = await session.asave()
             assert await reload_tool(session).acall(
-                working_context_offload_uuid=made.tool_results[0].metadata["pruned"]["ref"]
+                working_context_offload_uuid=answer.tool_results[0].metadata["pruned"]["ref"]
             )
             return prepared, saved, session.memory.messages
 
@@ -128,15 +128,15 @@ def test_in_async_code():
 def test_a_large_result_is_stored_and_shown_by_its_beginning(ac):
     session = ac.session("s")
     session.add([user("look"), asks("c1", path="a")])
-    made = session.call_tool(log_file, {"n": "a"}, "c1", name="read")
-    assert made.role == "tool"
-    assert session.memory.messages[-1] == made, "what answers an open call is in the session when it returns"
-    assert output(made).startswith(log_file("a")[:500])
-    assert len(output(made)) < 1_200
-    ref = made.tool_results[0].metadata["pruned"]["ref"]
-    assert f'context_reload("{ref}")' in output(made)
+    answer = session.call_tool(log_file, {"n": "a"}, "c1", name="read")
+    assert answer.role == "tool"
+    assert session.memory.messages[-1] == answer, "what answers an open call is in the session when it returns"
+    assert output(answer).startswith(log_file("a")[:500])
+    assert len(output(answer)) < 1_200
+    ref = answer.tool_results[0].metadata["pruned"]["ref"]
+    assert f'context_reload("{ref}")' in output(answer)
     assert whole(reload_tool(session), ref) == log_file("a")
-    session.add(made)
+    session.add(answer)
     assert_valid_chat(session.memory.messages)
 
 
@@ -162,10 +162,10 @@ def test_a_call_that_was_answered_is_not_run_again(ac):
 
 def test_a_call_nobody_asked_for_is_only_returned(ac):
     session = ac.session("s")
-    made = session.call_tool(lambda: "ok", {}, "c9", name="ping")
-    assert (output(made), session.memory.messages) == ("ok", [])
+    answer = session.call_tool(lambda: "ok", {}, "c9", name="ping")
+    assert (output(answer), session.memory.messages) == ("ok", [])
     session.add([user("ping"), asks("c9", "ping")])
-    session.add(made)
+    session.add(answer)
     assert_valid_chat(session.memory.messages)
 
 
@@ -192,21 +192,21 @@ def test_cacheable_tools_run_once_for_equal_arguments(ac):
     [("text", "text"), (None, "null"), ({"a": [1, "ü"]}, '{"a": [1, "ü"]}'), (3, "3"), (PNG, ""), ([PNG], "")],
 )
 def test_results_of_any_kind_become_a_message(ac, value, shown):
-    made = ac.session("s").call_tool(lambda: value, {}, "c1", name="t")
-    assert output(made) == shown
+    answer = ac.session("s").call_tool(lambda: value, {}, "c1", name="t")
+    assert output(answer) == shown
     if value in (PNG, [PNG]):
-        assert made.tool_results[0].output == (PNG,)
+        assert answer.tool_results[0].output == (PNG,)
 
 
 def test_a_failing_tool_gives_an_error_result(ac):
     def fail():
         raise PermissionError("not yours")
 
-    made = ac.session("s").call_tool(fail, {}, "c1")
-    assert made.tool_results[0].is_error
-    assert output(made) == "Error: PermissionError: not yours"
-    made = ac.session("s").call_tool(lambda x: x, {"y": 1}, "c2", name="t")
-    assert "unexpected keyword argument 'y'" in output(made)
+    answer = ac.session("s").call_tool(fail, {}, "c1")
+    assert answer.tool_results[0].is_error
+    assert output(answer) == "Error: PermissionError: not yours"
+    answer = ac.session("s").call_tool(lambda x: x, {"y": 1}, "c2", name="t")
+    assert "unexpected keyword argument 'y'" in output(answer)
 
 
 def test_when_the_content_store_fails_the_whole_result_is_kept(ac):
@@ -216,8 +216,8 @@ def test_when_the_content_store_fails_the_whole_result_is_kept(ac):
         yield Statement("DROP TABLE autocontext_content")
 
     ac.database.write(broken)
-    made = session.call_tool(log_file, {"n": "a"}, "c1")
-    assert output(made) == log_file("a")
+    answer = session.call_tool(log_file, {"n": "a"}, "c1")
+    assert output(answer) == log_file("a")
 
 
 def test_one_call_from_many_threads_with_a_cache_runs_once(ac):
@@ -405,8 +405,8 @@ def test_an_agent_runs_through_everything_is_restarted_and_every_removed_byte_is
         path = f"/logs/{step % 25}.txt"
         session.add(asks(f"c{step}", path=path))
         call = session.acall_tool if mode == "async" else session.call_tool
-        made = drive(call(read, {"path": path}, f"c{step}", cacheable=True))
-        refs[path] = made.tool_results[0].metadata["pruned"]["ref"]
+        answer = drive(call(read, {"path": path}, f"c{step}", cacheable=True))
+        refs[path] = answer.tool_results[0].metadata["pruned"]["ref"]
         if step % 10 == 9:
             session.add([Msg(role="assistant", content=f"Nothing in {path}."), user("Go on.")])
             assert drive(session.asave() if mode == "async" else session.save()).optimization.retrievable == 1.0
