@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,14 +41,16 @@ class Server:
 
 
 @contextmanager
-def own_server(folder: Path) -> Iterator[Server]:
-    folder.chmod(0o755)
-    for above in folder.parents:
-        if above.name.startswith(("pytest-", "popen-")):
-            above.chmod(above.stat().st_mode | 0o011)  # folders of pytest and pytest-xdist are root's alone
-    home = folder / "cluster"
-    home.mkdir()
-    shutil.chown(home, "postgres")
+def own_server() -> Iterator[Server]:
+    """A running server in a folder of its own; those of pytest are closed to the user postgres each time one starts."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.chown(folder, "postgres")
+        with _running(Path(folder)) as server:
+            yield server
+
+
+@contextmanager
+def _running(home: Path) -> Iterator[Server]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -140,10 +140,10 @@ def test_serialization_failures_without_end_are_told():
         store.close()
 
 
-def test_a_server_that_crashes_while_we_write_loses_nothing_acknowledged(tmp_path):
+def test_a_server_that_crashes_while_we_write_loses_nothing_acknowledged():
     if not can_run_a_server():
         pytest.skip("needs root and PostgreSQL 15's server programs: the crash of a server was NOT tested")
-    with own_server(tmp_path) as server:
+    with own_server() as server:
         store = SqlSessionStore(server.url)
         acknowledged: list[str] = []
         enough = threading.Event()
