@@ -65,8 +65,7 @@ except AutoContextError as error:
     assert "token_ratio" in str(error)
 ```
 
-If you know your model's window and nothing else, take `AutoContextConfig.for_window(window)`; every field can still be
-given by keyword beside it.
+If you know only your model's window, use `AutoContextConfig.for_window(window)`; you can pass any field as well.
 
 ## Fields
 
@@ -76,19 +75,18 @@ given by keyword beside it.
 _PRESETS = """
 ## Presets
 
-A preset is a set of values, nothing else; what you pass beside it wins, as in
-`AutoContextConfig.for_window(16_000, last_keep=4)`.
+A preset is a set of values. Fields that you pass override it, as in `AutoContextConfig.for_window(16_000, last_keep=4)`.
 
 ### `AutoContextConfig.for_window(window)`
 
-The fields that a window decides, at three sizes; all others keep their defaults.
+The fields that depend on the window, at three sizes; all others keep their defaults.
 
 """
 
 _JAVA = """
 ### `AutoContextConfig.agentscope_java()`
 
-What makes a pass comparable with AgentScope-Java 1.x; where this library differs on purpose even then stands in
+These values make a pass comparable with AgentScope-Java 1.x. The remaining, intended differences are listed in
 [differences from the reference](reference-differences.md).
 
 """
@@ -96,8 +94,8 @@ What makes a pass comparable with AgentScope-Java 1.x; where this library differ
 _PROMPTS = """
 ## Prompts
 
-`custom_prompt=PromptConfig(...)` replaces single prompts; a field you leave out keeps its text. The texts
-themselves stand in `autocontext/prompts.py`, one field each.
+`custom_prompt=PromptConfig(...)` replaces single prompts; other fields keep their texts. The texts are in
+`autocontext/prompts.py`, one field each.
 
 """
 
