@@ -1,4 +1,4 @@
-"""The work ledger: what was said, planned, changed, called and found, as one text for whoever goes on with the work."""
+"""The work ledger: what was said, planned, changed, called and found, as one text for the agent that continues."""
 
 from autocontext.ledger.work import WorkLedger
 

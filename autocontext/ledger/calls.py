@@ -1,4 +1,4 @@
-"""The calls of a history: what each was about, what it changed, what came of it."""
+"""The calls of a history: what each is about, what it changes, and its outcome."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 from autocontext.ledger.effects import (
     COMMAND_KEYS,
     PATH_KEYS,
-    Change,
     Effect,
+    ThingChange,
     changes_of,
     command_line,
     effect_of,
@@ -22,18 +22,20 @@ from autocontext.ledger.outcomes import Outcome
 from autocontext.messages import ToolUseBlock, leaves
 from autocontext.text.rendering import one_line
 
-_TELLING = ("url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
-            "flight_number", "code", "expression", "name", "pattern", "question")  # fmt: skip
-"""Arguments that say best what a call is about, where it names no file and no command."""
+_MAIN_ARGUMENTS = (
+    "url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
+    "flight_number", "code", "expression", "name", "pattern", "question",
+)  # fmt: skip
+"""Arguments that describe best a call without a file and a command."""
 _MOST_LEAVES = 20
 _LONGEST = 160
 """Characters of a label."""
 _HEAD = 24
-"""Characters of the beginning of a label that are kept in any case."""
+"""A cut label keeps at least this many first characters."""
 _TAIL = 16
-"""Characters of its end that are worth showing."""
+"""Fewer last characters are not worth showing."""
 _MOST_TEXT = 40_000
-"""Characters of arguments that tell equal calls from different ones."""
+"""Characters of arguments that are compared to find equal calls."""
 
 
 Key: TypeAlias = tuple[str, str, str, int]
@@ -42,26 +44,26 @@ Shape: TypeAlias = tuple[str, str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call with what its result told."""
+    """One tool call with its outcome."""
 
     number: int
-    """Of the message that holds the call."""
+    """Number of the message with the call."""
     name: str
     label: str
-    """What it is about: a file, a command's first line, or its telling arguments."""
+    """What it is about: a file, a command's first line, or its main arguments."""
     digest: int
     """Equal for equal arguments."""
     effect: Effect | None
     detail: str = ""
-    """What else is short beside a file: an editor's command, lines, a pattern."""
-    changes: tuple[Change, ...] = ()
+    """Further short arguments of a call with a file: an editor's command, lines, a pattern."""
+    changes: tuple[ThingChange, ...] = ()
     """What it changes if it succeeds."""
     result: int = 0
-    """Number of the message with its result; 0 while there is none."""
+    """Number of the message with its result; 0 without one."""
     outcome: Outcome | None = None
 
     key: Key = ("", "", "", 0)
-    """Equal for calls of the same tool that do the same to the same thing: they share a line."""
+    """Equal for calls of one tool that do the same to the same thing; they share a line."""
 
     @property
     def failed(self) -> bool:
@@ -70,15 +72,15 @@ class Call:
 
 
 def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
-    """What a call block says; its result is still to come."""
+    """The Call for a block, without its result."""
     arguments = use.input
     effect = effect_of(use.name, arguments, table)
     text = repr(dict(arguments))[:_MOST_TEXT]
     path = path_of(arguments)
     label = path or label_of(arguments)
-    name = _short(use.name, 60) or "call"
+    name = _short_line(use.name, 60) or "call"
     digest = zlib.crc32(text.encode("utf-8", "surrogatepass"))
-    # A label that leaves out some of the arguments may stand for different calls.
+    # Different calls may have the same label if it leaves out some of the arguments.
     partial = not path and not all(" ".join(str(v).split()) in label for v in arguments.values())
     return Call(
         number=number,
@@ -86,39 +88,39 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
         label=label,
         digest=digest,
         effect=effect,
-        detail=_short(", ".join(_details(arguments)), 60) if path else "",
+        detail=_short_line(", ".join(_details(arguments)), 60) if path else "",
         changes=tuple(changes_of(use.name, arguments, effect)),
         key=(name, label, effect or "", digest if partial else 0),
     )
 
 
 def shape_of(use: ToolUseBlock) -> Shape:
-    """Which kind of call it is: the tool, an editor's own command, the names of the arguments."""
+    """The kind of a call: the tool, an editor's command, the names of the arguments."""
     command = use.input.get("command") if path_of(use.input) else None
     return use.name, command if isinstance(command, str) else "", tuple(use.input)
 
 
 def label_of(arguments: Mapping[str, Any]) -> str:
-    """A command's first line, or the telling arguments and what else is short, on one line; "" without any."""
+    """A command's first line, or the main argument and other short ones, on one line; "" without any."""
     if command := command_line(arguments):
         lines = [line for line in command[:4_000].splitlines() if line.strip()]
         more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
-        return _short(lines[0], _LONGEST) + more if lines else ""
+        return _short_line(lines[0], _LONGEST) + more if lines else ""
     texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
-    telling = [v for key in _TELLING for k, v in texts if k == key][:1]
-    rest = [v for k, v in texts if [v] != telling]
-    first = telling or rest[:1] or [held_in(v) for v in list(arguments.values())[:1]]
+    main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
+    rest = [v for k, v in texts if [v] != main]
+    first = main or rest[:1] or [leaf_values(v) for v in list(arguments.values())[:1]]
     others = [v for v in rest if v not in first and len(v) <= 60 and "\n" not in v]
-    return _short(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
+    return _short_line(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
 
 
-def held_in(value: Any) -> str:
-    """What a list or object holds as one line, for calls whose arguments are nothing else."""
+def leaf_values(value: Any) -> str:
+    """The values inside a list or object as one line."""
     return ", ".join(islice(leaves(value), _MOST_LEAVES))
 
 
 def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
-    """Short arguments beside a file: an editor's command, lines, a pattern."""
+    """Short arguments of a call with a file: an editor's command, lines, a pattern."""
     for key, value in arguments.items():
         if key in PATH_KEYS or isinstance(value, bool) or value is None:
             continue
@@ -130,13 +132,13 @@ def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
             yield value[:60]
 
 
-def _short(text: str, longest: int) -> str:
+def _short_line(text: str, longest: int) -> str:
     """A text on one line, cut between words."""
-    return shortened(one_line(text[: 4 * longest]), longest)
+    return shorten(one_line(text[: 4 * longest]), longest)
 
 
 def label_in(label: str, longest: int) -> str:
-    """A label in at most about `longest` characters: of a path its end, of anything else its beginning and its end."""
+    """A label of at most about `longest` characters: the end of a path, otherwise beginning and end."""
     if len(label) <= longest:
         return label
     if " " not in label and "/" in label:
@@ -144,15 +146,15 @@ def label_in(label: str, longest: int) -> str:
         return "…" + label[at if at >= 0 else len(label) - longest :]
     head, tail = max(_HEAD, longest * 5 // 8), ""
     if label.startswith("cd ") and "&& " in label[:-1]:
-        # What is run says more than where: its beginning, after that of the whole.
+        # The command says more than its folder: show the beginning of both.
         tail = label[max(head, label.index("&& ") + 3) :][: max(_TAIL, longest - head - 1)]
     elif longest - head > _TAIL:
         tail = label[len(label) - longest + head + 1 :]
     return f"{label[:head].rstrip()}…{tail.strip()}"
 
 
-def shortened(text: str, longest: int, least: int = 0) -> str:
-    """A line cut between words, with "…" where cut; never below `least` characters where it has them."""
+def shorten(text: str, longest: int, least: int = 0) -> str:
+    """A line cut between words to at most `longest` characters and at least `least`, with "…" if it was cut."""
     if len(text) <= longest:
         return text
     at = text.rfind(" ", max(least, longest // 2), longest)

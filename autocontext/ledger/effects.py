@@ -1,7 +1,7 @@
 """What a tool call does: reads, changes or runs something, and which things it changes.
 
-One table of verbs, looked up in the words of a tool's name; users extend it by name
-(`AutoContextConfig(tool_effects={"deploy": "changes"})`). What a command line changes is read by `shell`.
+The verbs in a tool's name decide; `AutoContextConfig(tool_effects={"deploy": "changes"})` extends the table. `shell`
+parses command lines.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ VERBS: Mapping[str, Effect] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""What the first of these words in a tool's name says the tool does."""
-_DONE = {
+"""The effect of a tool by the first of these words in its name."""
+_ACTIONS = {
     "write": "written", "edit": "edited", "create": "created", "insert": "edited", "replace": "edited",
     "append": "appended to", "delete": "deleted", "remove": "removed", "patch": "edited", "modify": "modified",
     "update": "updated", "cancel": "canceled", "book": "booked", "return": "returned", "exchange": "exchanged",
     "send": "sent", "move": "moved", "rename": "renamed", "copy": "copied", "add": "added", "save": "written",
     "undo": "edit undone", "upsert": "written", "put": "written", "push": "pushed",
 }  # fmt: skip
-"""What has been done to a file after a call with this verb."""
+"""What a successful call with this verb did to a file."""
 PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri",
              "filePath", "fileName", "absolute_path", "AbsolutePath", "relative_path", "TargetFile")  # fmt: skip
 COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
@@ -73,30 +73,31 @@ _TARGET_KEYS = ("destination", "destination_path", "dest", "dst", "new_path", "t
 _LIST_KEYS = ("paths", "file_paths", "files", "path", "edits", "replacements", "changes")
 """Arguments that list several files, as names or as objects with a name."""
 _ABOUT_KEYS = ("to", "recipient", "recipients", "email", "channel", "branch", "subject", "title", "name", "table")
-"""What a change is about where it names no record: the first two are told."""
+"""Arguments that describe a change without a record; the first two are used."""
 _LONGEST_ABOUT = 60
 _EDITOR_READS = frozenset({"view", "read", "list", "show", "search", "open"})
-"""What an editor tool's own `command` may say besides changing."""
+"""Values of an editor tool's `command` that change nothing."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_THING = 200
 _MOST_FILES = 30
 _PATCH = ("*** Begin Patch", "diff --git", "--- ")
 
 
-class Change(NamedTuple):
+class ThingChange(NamedTuple):
     """One thing that one call changes."""
 
     thing: str
-    """A path, the identifier of a record, or what a message was about."""
-    done: str
-    """What was done to it, as words that follow its name."""
+    """A path, the identifier of a record, or the subject of a message."""
+    action: str
+    """What was done to it, as words to follow its name."""
 
 
 @lru_cache(maxsize=1024)
 def verb_of(tool: str) -> str:
-    """The word of a tool's name that says what it does, in lower case; "" when `VERBS` knows none.
+    """The verb in a tool's name, in lower case; "" if `VERBS` has none of its words.
 
-    The first one, but "order_status" asks for a status, and "search_replace" and "get_or_create" change something.
+    The first one, except that "order_status" asks for a status, and "search_replace" and "get_or_create" change
+    something.
     """
     words: list[str] = [w.lower() for w in _WORDS.findall(tool[:_LONGEST_THING])]
     verbs = [w for w in words if w in VERBS]
@@ -111,7 +112,7 @@ def verb_of(tool: str) -> str:
 
 
 def effect_of(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] | None = None) -> Effect | None:
-    """What a call does; None when nothing is known. `table` goes first: whole names, then words of names."""
+    """What a call does; None if unknown. `table` takes precedence: whole names, then words of names."""
     if table:
         if tool in table:
             return table[tool]
@@ -122,7 +123,7 @@ def effect_of(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effec
     verb = verb_of(tool)
     effect = VERBS.get(verb)
     if isinstance(command, str) and any(key in arguments for key in PATH_KEYS):
-        # An editor with commands of its own: {"command": "view", "path": ...}.
+        # An editor with its own commands: {"command": "view", "path": ...}.
         return "reads" if command in _EDITOR_READS else VERBS.get(verb_of(command), effect)
     if command_line(arguments) and (effect is None or verb in ("send", "start", "put")):
         return "runs"
@@ -130,7 +131,7 @@ def effect_of(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effec
 
 
 def command_line(arguments: Mapping[str, Any]) -> str:
-    """The command that a call runs in a shell; "" when it runs none."""
+    """The command that a call runs in a shell; "" if it runs none."""
     if any(key in arguments for key in PATH_KEYS):
         return ""
     for key in COMMAND_KEYS:
@@ -138,13 +139,13 @@ def command_line(arguments: Mapping[str, Any]) -> str:
         if isinstance(value, str):
             return value
         if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
-            # What a shell is given as a script is read as it stands: ["bash", "-lc", "..."].
+            # A script for a shell is used unquoted: ["bash", "-lc", "..."].
             return value[-1] if len(value) == 3 and value[1] in ("-c", "-lc") else shlex.join(value)
     return ""
 
 
 def path_of(arguments: Mapping[str, Any]) -> str:
-    """The file that a call is about; "" when its arguments name none."""
+    """The file that a call is about; "" if its arguments name none."""
     for key in PATH_KEYS:
         value = arguments.get(key)
         if isinstance(value, str) and value.strip():
@@ -152,63 +153,65 @@ def path_of(arguments: Mapping[str, Any]) -> str:
     return ""
 
 
-def changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[Change]:
+def changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[ThingChange]:
     """The things that a call changes if it succeeds."""
     changes = _changes_of(tool, arguments, effect)
-    # What nobody can see is no name.
-    return [c if one_line(c.thing).strip() else Change(one_line(tool).strip() or "call", c.done) for c in changes]
+    # A thing without printable characters gets the tool's name.
+    return [
+        c if one_line(c.thing).strip() else ThingChange(one_line(tool).strip() or "call", c.action) for c in changes
+    ]
 
 
-def _changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[Change]:
+def _changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[ThingChange]:
     if effect != "changes":
         line = command_line(arguments) if effect == "runs" else ""
-        return [Change(thing, done) for thing, done in shell.changes(line)] if line else ()
+        return [ThingChange(thing, action) for thing, action in shell.changes(line)] if line else ()
     if tool in PLAN_TOOLS or lists_steps(arguments):
-        return ()  # the plan is told of itself
+        return ()  # plans have a part of their own
     if files := _files(tool, arguments):
-        done = _done_to_file(tool, arguments)
-        return [Change(path, done) for path in files]
+        action = _file_action(tool, arguments)
+        return [ThingChange(path, action) for path in files]
     patch = next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
-    if patch and (found := shell.patched(patch)):
-        return [Change(" ".join(thing.split()), done) for thing, done in found]
+    if patch and (changes := shell.patch_changes(patch)):
+        return [ThingChange(" ".join(thing.split()), action) for thing, action in changes]
     if records := _records(arguments):
-        return [Change(records[0], _done_to_record(tool, records[1:]))]
+        return [ThingChange(records[0], _record_action(tool, records[1:]))]
     about = _about(arguments)
-    return [Change(about[0], _done_to_record(tool, about[1:])) if about else Change(tool, "done")]
+    return [ThingChange(about[0], _record_action(tool, about[1:])) if about else ThingChange(tool, "done")]
 
 
 def _files(tool: str, arguments: Mapping[str, Any]) -> list[str]:
-    """The files that a call changes, as far as its arguments name them."""
+    """The files that a call changes, if its arguments name them."""
     if path := path_of(arguments):
         return [path]
     if verb_of(tool) in ("move", "rename", "copy"):
         return [path for key in _SOURCE_KEYS if (path := path_of({"path": arguments.get(key)}))][:1]
-    listed = (v for key in _LIST_KEYS if isinstance(v := arguments.get(key), list | tuple))
-    named = (item if isinstance(item, dict) else {"path": item} for items in listed for item in items)
-    return list(dict.fromkeys(path for item in named if (path := path_of(item))))[:_MOST_FILES]
+    lists = (v for key in _LIST_KEYS if isinstance(v := arguments.get(key), list | tuple))
+    items = (item if isinstance(item, dict) else {"path": item} for values in lists for item in values)
+    return list(dict.fromkeys(path for item in items if (path := path_of(item))))[:_MOST_FILES]
 
 
-def _done_to_file(tool: str, arguments: Mapping[str, Any]) -> str:
+def _file_action(tool: str, arguments: Mapping[str, Any]) -> str:
     command = arguments.get("command")
     verb = verb_of(command) if isinstance(command, str) else ""
     target = next((v for k in _TARGET_KEYS if isinstance(v := arguments.get(k), str)), "")
-    done = _DONE.get(verb or verb_of(tool), f"changed by {tool}")
-    return f"{done} to {target[:_LONGEST_THING]}" if target and done in ("moved", "renamed", "copied") else done
+    action = _ACTIONS.get(verb or verb_of(tool), f"changed by {tool}")
+    return f"{action} to {target[:_LONGEST_THING]}" if target and action in ("moved", "renamed", "copied") else action
 
 
-def _done_to_record(tool: str, others: Sequence[str]) -> str:
+def _record_action(tool: str, others: Sequence[str]) -> str:
     return tool + (f" ({', '.join(others)})" if others else "")
 
 
 def _about(arguments: Mapping[str, Any]) -> list[str]:
-    """Whom or what a call without a record is about: a recipient, a subject, a title."""
+    """What a call without a record is about: a recipient, a subject, a title."""
     texts = [" ".join(v.split()) for key in _ABOUT_KEYS if isinstance(v := arguments.get(key), str)]
     return [text for text in texts if 0 < len(text) <= _LONGEST_ABOUT][:2]
 
 
 def _records(arguments: Mapping[str, Any]) -> list[str]:
-    """Identifiers among the arguments, the most special one first: {"customer_id": "C1", "line_id": "L2"} -> L2, C1."""
-    found = [
+    """Identifiers in the arguments, the most specific first: {"customer_id": "C1", "line_id": "L2"} -> L2, C1."""
+    records = [
         str(value).strip()[:_LONGEST_THING]
         for key, value in arguments.items()
         if isinstance(value, str | int)
@@ -216,13 +219,13 @@ def _records(arguments: Mapping[str, Any]) -> list[str]:
         and _RECORD_KEY.search(key)
         and str(value).strip()
     ]
-    broad = [v for k, v in arguments.items() if k in ("user_id", "customer_id", "account_id") and str(v) in found]
-    special = [x for x in found if x not in map(str, broad)]
+    broad = [v for k, v in arguments.items() if k in ("user_id", "customer_id", "account_id") and str(v) in records]
+    special = [x for x in records if x not in map(str, broad)]
     return list(dict.fromkeys([*special, *map(str, broad)]))[:3] or _listed_records(arguments)
 
 
 def _listed_records(arguments: Mapping[str, Any]) -> list[str]:
     """The first identifiers of a list: {"row_ids": [1, 2]}."""
     lists = (v for k, v in arguments.items() if isinstance(v, list | tuple) and _RECORD_KEY.search(k))
-    found = (str(x).strip()[:_LONGEST_THING] for items in lists for x in items[:3] if isinstance(x, str | int))
-    return [text for text in found if text][:3]
+    records = (str(x).strip()[:_LONGEST_THING] for items in lists for x in items[:3] if isinstance(x, str | int))
+    return [text for text in records if text][:3]

@@ -1,4 +1,4 @@
-"""Which lines of the originals are quoted: whole ones with values that are likely to be needed again, by source."""
+"""Chooses the lines of the originals to quote: those with values that are likely to be needed again."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.ledger.calls import Call, Key, shortened
-from autocontext.ledger.doings import ERROR, LEAST_ERROR, MOST
-from autocontext.ledger.fading import fading
+from autocontext.ledger.activity import ERROR, LEAST_ERROR, MOST
+from autocontext.ledger.calls import Call, Key, shorten
 from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
-from autocontext.ledger.values import find, values_in
+from autocontext.ledger.values import fading, find, values_in
 from autocontext.text.rendering import one_line, printable
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
 
 LONG = 160
-"""Characters; of a longer line a piece around the value is quoted."""
+"""Characters; a longer line is quoted in part, around the value."""
 _PIECE = 90
-"""Characters of a piece at least."""
-_SEEN = 20_000
-"""Characters on either side of a value in which the ends of its line are looked for."""
+"""Least characters of such a part."""
+_LINE_LIMIT = 20_000
+"""The ends of a line are looked for within this many characters of a value."""
 _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
-_CONSIDERED = 3
-"""How many more values are looked at than there is room for."""
+_CANDIDATES = 3
+"""Values to consider, as a multiple of those that fit."""
 _OUTLIER = 12.0
-"""What a line is worth that stands out of a repetitive text, while it is new."""
+"""Worth of a new line that stands out in a repetitive text."""
 _ALIKE = 3
-"""So many lines of one shape are no repetition yet."""
-_LEAST_CONSIDERED = 128
+"""More lines of one shape than this are a repetition."""
+_LEAST_CANDIDATES = 128
 _MISSES = 24
-"""Lines in a row that are too long for what is left; after so many the room is too small for nearly all."""
+"""After so many lines that did not fit, hardly any other will."""
 _LEAST = 6
-"""Tokens; less room holds no line."""
+"""Tokens; no line fits into less."""
 _MOST_ERRORS = 20
-"""Results whose error lines are quoted although they did not fail."""
+"""Most successful results whose error lines are quoted."""
 _MOST_OUTLIERS = 300
-"""Lines that stand out which are considered."""
+"""Most outliers to consider."""
 
 
 class Quote(NamedTuple):
@@ -51,12 +50,12 @@ class Quote(NamedTuple):
 
     number: int
     order: int
-    """Where it stands in the message."""
+    """Its position in the message."""
     text: str
 
 
-def quoted(text: str) -> str:
-    """A line as it stands, its indentation too, without characters that could end it or pretend to be structure."""
+def quote_line(text: str) -> str:
+    """A line with its indentation, printable and with escaped tags."""
     return printable(text.rstrip())
 
 
@@ -67,31 +66,31 @@ class Quotes:
         self,
         ledger: WorkLedger,
         only: Runs,
-        seen: frozenset[str],
-        told: str,
+        visible: frozenset[str],
+        text: str,
         *,
         source: Callable[[int], str],
         count: Callable[[str], int],
     ) -> None:
         self._ledger, self._only, self._source = ledger, only, source
         self._cost = count
-        self._stale = self._superseded()
+        self._stale = self._stale_messages()
         self._texts: dict[int, str] = {}
         self._shapes: dict[int, Counter[str]] = {}
-        self._seen = seen | values_in(told)
-        """Values that the reader sees anyway."""
-        self._blob = told
-        """The text so far, in which a line need not stand again."""
-        self._chosen: dict[int, dict[int, str]] = {}
-        """Per message, the chosen lines by their places in it."""
-        self._wanted: dict[str, float] = {}
-        """Values that no line tells yet, with what they are worth."""
+        self._visible = visible | values_in(text)
+        """Values that the reader already sees."""
+        self._blob = text
+        """The text so far; its lines are not repeated."""
+        self._selection: dict[int, dict[int, str]] = {}
+        """Per message, the chosen lines by position."""
+        self._open_values: dict[str, float] = {}
+        """Values without a chosen line, and their worth."""
         self._lines: list[tuple[Quote, frozenset[str], int]] = []
-        """Lines that may be chosen, each with the values it holds and its price."""
+        """Candidates, each with its values and its price."""
         self._heap: list[tuple[float, int]] = []
 
-    def _superseded(self) -> set[int]:
-        """Messages with a reading that was made again later."""
+    def _stale_messages(self) -> set[int]:
+        """Messages with results of reading calls that were repeated later."""
         last: dict[tuple[str, int], int] = {}
         stale: set[int] = set()
         for call in self._ledger.calls[-MOST:]:
@@ -104,86 +103,90 @@ class Quotes:
         return stale
 
     def choose(self, room: Room) -> None:
-        """Choose the best lines that fit, and take their room."""
+        """Choose the best lines that fit into the room."""
         for number, order, text in self._errors():
             if text not in self._blob and self._take(room, number, order, text):
                 self._blob += "\n" + text
         now = len(self._ledger.messages)
-        most = max(_LEAST_CONSIDERED, room.left // 8 * _CONSIDERED)
+        most = max(_LEAST_CANDIDATES, room.left // 8 * _CANDIDATES)
         best = self._ledger.best_values(most)
-        self._wanted = {v: worth for worth, v in best if v not in self._seen and not (_spaced(v) and v in self._blob)}
-        self._lines = self._holding(self._wanted)
+        self._open_values = {
+            v: worth for worth, v in best if v not in self._visible and not (_has_breaks(v) and v in self._blob)
+        }
+        self._lines = self._lines_with(self._open_values)
         for quote in self._outliers():
-            # A value of its own: the line itself.
-            self._wanted[quote.text] = _OUTLIER * fading(quote.number, now)
+            # The line itself is its value.
+            self._open_values[quote.text] = _OUTLIER * fading(quote.number, now)
             self._lines.append((quote, frozenset({quote.text}), self._cost(quote.text) + 2))
         self._heap = [(-self._gain(i), i) for i in range(len(self._lines))]
         heapify(self._heap)
-        self.go_on(room)
+        self.choose_more(room)
 
-    def go_on(self, room: Room) -> bool:
-        """Choose further lines, where there is more room than there was; whether any were."""
-        before = sum(map(len, self._chosen.values()))
+    def choose_more(self, room: Room) -> bool:
+        """Choose more lines after the room has grown; False if none fits."""
+        before = sum(map(len, self._selection.values()))
         too_long: list[tuple[float, int]] = []
-        while self._heap and self._wanted and room.left >= _LEAST and len(too_long) < _MISSES:
+        while self._heap and self._open_values and room.left >= _LEAST and len(too_long) < _MISSES:
             gain, i = heappop(self._heap)
             quote, values, _ = self._lines[i]
             now = -self._gain(i)
             if now > gain:
-                # Others have told a part of what it holds: it waits for its new turn.
+                # Chosen lines hold some of its values: queue it again with its lower gain.
                 if now < 0:
                     heappush(self._heap, (now, i))
             elif self._take(room, quote.number, quote.order, quote.text):
                 for value in values:
-                    self._wanted.pop(value, None)
+                    self._open_values.pop(value, None)
             elif now < 0:
                 too_long.append((now, i))
         self._heap += too_long
         heapify(self._heap)
-        return sum(map(len, self._chosen.values())) > before
+        return sum(map(len, self._selection.values())) > before
 
     def _take(self, room: Room, number: int, order: int, text: str) -> bool:
         line = f"> {text}"
-        cost = room.cost(line) + (room.cost(self._source(number)) if number not in self._chosen else 0)
+        cost = room.cost(line) + (room.cost(self._source(number)) if number not in self._selection else 0)
         if cost > room.left:
             return False
         room.left -= cost
-        self._chosen.setdefault(number, {})[order] = line
+        self._selection.setdefault(number, {})[order] = line
         return True
 
     def lines(self) -> list[str]:
-        """What was chosen, under its sources, in the order of the history."""
-        return [line for number in sorted(self._chosen) for line in self._listed(number, self._chosen[number])]
-
-    def _gain(self, i: int) -> float:
-        """What a line tells of wanted values, for its price."""
-        _, values, price = self._lines[i]
-        # Exact, as a set has another order in every process.
-        return fsum(self._wanted.get(value, 0.0) for value in values) / price
-
-    def _holding(self, wanted: Mapping[str, float]) -> list[tuple[Quote, frozenset[str], int]]:
-        """The lines that hold wanted values, each with those and its price: its tokens, more where many are like it."""
-        found: dict[tuple[int, int], Quote] = {}
-        for value in wanted:
-            for quote in self._candidates(value, self._ledger.values[value].numbers):
-                found[quote.number, quote.order] = quote
+        """The chosen lines under their sources, in the order of the history."""
         return [
-            (quote, self._held(quote, wanted), (self._cost(quote.text) + 2) * self._alike(quote))
-            for quote in found.values()
-            if quote.text.strip() not in self._source(quote.number)  # which stands above it anyway
+            line for number in sorted(self._selection) for line in self._with_sources(number, self._selection[number])
         ]
 
-    def _held(self, quote: Quote, wanted: Mapping[str, float]) -> frozenset[str]:
-        return frozenset(v for v in _line_values(quote.text) if v in wanted)
+    def _gain(self, i: int) -> float:
+        """The worth of a line's open values, divided by its price."""
+        _, values, price = self._lines[i]
+        # fsum is exact: sets have a different order in each process.
+        return fsum(self._open_values.get(value, 0.0) for value in values) / price
+
+    def _lines_with(self, values: Mapping[str, float]) -> list[tuple[Quote, frozenset[str], int]]:
+        """The lines with any of these values, with those and a price: its tokens, times its repetitions."""
+        quotes: dict[tuple[int, int], Quote] = {}
+        for value in values:
+            for quote in self._candidates(value, self._ledger.values[value].numbers):
+                quotes[quote.number, quote.order] = quote
+        return [
+            (quote, self._values_among(quote, values), (self._cost(quote.text) + 2) * self._alike(quote))
+            for quote in quotes.values()
+            if quote.text.strip() not in self._source(quote.number)  # the line above the quotes
+        ]
+
+    def _values_among(self, quote: Quote, values: Mapping[str, float]) -> frozenset[str]:
+        return frozenset(v for v in _line_values(quote.text) if v in values)
 
     def _alike(self, quote: Quote) -> int:
-        """How many lines of its message are like it: each of them is worth the less."""
+        """How often its shape repeats in its message; repeated lines are worth less."""
         if quote.number not in self._shapes:
             self._shapes[quote.number] = shapes(self._text(quote.number))
         return max(1, self._shapes[quote.number][shape(quote.text)] // _ALIKE)
 
     def _outliers(self) -> Iterator[Quote]:
-        """Lines that stand out of repetitive results, newest first."""
+        """Lines that stand out in repetitive results, newest first."""
         for number, i, at in self._ledger.outliers[: -_MOST_OUTLIERS - 1 : -1]:
             block = self._ledger.messages[number - 1].content[i]
             if number in self._only and number not in self._stale and block.type == "tool_result":
@@ -192,24 +195,24 @@ class Quotes:
                     yield Quote(number, at, text)
 
     def _errors(self) -> Iterator[tuple[int, int, str]]:
-        """Lines about errors in results that are no failures, newest first."""
+        """Error lines in results of calls that did not fail, newest first."""
         newest: dict[Key, Call] = {}
         for call in self._ledger.calls[-MOST:]:
             newest.pop(call.key, None)
             newest[call.key] = call
-        shown = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]
-        for call in shown[: -_MOST_ERRORS - 1 : -1]:
+        calls = [c for c in newest.values() if c.outcome is not None and c.outcome.error and not c.outcome.failed]
+        for call in calls[: -_MOST_ERRORS - 1 : -1]:
             if call.result in self._only and call.outcome is not None:
-                yield call.result, -1, shortened(one_line(call.outcome.error), ERROR, LEAST_ERROR)
+                yield call.result, -1, shorten(one_line(call.outcome.error), ERROR, LEAST_ERROR)
 
-    def _listed(self, number: int, lines: dict[int, str]) -> Iterator[str]:
+    def _with_sources(self, number: int, lines: dict[int, str]) -> Iterator[str]:
         for i, order in enumerate(sorted(lines)):
             if i % _UNDER_ONE_SOURCE == 0:
                 yield self._source(number)
             yield lines[order]
 
     def _candidates(self, value: str, numbers: tuple[int, ...]) -> Iterator[Quote]:
-        """The lines that hold the value in the newest messages which do and may be quoted."""
+        """The lines with a value in these messages, unless they are stale or in view."""
         for number in numbers:
             if number in self._only and number not in self._stale:
                 text = self._text(number)
@@ -218,40 +221,40 @@ class Quotes:
                     yield Quote(number, begin, line)
 
     def _text(self, number: int) -> str:
-        """All texts of a message, one below the other."""
+        """All texts of a message, joined by newlines."""
         if number not in self._texts:
             self._texts[number] = "\n".join(self._ledger.messages[number - 1].texts())
         return self._texts[number]
 
 
-def _spaced(value: str) -> bool:
-    """Whether a value is no single run of ASCII, so that the values of a text do not name it as a whole."""
+def _has_breaks(value: str) -> bool:
+    """Whether `values_in` splits the value: it has blanks or is not ASCII."""
     return " " in value or not value.isascii()
 
 
 @lru_cache(maxsize=4_096)
 def _line_values(line: str) -> frozenset[str]:
-    """The values of a line; most lines are considered at every rendering."""
+    """The values of a line; cached, as most lines are candidates in every rendering."""
     return frozenset(values_in(line) | {line.strip()})
 
 
 def _line_around(text: str, at: int, size: int) -> tuple[int, str]:
-    """Where it begins, and the whole line, or of a long one the piece with the value, with "…" where cut."""
-    begin = text.rfind("\n", max(0, at - _SEEN), at) + 1
-    stop = text.find("\n", at + size, at + size + _SEEN)
+    """Its start and the line, or the part of a long line with the value, with "…" where it is cut."""
+    begin = text.rfind("\n", max(0, at - _LINE_LIMIT), at) + 1
+    stop = text.find("\n", at + size, at + size + _LINE_LIMIT)
     stop = len(text) if stop < 0 else stop
     if stop - begin <= LONG or len(text[begin:stop].strip()) <= LONG:
-        return begin, quoted(text[begin:stop])
-    first = last = begin if at - begin < _SEEN else at - at % _SEEN
-    # Pieces are cut from the front, so that values that stand together are quoted together, and nothing twice.
+        return begin, quote_line(text[begin:stop])
+    first = last = begin if at - begin < _LINE_LIMIT else at - at % _LINE_LIMIT
+    # Cut from the front, so that neighbouring values are in the same piece and no text is quoted twice.
     while last < at + size:
         first, last = last, _piece_end(text, last, stop)
     first = min(first, at)
-    return first, ("…" if first > begin else "") + quoted(text[first:last]).strip() + ("…" if last < stop else "")
+    return first, ("…" if first > begin else "") + quote_line(text[first:last]).strip() + ("…" if last < stop else "")
 
 
 def _piece_end(text: str, start: int, stop: int) -> int:
-    """Where a piece that begins here ends: between two fields or sentences, else between words."""
+    """Where a piece that begins here ends: between fields or sentences, otherwise between words."""
     if stop - start <= LONG:
         return stop
     for ends in (('", "', ", ", "; ", ". ", "。", "，"), (" ",)):

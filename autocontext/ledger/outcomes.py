@@ -1,4 +1,4 @@
-"""What came of a call, read from its result: exit codes, `is_error`, error lines."""
+"""The outcome of a call, from its result: exit codes, `is_error`, error lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autocontext.text.failures import is_failure_text
 
 _ENDS = 4_000
 """Characters at each end of a result that are searched for exit codes and errors."""
-_PARSED = 20_000
+_LONGEST_JSON = 20_000
 """Characters; a longer result is not parsed as JSON."""
 _LONGEST_LINE = 400
 """Characters of an error line that are kept."""
@@ -22,9 +22,9 @@ _EXIT = re.compile(
     r"|\b(?:fail|exit|finish|terminat|complet|return|die|end)(?:ed|d|s)\b[^\n]{0,40}?\(?code[: =]+(-?\d+)\)?[\W_]*$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""At the end of a line, as programs say it: a sentence about exit codes goes on."""
+"""Only at the end of a line, as programs print it: in prose about exit codes more text follows."""
 _OUTSIDE = 8
-"""First and last lines in which an exit code may stand."""
+"""First and last lines that may hold an exit code."""
 _STRICT = re.compile(
     r"^(?:Traceback|Error\b|ERROR\b|error:|fatal:|FAILED\b|E   )"
     r"|\b[A-Z]\w{0,60}(?:Error|Exception):"
@@ -42,7 +42,7 @@ _CODE = re.compile(
     r"^\s*(?:[^\s:]{1,200}[:\-]\d+[:\-])?\s*\d*[:\-\s]*(?:(?:except|raise|catch|throw|throws|import|from|class|def|return|if|elif"
     r"|assert|print\w*|log\w*|self|await)\b|[#*}]|//)"
 )
-"""A line of a program that only handles errors, as it stands or as a search shows it."""
+"""A line of source code that handles errors, alone or in the output of a search."""
 _REPORTS = re.compile(
     r"^\W*(?:E {2,}|Uncaught |Caused by: |Unhandled |Exception in thread \S+ |\[\w{1,20}\] |\w{1,20}: )?"
     r"(?:[A-Za-z_][\w.$]{0,80}(?:Error|Exception)\b(?:\s?\[[\w\]\[]{1,60})?:|Traceback \(most recent)"
@@ -51,7 +51,7 @@ _REPORTS = re.compile(
     r"|^(?:[^\s:]{1,200}:\d+(?::\d+)?: (?:fatal )?)?error(?:\[\w+\])?: \S|\berror TS\d+:|\bsyntax error\b"
     r"|^[^\n:：]{0,20}(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：]"
 )
-"""A line that is the report of an error, not one that mentions it."""
+"""A line that reports an error, as opposed to mentioning one."""
 _REFUSES = re.compile(
     r"\W*(?:tool_use_error|(?:command |request |operation )?timed? ?out\b|invalid\b|unable to\b|failed to\b"
     r"|could(?: not|n't)\b|can(?:not|'t| not) (?:find|read|open|access|locate|parse|write|create|delete|run|load)\b"
@@ -63,52 +63,52 @@ _REFUSES = re.compile(
     r"|\{\s*\"(?:success|ok)\"\s*:\s*false\b",
     re.IGNORECASE,
 )
-"""How a short result begins that refuses the call or tells why it came to nothing."""
+"""The beginning of a short result that refuses the call or explains its failure."""
 _SHORT = 3
-"""Lines of such a result."""
-_RUN_FAILED = re.compile(
+"""Most lines of such a result."""
+_RUN_FAILURE = re.compile(
     r"^[=\s]*(?:\d+ \w+, )*[1-9]\d* (?:failed|errors?)\b|^Tests:\s.*\b[1-9]\d* failed"
     r"|\b\d+ examples?, [1-9]\d* failures?|^FAILED \(|^test result: FAILED|^--- FAIL|^FAIL\b|\bBUILD FAIL(?:ED|URE)\b"
     r"|^make(?:\[\d+\])?: \*\*\*|^npm (?:ERR!|error)|^Found [1-9]\d* errors?\b|^Permission denied|\berror TS\d+:"
     r"|^(?:\S+: )?(?:Segmentation fault|Killed|Aborted)\b|\btimed out after\b|^CONFLICT \("
 )
-"""A line near the end in which a test runner, a compiler or a shell says that it failed."""
+"""A line near the end in which a test runner, a compiler or a shell reports failure."""
 _HINT = re.compile(
     r"err|exc|fail|fatal|denied|found|no such|invalid|trace|kill|abort|fault|timed|conflict|no replacement|\*\*\*|E   "
     r"|错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패",
     re.IGNORECASE,
 )
-"""A text without any of these reports no error: most texts need not be looked at line by line."""
-_NAMED = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception)\b ?(?:\[[^\]]{0,60}\])?: ?\S")
-"""A line that names its error: "ModuleNotFoundError: No module named 'requests'"."""
-_TESTS_FAILED = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?|failing)\b")
-_EDITED = re.compile(
+"""A text without any of these reports no error; this saves most texts a search line by line."""
+_NAMED_ERROR = re.compile(r"\b[A-Z]\w{0,60}(?:Error|Exception)\b ?(?:\[[^\]]{0,60}\])?: ?\S")
+"""A line with the name of its error: "ModuleNotFoundError: No module named 'requests'"."""
+_TEST_FAILURES = re.compile(r"\b[1-9]\d* (?:failed|failures?|errors?|failing)\b")
+_EDIT_CONFIRMATION = re.compile(
     r"^(?:The file|File) [^\n]{0,400}? has been (?:edited|created|updated)|^File created", re.IGNORECASE
 )
 
 
 class Outcome(NamedTuple):
-    """What came of a call."""
+    """The outcome of a call."""
 
     failed: bool
-    """Whether the result says so: `is_error`, an exit code, or a text that is an error and nothing else."""
+    """Whether the result says so: `is_error`, an exit code, or a text that is nothing but an error."""
     error: str
-    """The last line that reports an error; "" when none does. Without `failed`, the output merely shows it."""
+    """The last line that reports an error, or "". Without `failed` it is only part of the output."""
     lines: int
     """Lines of the result."""
-    telling: str = ""
-    """A line that names the error, where the last one about it is only a summary."""
+    cause: str = ""
+    """A line that names the error, if `error` is only a summary."""
 
 
 def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
-    """The outcome that a result's text tells."""
+    """The outcome of a call, from its result's text."""
     head, tail = _ends(text)
     lines = text.count("\n") + bool(text and not text.endswith("\n"))
     code = _exit_code(head, tail)
-    failed = is_error or bool(code) or is_failure_text(text if len(text) <= _PARSED else head)
-    edited = effect == "changes" and _EDITED.match(head)
-    if not failed and (code == 0 or edited):
-        # The exit code of a pipe is its last command's: what a test runner says of itself counts too.
+    failed = is_error or bool(code) or is_failure_text(text if len(text) <= _LONGEST_JSON else head)
+    edit_confirmed = effect == "changes" and _EDIT_CONFIRMATION.match(head)
+    if not failed and (code == 0 or edit_confirmed):
+        # The exit code of a pipe is its last command's, so a test runner's summary counts, too.
         return Outcome(False, _summary(tail), lines)
     if not failed and lines > _SHORT and not (_HINT.search(head) or _HINT.search(tail)):
         return Outcome(False, "", lines)
@@ -118,35 +118,35 @@ def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
     if not failed and not strict:
         return Outcome(False, "", lines)
     error = _own_words(head, tail, strict)
-    telling = _last(_NAMED, tail) if failed else ""
-    return Outcome(failed, error, lines, telling if telling != error else "")
+    cause = _last(_NAMED_ERROR, tail) if failed else ""
+    return Outcome(failed, error, lines, cause if cause != error else "")
 
 
 def _exit_code(head: str, tail: str) -> int | None:
-    """What the last lines say of it, else the first."""
+    """The exit code in the last lines, otherwise in the first."""
     last = list(_EXIT.finditer("\n".join(tail.splitlines()[-_OUTSIDE:])))
-    found = last[-1] if last else _EXIT.search("\n".join(head.splitlines()[:_OUTSIDE]))
-    if found is None:
+    match = last[-1] if last else _EXIT.search("\n".join(head.splitlines()[:_OUTSIDE]))
+    if match is None:
         return None
-    return int(next(g for g in found.groups() if g is not None)[:9])
+    return int(next(g for g in match.groups() if g is not None)[:9])
 
 
 def _own_words(head: str, tail: str, strict: str) -> str:
-    """The last error line of a call that failed; else the last line that it says."""
+    """The last error line of a failed call, otherwise its last line."""
     loose = _last(_LOOSE, tail) or _last(_LOOSE, head)
     code = _exit_code(head, tail)
     last = next((x.strip() for x in reversed(tail.splitlines()) if any(ch.isalnum() for ch in x)), "")
     if not (loose or strict) and code and _EXIT.search(last):
         return f"exit code {code}"
-    return loose or strict or _shortened(last)
+    return loose or strict or _shorten(last)
 
 
 def _summary(tail: str) -> str:
-    return _last(_TESTS_FAILED, "\n".join(tail.splitlines()[-8:]))
+    return _last(_TEST_FAILURES, "\n".join(tail.splitlines()[-8:]))
 
 
 def _ends(text: str) -> tuple[str, str]:
-    """The whole lines at either end of a text."""
+    """The complete lines at both ends of a text."""
     if len(text) <= _ENDS:
         return text, text
     last, first = text.rfind("\n", 0, _ENDS), text.find("\n", len(text) - _ENDS)
@@ -154,14 +154,14 @@ def _ends(text: str) -> tuple[str, str]:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:
-    """The last line in which the pattern is found; of a long one its beginning, up to the end of a word, with "…"."""
+    """The last line that matches, cut after a word and with "…" if it is long."""
     for line in reversed(text.splitlines()):
         if pattern.search(line[: 2 * _LONGEST_LINE]):
-            return _shortened(line.strip())
+            return _shorten(line.strip())
     return ""
 
 
-def _shortened(line: str) -> str:
+def _shorten(line: str) -> str:
     if len(line) <= _LONGEST_LINE:
         return line
     at = line.rfind(" ", _LONGEST_LINE // 2, _LONGEST_LINE)
@@ -169,7 +169,7 @@ def _shortened(line: str) -> str:
 
 
 def _ends_in_error(tail: str) -> bool:
-    """Whether one of the last lines reports an error or a failed run, or a traceback stands there."""
+    """Whether one of the last lines reports an error or a failed run, or there is a traceback."""
     last = [x[: 2 * _LONGEST_LINE] for x in tail.splitlines()[-_OUTSIDE:]]
-    said = any(_RUN_FAILED.search(x) or (_REPORTS.search(x) and not _CODE.match(x)) for x in last)
-    return said or re.search(r"^\W*Traceback \(most recent", tail, re.MULTILINE) is not None
+    reports_error = any(_RUN_FAILURE.search(x) or (_REPORTS.search(x) and not _CODE.match(x)) for x in last)
+    return reports_error or re.search(r"^\W*Traceback \(most recent", tail, re.MULTILINE) is not None

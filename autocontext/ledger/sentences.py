@@ -1,6 +1,6 @@
-"""Sentences of what the user and the agent said, and how much each is worth to whoever goes on with the work.
+"""Splits the user's and the agent's texts into sentences and rates how much each matters for the further work.
 
-Sentences are places in a text, never copies. Words are those of English, Chinese, Japanese, Korean, Spanish, French,
+Sentences are places in a text, not copies. The patterns cover English, Chinese, Japanese, Korean, Spanish, French,
 German, Portuguese, Italian and Russian.
 """
 
@@ -12,28 +12,28 @@ from functools import lru_cache
 from typing import NamedTuple
 
 GREETING, PASTE, PLAIN, CLAUSE, RULE = range(5)
-"""What a sentence of the user is worth: politeness, the inside of a long paste, anything said, and an instruction with
-a limit, a permission or a correction: in a long text, which may be pasted, or in a message that says little else."""
+"""Worth of a user's sentence, ascending: politeness; the inside of a long paste; any other; an instruction, limit,
+permission or correction in a longer text, which may be pasted; the same in a short message."""
 
 _SHORT = 1_000
-"""Characters; a longer message says more than its rules."""
+"""Characters; a longer message has more than rules."""
 
 _LONG = 4_000
-"""Characters; a longer message of the user holds a paste."""
-_ENDS_SHOWN = 1_500
-"""Characters at either end of a paste that count as said."""
+"""Characters; a longer message of the user contains pasted text."""
+_PASTE_ENDS = 1_500
+"""Characters at either end of such a message that are not treated as pasted."""
 _MOST = 400
-"""Sentences of one message that are kept."""
-_SEARCHED = 200_000
-"""Characters of one message that are searched for sentences."""
+"""Most sentences of one message."""
+_SEARCH_LIMIT = 200_000
+"""Characters of one message that are searched."""
 _LONGEST = 600
-"""Characters; a longer stretch without an end is no sentence and is taken in pieces."""
+"""Characters; a longer stretch without an end is split."""
 _REMARKS = 4
-"""Sentences of one message of the agent that are kept."""
+"""Most sentences of one message of the agent."""
 _END = re.compile(r"[.!?](?=\s)|[。！？](?![。！？])|\n")
 _BLANK = re.compile(r"\S")
 _MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
-"""Blanks, and characters of scripts that do without."""
+"""Blanks, and characters of scripts without blanks."""
 
 _RULE = re.compile(
     r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
@@ -84,7 +84,7 @@ _POLITE = re.compile(
       | 안녕(?:하세요)?|감사(?:합니다|해요)?|고마워요?|고맙습니다|네|좋아요 ) ){1,14} \W*""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Nothing but polite words: "Great, now delete it" says more."""
+"""Only polite words, unlike "Great, now delete it"."""
 _CONCLUSION = re.compile(
     r"""\b(?: because|root\ cause|the\ (?:fix|problem|issue|bug|cause|reason|error|solution)|so\ (?:the|we|it|i
     |this|that)|therefore
@@ -106,7 +106,7 @@ _ANNOUNCEMENT = re.compile(
 
 
 _CONSEQUENCE = re.compile(r"(?:therefore|thus|hence|so|consequently|this means|as a result)\b|因此|所以", re.IGNORECASE)
-"""How a sentence begins that says little without the one before it."""
+"""The beginning of a sentence that needs the one before it."""
 
 
 class Sentence(NamedTuple):
@@ -118,20 +118,20 @@ class Sentence(NamedTuple):
 
 
 def sentences(text: str) -> Iterator[tuple[int, int]]:
-    """Where the sentences of a text begin and end, blanks around them left out; a line ends a sentence."""
+    """Start and end of each sentence, without surrounding blanks; a newline ends a sentence."""
     start = 0
-    ends = (m.end() for m in _END.finditer(text, 0, _SEARCHED))
-    for stop in (*ends, min(len(text), _SEARCHED)):
+    ends = (m.end() for m in _END.finditer(text, 0, _SEARCH_LIMIT))
+    for stop in (*ends, min(len(text), _SEARCH_LIMIT)):
         while start < stop:
             end = _piece_end(text, start, stop)
-            piece = _trimmed(text, start, end)
+            piece = _trim(text, start, end)
             if piece[0] < piece[1]:
                 yield piece
             start = end
 
 
 def _piece_end(text: str, start: int, stop: int) -> int:
-    """Where a sentence ends that is not too long: of what has no end, after the last blank."""
+    """The end of a sentence, or of its first piece if it is too long: after a blank if there is one."""
     if stop - start <= _LONGEST:
         return stop
     blank = max(text.rfind(" ", start + _LONGEST // 2, start + _LONGEST), text.rfind("\t", start, start + _LONGEST))
@@ -139,12 +139,12 @@ def _piece_end(text: str, start: int, stop: int) -> int:
 
 
 def _in_word(text: str, at: int) -> bool:
-    """Whether a place is inside a run of characters of a script that has blanks between words."""
+    """Whether a place is inside a word of a script with blanks between words."""
     around = text[at - 1 : at + 1] if at else ""
     return len(around) == 2 and not _MAY_PART.search(around)
 
 
-def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
+def _trim(text: str, start: int, stop: int) -> tuple[int, int]:
     first = _BLANK.search(text, start, stop)
     if first is None:
         return stop, stop
@@ -155,21 +155,21 @@ def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
 @lru_cache(maxsize=512)
 def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
-    found: list[Sentence] = []
-    pasted = len(text) > _LONG
+    result: list[Sentence] = []
+    is_paste = len(text) > _LONG
     for start, stop in sentences(text):
         if _in_word(text, start) or _in_word(text, stop):
-            continue  # of data without a blank a piece says nothing
+            continue  # a piece of data without blanks
         worth = _worth(text[start:stop])
         if worth == RULE and len(text) > _SHORT:
             worth = CLAUSE
-        if pasted and worth == PLAIN and _ENDS_SHOWN < start < len(text) - _ENDS_SHOWN:
+        if is_paste and worth == PLAIN and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
             worth = PASTE
-        found.append(Sentence(start, stop, worth))
-    if len(found) > _MOST:
-        best = sorted(found, key=lambda s: (-s.worth, s.start))[:_MOST]
-        found = sorted(best)
-    return tuple(found)
+        result.append(Sentence(start, stop, worth))
+    if len(result) > _MOST:
+        best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
+        result = sorted(best)
+    return tuple(result)
 
 
 def _worth(sentence: str) -> int:
@@ -179,11 +179,11 @@ def _worth(sentence: str) -> int:
 
 
 _LISTING = re.compile(r"\W*\d+\s?[:|]|[\[(](?:File|Open|Current|\d)|\W*(?:\w+/){2}|Requirement already|@@ ")
-"""How a line of a listing or a log begins."""
+"""The beginning of a line of a listing or a log."""
 
 
 def _is_prose(sentence: str) -> bool:
-    """Whether a line is something one says, not a line of code or of a log."""
+    """Whether a line is prose, not code or a log."""
     if _LISTING.match(sentence):
         return False
     if not sentence.isascii():
@@ -193,11 +193,11 @@ def _is_prose(sentence: str) -> bool:
 
 
 def of_agent(text: str) -> tuple[Sentence, ...]:
-    """The sentences of an agent's message that conclude or decide something, the last one first in worth.
+    """The sentences of an agent's message that conclude or decide something; later ones are worth more.
 
-    One that begins with "therefore" or the like is told with the sentence before it, which it stands on.
+    One that begins with "therefore" or the like includes the sentence before it.
     """
-    found: list[Sentence] = []
+    remarks: list[Sentence] = []
     in_code = False
     before = -1
     for start, stop in sentences(text[:20_000]):
@@ -206,12 +206,12 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
             in_code = not in_code
         elif not in_code and stop - start >= 20 and _is_remark(sentence):
             begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
-            found.append(Sentence(begin, stop, 1 + bool(_CONCLUSION.search(sentence))))
+            remarks.append(Sentence(begin, stop, 1 + bool(_CONCLUSION.search(sentence))))
         before = -1 if in_code else start
-    best = sorted(found, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
+    best = sorted(remarks, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
     return tuple(sorted(best))
 
 
 def _is_remark(sentence: str) -> bool:
-    """Whether a sentence says something by itself: no announcement, nothing that only leads to what follows."""
+    """Whether a sentence is informative: no announcement and no introduction of what follows."""
     return not sentence.endswith((":", "\uff1a")) and not _ANNOUNCEMENT.match(sentence) and _is_prose(sentence)

@@ -1,4 +1,4 @@
-"""Which files a command line writes, as far as its text tells: redirections, documents, tee, sed -i, mv, git ..."""
+"""Finds the files that a command line changes: redirections, here-documents, tee, sed -i, mv, git ..."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 
 _LONGEST = 4_000
-"""Characters of a command that are looked at, here-documents left out."""
+"""Characters of a command that are parsed, without here-documents."""
 _LONGEST_PATCH = 400_000
 _MOST = 30
-"""Files that one command is said to change."""
+"""Most files of one command."""
 _DEEPEST = 3
-"""Shells within shells: bash -c "bash -c ..."."""
+"""Depth of nested shells: bash -c "bash -c ..."."""
 _HEREDOC = re.compile(r"(?<!<)<<(?!<)-?[ \t]*(['\"]?)\\?([A-Za-z_]\w*)\1")
 _TOKEN = re.compile(
     r"""(?P<comment>(?<![^\s;&|(])\#[^\n]*)
@@ -35,28 +35,28 @@ _GIT_WHOLE = frozenset(
     {"commit", "merge", "rebase", "push", "stash", "apply", "am", "reset", "cherry-pick", "revert", "pull", "clean"}
 )
 _GIT_ASKS = frozenset({"--abort", "--dry-run", "-n", "--check", "--stat", "list", "show", "--quit"})
-"""What makes of such a command one that changes nothing."""
+"""With these, such a command changes nothing."""
 _LAST_IS_TARGET = {"cp": "copied", "ln": "linked", "rsync": "copied", "install": "copied"}
 _EACH_IS_TARGET = {
     "rm": "deleted", "rmdir": "deleted", "unlink": "deleted", "shred": "deleted", "touch": "created",
     "mkdir": "created", "tee": "written", "truncate": "written", "patch": "edited",
     "chmod": "mode changed", "chown": "owner changed",
 }  # fmt: skip
-_SKIPPED = {"chmod": 1, "chown": 1}
-"""First words that name no file."""
+_LEADING_WORDS = {"chmod": 1, "chown": 1}
+"""Number of first words that are no files."""
 _ONLY_FIRST = frozenset({"patch"})
 _WITH_VALUE = {
     "install": ("-m", "-o", "-g"), "truncate": ("-s", "-r"), "mkdir": ("-m",), "touch": ("-d", "-t", "-r"),
     "patch": ("-i", "-d"), "sudo": ("-u", "-g"), "nice": ("-n",), "xargs": ("-I", "-n", "-P", "-L", "-d"),
     "rsync": ("-e",), "git": ("-C", "-c", "-m", "-b", "-B"),
 }  # fmt: skip
-"""Options whose next word is their value."""
+"""Options with a value in the next word."""
 _OUTPUT = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output"),
            "gcc": ("-o",), "g++": ("-o",), "cc": ("-o",), "clang": ("-o",), "pandoc": ("-o", "--output")}  # fmt: skip
-"""Options that name the file which is written."""
-_SCRIPTED = re.compile(r"-[a-zA-Z]*e|-f|--(?:expression|file)(?:=.*)?")
+"""Options whose value is the output file."""
+_SCRIPT_OPTION = re.compile(r"-[a-zA-Z]*e|-f|--(?:expression|file)(?:=.*)?")
 _IN_PLACE = re.compile(r"-(?!I)[a-zA-Z]*?i.*|--in-place(?:=.*)?", re.DOTALL)
-_PATCHED = re.compile(
+_PATCH_FILE = re.compile(
     r"^(?:\*\*\* (?P<verb>Add|Update|Delete) File: (?P<file>[^\n]{1,300})|\+\+\+ (?:b/)?(?P<new>[^\s][^\n\t]{0,300}))",
     re.MULTILINE,
 )
@@ -64,18 +64,18 @@ _VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
 
 def changes(command: str) -> list[tuple[str, str]]:
-    """The files and what was done to each, in order, without repetition."""
+    """The changed files and what was done to each, in order, without repetitions."""
     return list(dict.fromkeys(_changes(command, _DEEPEST)))[:_MOST]
 
 
-def patched(text: str) -> list[tuple[str, str]]:
-    """The files that a patch changes: one of apply_patch's own form, or a unified diff."""
-    found = []
-    for m in _PATCHED.finditer(text, 0, _LONGEST_PATCH):
+def patch_changes(text: str) -> list[tuple[str, str]]:
+    """The files that a patch changes, in apply_patch's format or as a unified diff."""
+    files = []
+    for m in _PATCH_FILE.finditer(text, 0, _LONGEST_PATCH):
         name = (m["file"] or m["new"]).strip()
         if name != "/dev/null":
-            found.append((name, _VERBS.get(m["verb"] or "", "edited")))
-    return found[:_MOST]
+            files.append((name, _VERBS.get(m["verb"] or "", "edited")))
+    return files[:_MOST]
 
 
 def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -87,23 +87,23 @@ def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
         if inner:
             yield from _changes(inner, depth - 1)
         elif bare[:1] == ["apply_patch"] or (documents and bare[:1] in (["patch"], ["git"])):
-            yield from patched("\n".join(documents) or command)
-        for name, done in (*_by_redirects("".join(bare[:1]), redirects), *_by_program(bare)):
-            for thing in _named(name, variables):
+            yield from patch_changes("\n".join(documents) or command)
+        for name, action in (*_by_redirects("".join(bare[:1]), redirects), *_by_program(bare)):
+            for thing in _expand(name, variables):
                 if _is_file(thing):
-                    yield thing, done
+                    yield thing, action
 
 
 _EDIT_BODY = re.compile(r"^(edit \d+:\d+)\n(?:.*\n?)*?(?:end_of_edit$|\Z)", re.MULTILINE)
-"""SWE-agent's edit command: what follows are lines of a program."""
+"""SWE-agent's edit command; the lines after it are the new text."""
 
 
 def _without_documents(command: str) -> tuple[str, list[str]]:
-    """The command without the bodies of its here-documents, which are data; and those."""
+    """The command without the bodies of its here-documents, and those bodies."""
     command = _EDIT_BODY.sub(r"\1", command)
     if "<<" not in command:
         return command, []
-    kept, waiting, bodies = list[str](), list[str](), list[str]()
+    lines, waiting, bodies = list[str](), list[str](), list[str]()
     for line in command.split("\n"):
         if waiting:
             if line.strip() == waiting[0]:
@@ -111,9 +111,9 @@ def _without_documents(command: str) -> tuple[str, list[str]]:
             else:
                 bodies.append(line)
             continue
-        kept.append(line)
+        lines.append(line)
         waiting += [m[2] for m in islice(_HEREDOC.finditer(line), 8) if not _is_quoted(line[: m.start()])]
-    return "\n".join(kept), bodies
+    return "\n".join(lines), bodies
 
 
 def _is_quoted(before: str) -> bool:
@@ -121,7 +121,7 @@ def _is_quoted(before: str) -> bool:
 
 
 def _commands(text: str) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
-    """Simple commands: their words, and their redirections with the files."""
+    """Simple commands: their words, and their redirections with files."""
     words: list[str] = []
     redirects: list[tuple[str, str]] = []
     pending = ""
@@ -133,9 +133,9 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
             pending = "<"
         elif kind == "word":
             if pending:
-                redirects.append((pending, _unquoted(value)))
+                redirects.append((pending, _unquote(value)))
             else:
-                words.append(_unquoted(value))
+                words.append(_unquote(value))
             pending = ""
         elif kind == "end":
             yield words, redirects
@@ -143,14 +143,14 @@ def _commands(text: str) -> Iterator[tuple[list[str], list[tuple[str, str]]]]:
     yield words, redirects
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     if "'" not in word and '"' not in word and "\\" not in word:
         return word
     return _QUOTES.sub(lambda m: next((g for g in m.groups() if g is not None), ""), word)
 
 
 def _inner(words: Sequence[str]) -> str:
-    """The script that a shell is given: bash -lc "..."."""
+    """The script in bash -lc "..."; "" for any other command."""
     if len(words) > 2 and words[0].rsplit("/", 1)[-1] in _SHELLS:
         at = next((i for i, w in enumerate(words) if re.fullmatch(r"-[a-z]*c", w)), len(words))
         return words[at + 1] if at + 1 < len(words) else ""
@@ -171,13 +171,14 @@ def _by_program(words: Sequence[str]) -> Iterator[tuple[str, str]]:
     program, rest = words[0].rsplit("/", 1)[-1], words[1:]
     plain = _plain(program, rest)
     if program in _EACH_IS_TARGET:
-        done = "appended to" if program == "tee" and ("-a" in rest or "--append" in rest) else _EACH_IS_TARGET[program]
-        files = plain[_SKIPPED.get(program, 0) :]
-        yield from ((w, done) for w in (files[:1] if program in _ONLY_FIRST else files))
+        appends = program == "tee" and ("-a" in rest or "--append" in rest)
+        action = "appended to" if appends else _EACH_IS_TARGET[program]
+        files = plain[_LEADING_WORDS.get(program, 0) :]
+        yield from ((w, action) for w in (files[:1] if program in _ONLY_FIRST else files))
     elif program in _LAST_IS_TARGET or program == "mv":
         yield from _by_target(program, rest, plain)
     elif program in ("sed", "perl", "gsed", "ruby") and any(map(_IN_PLACE.fullmatch, rest)):
-        yield from ((w, f"edited by {program.removeprefix('g')}") for w in _edited(rest))
+        yield from ((w, f"edited by {program.removeprefix('g')}") for w in _in_place_files(rest))
     elif program in _OUTPUT:
         yield from ((b, "written") for a, b in pairwise(rest) if a in _OUTPUT[program])
     elif program == "dd":
@@ -187,7 +188,7 @@ def _by_program(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _by_target(program: str, rest: Sequence[str], plain: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What is moved, copied or linked: to the last word, or to the one after -t."""
+    """Moves, copies and links: the target is the last word, or the one after -t."""
     target = next((b for a, b in pairwise(rest) if a == "-t" and program != "rsync"), "")
     sources = [w for w in plain if w != target] if target else plain[:-1]
     target = target or (plain[-1] if plain else "")
@@ -197,18 +198,18 @@ def _by_target(program: str, rest: Sequence[str], plain: Sequence[str]) -> Itera
         yield target, f"{_LAST_IS_TARGET[program]} from {', '.join(sources)[:120]}"
 
 
-def _edited(rest: Sequence[str]) -> list[str]:
-    """The files among the words of a sed or perl that edits in place."""
-    files, scripted, skip = list[str](), False, False
+def _in_place_files(rest: Sequence[str]) -> list[str]:
+    """The files in the words of a sed or perl command that edits in place."""
+    files, has_script, skip = list[str](), False, False
     for word in rest:
         if skip or not word:
             skip = False
         elif word.startswith("-") and len(word) > 1:
-            skip = _SCRIPTED.fullmatch(word) is not None and "=" not in word
-            scripted |= skip or word.startswith("--expression=")
+            skip = _SCRIPT_OPTION.fullmatch(word) is not None and "=" not in word
+            has_script |= skip or word.startswith("--expression=")
         else:
             files.append(word)
-    return files if scripted else files[1:]
+    return files if has_script else files[1:]
 
 
 def _by_git(plain: Sequence[str], rest: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -230,8 +231,8 @@ def _by_git(plain: Sequence[str], rest: Sequence[str]) -> Iterator[tuple[str, st
 
 
 def _plain(program: str, rest: Sequence[str]) -> list[str]:
-    """The words that are no options and no values of options."""
-    found, skip, options = list[str](), False, True
+    """The words without options and their values."""
+    words, skip, options = list[str](), False, True
     for word in rest:
         if skip:
             skip = False
@@ -240,17 +241,17 @@ def _plain(program: str, rest: Sequence[str]) -> list[str]:
         elif options and word.startswith("-"):
             skip = word in _WITH_VALUE.get(program, ())
         elif word:
-            found.append(word)
-    return found
+            words.append(word)
+    return words
 
 
 def _bare(words: list[str], variables: dict[str, list[str]]) -> list[str]:
-    """The words from the program's name on; what variables are set to on the way is kept in `variables`."""
+    """The words from the program's name on; stores assignments before it in `variables`."""
     at, prefix = 0, ""
     while at < len(words):
         word = words[at]
-        if assigned := _ASSIGNMENT.match(word):
-            variables[assigned[1]] = [assigned[2]]
+        if assignment := _ASSIGNMENT.match(word):
+            variables[assignment[1]] = [assignment[2]]
         elif word in _PREFIXES:
             prefix = word
             at += prefix == "timeout"
@@ -264,19 +265,19 @@ def _bare(words: list[str], variables: dict[str, list[str]]) -> list[str]:
     return words[at:]
 
 
-def _named(name: str, variables: Mapping[str, list[str]]) -> list[str]:
-    """The name with its first variable put in where the command sets it; none where the name is nothing else."""
-    found = _VARIABLE.search(name)
-    if found is None:
+def _expand(name: str, variables: Mapping[str, list[str]]) -> list[str]:
+    """The name for each value of its first variable; [] if the name is only an unknown variable."""
+    match = _VARIABLE.search(name)
+    if match is None:
         return [name]
-    known = variables.get(found[1] or found[2])
-    if known:
-        return [name[: found.start()] + value + name[found.end() :] for value in known]
-    return [] if found.group() == name else [name]
+    values = variables.get(match[1] or match[2])
+    if values:
+        return [name[: match.start()] + value + name[match.end() :] for value in values]
+    return [] if match.group() == name else [name]
 
 
 def _is_file(name: str) -> bool:
-    """Whether a word can be a file's name: no device, number, option or pattern that is no name."""
+    """Whether a word can be a file's name: no device, number or substitution."""
     return (
         any(map(str.isalnum, name))
         and len(name) <= 300

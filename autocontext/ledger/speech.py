@@ -1,4 +1,4 @@
-"""What the user and the agent said, as lines of a work ledger."""
+"""Sentences of the user and the agent as lines of a work ledger."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
-from autocontext.ledger.calls import shortened
+from autocontext.ledger.calls import shorten
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_user
 from autocontext.messages import Msg, is_user_turn
 from autocontext.text.rendering import one_line
@@ -19,36 +19,34 @@ if TYPE_CHECKING:
 _REMARK = 240
 """Characters of a sentence of the agent."""
 _MOST = 3_000
-"""Sentences that one text is made of: the newest. So it costs no more as work goes on."""
+"""One text uses the newest sentences, so its cost does not grow with the history."""
 _MOST_REMARKS = 300
-"""Sentences of the agent that are considered: the newest."""
+"""Newest sentences of the agent to consider."""
 _BEST_REMARKS = 40
-"""Of them, those that may be told."""
+"""Most sentences of the agent to return."""
 
 
 class Speech:
-    """The user's sentences in some messages, and those that were chosen to be told."""
+    """The user's sentences in some messages, and the selection to render."""
 
     def __init__(self, ledger: WorkLedger, only: Runs, shown: Iterable[Msg]) -> None:
         self._ledger, self._only = ledger, only
-        self._seen = {
+        self._visible = {
             one_line(m.text[s.start : s.stop]) for m in shown if is_user_turn(m) for s in of_user(m.text)
-        }  # also where only a part of a message is shown
-        self._chosen: set[tuple[int, Sentence]] = set()
+        }  # sentences, as a message may be shown in part
+        self._selection: set[tuple[int, Sentence]] = set()
         self._lines: list[str] | None = None
 
     def sentences(self, worth: int) -> Iterator[tuple[int, Sentence]]:
-        """Those that are worth so much and that the reader does not see, newest first, each text once."""
-        told: set[str] = set()
-        said = self._ledger.said
-        places = (
-            reversed(self._ledger.rules) if worth >= CLAUSE else range(len(said) - 1, max(-1, len(said) - _MOST), -1)
-        )
-        for number, sentence in islice((said[at] for at in places), _MOST):
+        """Sentences of this worth that the reader does not see, newest first, each text once."""
+        texts: set[str] = set()
+        history = self._ledger.user_sentences
+        newest = (history[at] for at in reversed(self._ledger.rules)) if worth >= CLAUSE else reversed(history)
+        for number, sentence in islice(newest, _MOST):
             if sentence.worth == worth and number in self._only:
                 text = self.text(number, sentence)
-                if text and text not in self._seen and text not in told:
-                    told.add(text)
+                if text and text not in self._visible and text not in texts:
+                    texts.add(text)
                     yield number, sentence
 
     def text(self, number: int, sentence: Sentence) -> str:
@@ -56,36 +54,36 @@ class Speech:
         return one_line(self._ledger.messages[number - 1].text[sentence.start : sentence.stop])
 
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
-        """Tell these sentences."""
-        self._chosen.update(sentences)
+        """Add sentences to the selection."""
+        self._selection.update(sentences)
         self._lines = None
 
     def drop_oldest(self) -> None:
-        """Tell the oldest sentence of those that are worth least no longer."""
-        self._chosen.discard(min(self._chosen, key=lambda item: (item[1].worth, item[0], item[1].start)))
+        """Remove the oldest of the least important sentences from the selection."""
+        self._selection.discard(min(self._selection, key=lambda item: (item[1].worth, item[0], item[1].start)))
         self._lines = None
 
     def lines(self) -> list[str]:
-        """What was chosen, in order: a message's sentences together, "…" where some between are left out."""
+        """The selection in order: a message's sentences together, with "…" for gaps."""
         if self._lines is None:
-            self._lines = self._made_lines()
+            self._lines = self._render()
         return self._lines
 
-    def _made_lines(self) -> list[str]:
+    def _render(self) -> list[str]:
         lines: list[str] = []
-        said = self._ledger.said
-        for number in sorted({number for number, _ in self._chosen}):
-            first, stop = bisect_left(said, (number,)), bisect_left(said, (number + 1,))
-            rows = list(self._rows(number, [sentence for _, sentence in said[first:stop]]))
+        history = self._ledger.user_sentences
+        for number in sorted({number for number, _ in self._selection}):
+            first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
+            rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
             lines += [f"m{number}: {rows[0]}"] if len(rows) == 1 else [f"m{number}:", *(f"> {row}" for row in rows)]
         return lines
 
     def _rows(self, number: int, everything: Sequence[Sentence]) -> Iterator[str]:
-        """The lines of a message with the sentences that were chosen."""
+        """The selected sentences of a message, as lines."""
         text = self._ledger.messages[number - 1].text
         row, stop, gap = "", 0, False
         for sentence in everything:
-            if (number, sentence) not in self._chosen:
+            if (number, sentence) not in self._selection:
                 gap = True
                 continue
             between = text[stop : sentence.start]
@@ -100,13 +98,13 @@ class Speech:
 
 
 def remarks(ledger: WorkLedger, only: Container[int], changing: Container[int]) -> Iterator[tuple[int, str]]:
-    """What the agent concluded, the best first, with the messages' numbers; what precedes a change is worth more."""
-    ranked = sorted(
+    """The agent's conclusions with message numbers, the best first; those in messages that change something lead."""
+    candidates = sorted(
         (item for item in ledger.remarks[-_MOST_REMARKS:] if item[0] in only),
         key=lambda item: (item[1].worth + (item[0] in changing), item[0], item[1].start),
         reverse=True,
     )
-    for number, sentence in ranked[:_BEST_REMARKS]:
+    for number, sentence in candidates[:_BEST_REMARKS]:
         text = one_line(ledger.messages[number - 1].text[sentence.start : sentence.stop])
         if text:
-            yield number, shortened(text, _REMARK)
+            yield number, shorten(text, _REMARK)

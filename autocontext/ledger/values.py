@@ -1,6 +1,7 @@
-"""Values that later work is likely to need again: paths, identifiers, numbers, names; told by their form alone.
+"""Finds values that later work may need again (paths, identifiers, numbers, names), and how their worth fades.
 
-So it works for any tool, programming language and script: digits, separators, capitals inside a word, units.
+Only their form counts (digits, separators, capitals inside a word, units), so it works for any tool, programming
+language and script.
 """
 
 from __future__ import annotations
@@ -13,22 +14,22 @@ from typing import Any
 from autocontext.messages import leaves
 
 _LONGEST = 200
-"""Characters; a longer run without a break is data."""
-_SEARCHED = 64_000
+"""Characters; a longer run without a break is encoded data."""
+_SEARCH_LIMIT = 64_000
 """Characters of one text that are searched: its head, its tail, and slices between."""
 _SLICES = 8
 _MOST = 400
-"""Values of one text, so that a listing does not drive out everything else."""
+"""Most values of one text, so that a listing does not displace everything else."""
 _BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・"
 _CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-# Plain words name nothing and are most of a text: they are passed over by the pattern itself.
+# The pattern itself skips plain words, which are most of a text.
 _RUN = re.compile(rf"(?<![^{_BREAKS}])(?![A-Za-z][a-z]++(?:[.:]?[{_BREAKS}]|\Z))[^{_BREAKS}]{{3,}}")
 _CJK_CHARACTER = re.compile(f"[{_CJK}]")
 _CJK_PARTS = re.compile(rf"(?<![0-9A-Za-z_.])\d[\d.,:/-]*[%％℃]?[{_CJK}]{{1,2}}|[^{_CJK}]{{3,}}")
 _SHAPE = re.compile(r"[0-9_/.@]|(?<=.)[A-Z]")
-_ENCODED = 41
-"""Characters in a row from which on they may be encoded data."""
-_UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_ENCODED},}}")
+_LEAST_ENCODED = 41
+"""Least characters in a row of encoded data."""
+_UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_LEAST_ENCODED},}}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,128}")
 _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
 _WORD = re.compile(rf"[^\W{_CJK}]")
@@ -37,50 +38,50 @@ _ARGUMENT = 200
 
 
 def find(value: str, text: str) -> int:
-    """Where a value stands in a text as a whole for the first time; -1 where it does not."""
+    """The first place where a value occurs as a whole word; -1 if it does not."""
     at, size = text.find(value), len(value)
     if at < 0:
         return -1
     left, right = _WORD.match(value), _WORD.match(value[-1:])
     while at >= 0:
-        joined = left and at and _WORD.match(text[at - 1])
-        if not joined and not (right and _WORD.match(text[at + size : at + size + 1])):
+        inside_word = left and at and _WORD.match(text[at - 1])
+        if not inside_word and not (right and _WORD.match(text[at + size : at + size + 1])):
             return at
         at = text.find(value, at + 1)
     return -1
 
 
 def values_in(text: str) -> set[str]:
-    """The values of a text; of a very long one its ends and slices between are searched."""
-    found: dict[str, None] = {}
+    """The values of a text; in very long ones only the ends and slices between are searched."""
+    values: dict[str, None] = {}
     for piece in _pieces(text):
         for run in _RUN.findall(piece):
-            for value in _named(run):
-                found[value] = None
-            if len(found) >= _MOST:
-                return set(found)
-    return set(found)
+            for value in _names(run):
+                values[value] = None
+            if len(values) >= _MOST:
+                return set(values)
+    return set(values)
 
 
 @lru_cache(maxsize=512)
 def known_values(text: str) -> frozenset[str]:
-    """`values_in` of a text that is asked about again and again, as what is in view is."""
+    """`values_in`, cached: for texts in view, which every rendering asks about."""
     return frozenset(values_in(text))
 
 
 def argument_values(value: Any) -> set[str]:
-    """The values of a call's arguments: short ones are values themselves."""
-    found: set[str] = set()
+    """The values in a call's arguments; short arguments are values themselves."""
+    values: set[str] = set()
     for text in leaves(value):
         whole = text.strip()
         if len(whole) <= _ARGUMENT and "\n" not in whole and _says_something(whole):
-            found.add(whole)
-        found |= values_in(text)
-    return found
+            values.add(whole)
+        values |= values_in(text)
+    return values
 
 
 def _says_something(argument: str) -> bool:
-    """Not a bare lower-case word such as a mode or a flag's value, not a few letters or digits."""
+    """Whether it is more than a lower-case word (a mode, a flag's value) or a few letters or digits."""
     if not argument.isascii():
         return len(argument) >= 2
     long = len(argument) > 3 or (len(argument) == 3 and argument.isdigit())
@@ -88,11 +89,11 @@ def _says_something(argument: str) -> bool:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    if len(text) <= _SEARCHED:
+    if len(text) <= _SEARCH_LIMIT:
         yield text
         return
-    end = _SEARCHED * 3 // 8
-    size = (_SEARCHED - 2 * end) // _SLICES
+    end = _SEARCH_LIMIT * 3 // 8
+    size = (_SEARCH_LIMIT - 2 * end) // _SLICES
     yield text[:end]
     yield text[-end:]
     for k in range(_SLICES):
@@ -101,31 +102,45 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=16_384)
-def _named(run: str) -> tuple[str, ...]:
-    """What a run of characters without a break names."""
+def _names(run: str) -> tuple[str, ...]:
+    """The values in a run of characters without a break."""
     if len(run) > _LONGEST:
         return ()
     if run.isascii() or not _CJK_CHARACTER.search(run):
         return _token(run)
-    # Without spaces between words, what is not CJK and numbers with their units stand out.
+    # CJK texts have no spaces: take the parts that are not CJK, and numbers with units.
     return tuple(value for part in _CJK_PARTS.findall(run) for value in _token(part))
 
 
 def _token(text: str) -> tuple[str, ...]:
-    """The run without punctuation at its ends, when it names something."""
+    """The run without punctuation at its ends, if it is a value."""
     ended = text.rstrip(".:,-/")
     token = ended.lstrip(":,-" if ended[:1] == "." else ".:,-")
     return (token,) if _names_something(token) else ()
 
 
 def _names_something(token: str) -> bool:
-    """A digit, a separator or an inner capital sets a name off from words; encoded data is none."""
+    """Whether a token has a digit, a separator or an inner capital, and is no encoded data."""
     if len(token) < 4:
         with_unit = len(token) > 1 and token[:1].isdigit() and not token.isascii()
         return with_unit or (len(token) == 3 and token.isdigit())
     if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
         return False
-    if len(token) < _ENCODED:
+    if len(token) < _LEAST_ENCODED:
         return True
     unbroken = _UNBROKEN.search(token)
     return not _BASE64.fullmatch(token) and (unbroken is None or _HEX.fullmatch(unbroken.group()) is not None)
+
+
+FLOOR = 0.1
+"""Least share of its worth that a value keeps."""
+_HALF_LIFE = 40.0
+"""Messages."""
+FADED = 400
+"""Messages after which only the floor remains."""
+FADING = [FLOOR + 0.5 ** (age / _HALF_LIFE) for age in range(FADED)]
+
+
+def fading(number: int, now: int) -> float:
+    """The share of its worth that a value keeps if message `number` was the last with it."""
+    return FADING[now - number] if now - number < FADED else FLOOR

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.ledger.shell import changes, patched
+from autocontext.ledger.shell import changes, patch_changes
 
 COMMANDS: list[tuple[str, list[tuple[str, str]]]] = [
     ("echo hi > a.txt", [("a.txt", "written")]),
@@ -246,7 +246,7 @@ def test_a_command_that_changes_very_much_is_told_in_part() -> None:
 
 def test_patches() -> None:
     unified = "diff --git a/x.py b/x.py\n--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-a\n+b\n--- a/gone.py\n+++ /dev/null\n"
-    assert patched(unified) == [("x.py", "edited")]
+    assert patch_changes(unified) == [("x.py", "edited")]
     own = "*** Begin Patch\n*** Add File: a b.py\n+x\n*** Update File: c.py\n*** Delete File: d.py\n*** End Patch"
-    assert patched(own) == [("a b.py", "created"), ("c.py", "edited"), ("d.py", "deleted")]
-    assert patched("no patch at all") == []
+    assert patch_changes(own) == [("a b.py", "created"), ("c.py", "edited"), ("d.py", "deleted")]
+    assert patch_changes("no patch at all") == []

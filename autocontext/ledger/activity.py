@@ -1,4 +1,4 @@
-"""What was done, as lines of a work ledger: things that were changed, calls with their outcomes, calls as examples."""
+"""Calls as lines of a work ledger: what they changed, how they ended, and examples of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from autocontext.ledger.calls import Call, Key, label_in, shortened
+from autocontext.ledger.calls import Call, Key, label_in, shorten
 from autocontext.messages import ToolUseBlock
 from autocontext.text.rendering import one_line
 
@@ -15,51 +15,51 @@ if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
 
 MOST = 1_000
-"""Calls, and calls that change something, that one text is made of: the newest. So it costs no more as work goes on."""
+"""One text uses the newest calls and the newest changing calls, so its cost does not grow with the history."""
 LABEL = 48
-"""Characters of a call's label in a line of several."""
+"""Characters of a call's label in a line with several."""
 NARROW = 26
-"""Characters of a label where room is short."""
+"""Characters of a label if room is short."""
 _PATH = 120
-"""Characters of a path that is given whole."""
+"""Characters of the longest path that is not cut."""
 ERROR = 110
 """Characters of an error line."""
 _SHORT_ERROR = 60
-"""Characters of an error line where room is short."""
+"""Characters of an error line if room is short."""
 LEAST_ERROR = 44
-_FOLDED = 160
-"""Characters of a line that several calls share."""
+_LONGEST_RUN = 160
+"""Characters of labels after which a line with several calls ends."""
 _OF_FOLDER = 8
-"""Files that share a line with their folder."""
+"""Most files of a folder in one line."""
 _EXAMPLE = 300
-"""Characters of a call that is quoted as it was made."""
+"""Characters of a call that is quoted as an example."""
 _EXAMPLE_VALUE = 72
-"""Characters of one argument in it."""
+"""Characters of one argument in an example."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Equal calls, of which the newest counts."""
+    """Equal calls, represented by the newest."""
 
     newest: Call
     times: int
     failed_before: bool
 
 
-class Changed(NamedTuple):
-    """A thing that was changed, and what was done to it."""
+class ChangeSummary(NamedTuple):
+    """A changed thing, what was done to it, and the call that did it last."""
 
     thing: str
-    done: str
+    actions: str
     last: Call
 
     @property
     def line(self) -> str:
-        """As a line of its own."""
-        return f"m{self.last.number} {self.thing}: {self.done}"
+        """The change as a line of text."""
+        return f"m{self.last.number} {self.thing}: {self.actions}"
 
 
-class Doings:
+class Activity:
     """The calls in some messages of a history."""
 
     def __init__(self, ledger: WorkLedger, only: Container[int]) -> None:
@@ -67,13 +67,13 @@ class Doings:
         newest = ledger.calls[-MOST:]
         self.calls = [c for c in newest if c.number in only]
         self._successes = {c.key: c.number for c in newest if c.outcome is not None and not c.outcome.failed}
-        """The last success of each call, be it in view or not."""
+        """The last success of each call, in view or not."""
         self._labels: dict[tuple[Key, int, bool], str] = {}
-        self.seen_paths: set[str] = set()
-        """Files whose whole path the reader sees already."""
+        self.paths_in_view: set[str] = set()
+        """Files whose full path the reader already sees."""
 
     def groups(self) -> list[Group]:
-        """Distinct calls, the one made last at the end."""
+        """Distinct calls, the latest at the end."""
         groups: dict[Key, Group] = {}
         for call in self.calls:
             old = groups.pop(call.key, None)
@@ -81,30 +81,30 @@ class Doings:
             groups[call.key] = Group(call, 1 if old is None else old.times + 1, before)
         return list(groups.values())
 
-    def repaired(self, call: Call) -> bool:
-        """Whether the same was done again later with success, in view or not."""
+    def succeeded_later(self, call: Call) -> bool:
+        """Whether an equal call succeeded later, in view or not."""
         return self._successes.get(call.key, 0) > call.number
 
     # --------------------------------------------------------------------------------------------------- changes
-    def changes(self) -> list[Changed]:
-        """The things that were changed, the one changed last at the end."""
+    def changes(self) -> list[ChangeSummary]:
+        """The changed things, the latest at the end."""
         things: dict[str, dict[str, int]] = {}
         last: dict[str, Call] = {}
         changing = (self._ledger.calls[at] for at in self._ledger.changing[-MOST:])
         for call in changing:
             if call.number not in self._only:
                 continue
-            for thing, done in call.changes:
+            for thing, action in call.changes:
                 if call.outcome is None or (call.failed and thing not in last):
-                    continue  # a failed change is no change; one without a result may be none
-                dones = things.pop(thing, {})
+                    continue  # a failed call changed nothing, and one without a result perhaps nothing
+                actions = things.pop(thing, {})
                 if not call.failed:
-                    dones[done] = dones.pop(done, 0) + 1
-                things[thing] = dones
+                    actions[action] = actions.pop(action, 0) + 1
+                things[thing] = actions
                 last[thing] = call
         return [
-            Changed(one_line(thing), one_line(_done(dones, last[thing])), last[thing])
-            for thing, dones in things.items()
+            ChangeSummary(one_line(thing), one_line(_describe_actions(actions, last[thing])), last[thing])
+            for thing, actions in things.items()
         ]
 
     # ----------------------------------------------------------------------------------------------------- calls
@@ -120,14 +120,14 @@ class Doings:
         head = f"m{call.number} {call.name}: {self._label_of(call, width)}{detail}{times}"
         if outcome is None or not outcome.error:
             return f"{head} -> failed"
-        error = shortened(one_line(outcome.error), longest, LEAST_ERROR)
-        telling = one_line(outcome.telling)
-        both = f"{telling}; {error}" if telling and telling != error and longest > _SHORT_ERROR else error
+        error = shorten(one_line(outcome.error), longest, LEAST_ERROR)
+        cause = one_line(outcome.cause)
+        both = f"{cause}; {error}" if cause and cause != error and longest > _SHORT_ERROR else error
         return f"{head} -> failed: {both if len(both) <= 2 * longest else error}"
 
     def label(self, group: Group, width: int) -> str:
-        """What a line of several calls says of these."""
-        place = group.newest.key, width, group.newest.label in self.seen_paths
+        """The calls' label in a line with several."""
+        place = group.newest.key, width, group.newest.label in self.paths_in_view
         if place not in self._labels:
             self._labels[place] = self._label(group, width)
         return self._labels[place]
@@ -135,64 +135,64 @@ class Doings:
     def _label(self, group: Group, width: int) -> str:
         call = group.newest
         label = self._label_of(call, width)
-        marked = f"`{label}`" if call.effect == "runs" else label
+        name = f"`{label}`" if call.effect == "runs" else label
         times = f" {group.times}x" if group.times > 1 else ""
         if call.outcome is None:
-            return f"{marked}{times} (no result yet)"
-        return marked + times + (" (failed, then ok)" if group.failed_before or call.failed else "")
+            return f"{name}{times} (no result yet)"
+        return name + times + (" (failed, then ok)" if group.failed_before or call.failed else "")
 
     def _label_of(self, call: Call, width: int) -> str:
-        """A file's whole path where it stands nowhere else, else its end; of other labels beginning and end."""
+        """A file's full path, or its end if the path is in view; beginning and end of other labels."""
         label = one_line(call.label)
-        if "/" in label and " " not in label and len(label) <= _PATH and call.label not in self.seen_paths:
+        if "/" in label and " " not in label and len(label) <= _PATH and call.label not in self.paths_in_view:
             return label
         return label_in(label, width)
 
-    def folded(self, groups: Sequence[Group], lines: Mapping[Key, str], width: int) -> list[str]:
-        """Lines in order: consecutive calls of one tool share a line, those with `lines` have their own."""
-        folded: list[str] = []
+    def merge_lines(self, groups: Sequence[Group], own_lines: Mapping[Key, str], width: int) -> list[str]:
+        """Lines in order: consecutive calls of one tool share a line, except those with a line in `own_lines`."""
+        lines: list[str] = []
         run: list[Group] = []
         size = 0
         for group in groups:
-            own = lines.get(group.newest.key)
+            own_line = own_lines.get(group.newest.key)
             label = group.newest.label
             other = bool(run) and run[0].newest.name != group.newest.name
-            # One thing twice in a line, as an editor's view and edit, would be read as one.
+            # The same label twice in a line, as for an editor's view and edit, would be misleading.
             twice = any(g.newest.label == label for g in run)
-            if run and (own is not None or other or twice or size > _FOLDED):
-                folded.append(self._run(run, width))
+            if run and (own_line is not None or other or twice or size > _LONGEST_RUN):
+                lines.append(self._run_line(run, width))
                 run, size = [], 0
-            if own is not None:
-                folded.append(own)
+            if own_line is not None:
+                lines.append(own_line)
             else:
                 run.append(group)
                 size += len(self.label(group, width))
-        return [*folded, *([self._run(run, width)] if run else [])]
+        return [*lines, *([self._run_line(run, width)] if run else [])]
 
-    def _run(self, run: Sequence[Group], width: int) -> str:
+    def _run_line(self, run: Sequence[Group], width: int) -> str:
         first, last = run[0].newest, run[-1].newest
         span = f"m{first.number}" + (f"-m{last.number}" if last.number != first.number else "")
         labels = "; ".join(filter(None, (self.label(g, width) for g in run)))
         return f"{span} {first.name}: {labels}" if labels else f"{span} {first.name}"
 
     def examples(self) -> Iterator[tuple[int, str]]:
-        """The newest call of each kind as it was made, where none is in view: the next will be like it."""
+        """The newest call of each kind, unless it is in view, with its arguments: the next will look like it."""
         for number, use in sorted(self._ledger.examples.values(), key=lambda item: -item[0]):
-            # Of a single argument the call's own line tells.
+            # A single argument is in the call's own line.
             if number in self._only and len(use.input) > 1:
                 yield number, f"m{number} {one_line(use.name)[:60] or 'call'} {_example(use)}"
 
 
-def _done(dones: dict[str, int], last: Call) -> str:
-    """What was done to a thing, how often, and by which tool last, where that does not say it."""
-    words = ", ".join(word if n == 1 else f"{word} {n}x" for word, n in dones.items())
+def _describe_actions(actions: dict[str, int], last: Call) -> str:
+    """What was done to a thing, how often, and by which tool last, unless the words name it."""
+    words = ", ".join(word if n == 1 else f"{word} {n}x" for word, n in actions.items())
     by = f" ({last.name})" if last.effect == "changes" and last.name not in words else ""
     return words + by + (", the last attempt failed" if last.failed else "")
 
 
-def by_folder(changes: Sequence[Changed]) -> list[tuple[str, int]]:
-    """Lines with the folder said once for files that follow each other in one, each with how many things it tells."""
-    lines: list[tuple[str, list[Changed]]] = []
+def by_folder(changes: Sequence[ChangeSummary]) -> list[tuple[str, int]]:
+    """Lines that name a folder once for consecutive files in it, each with the number of its things."""
+    lines: list[tuple[str, list[ChangeSummary]]] = []
     for change in changes:
         folder, slash, _ = change.thing.rpartition("/")
         folder = folder if slash and " " not in folder else ""
@@ -202,17 +202,15 @@ def by_folder(changes: Sequence[Changed]) -> list[tuple[str, int]]:
     return [(_of_folder(folder, inside), len(inside)) for folder, inside in lines]
 
 
-def _of_folder(folder: str, changes: Sequence[Changed]) -> str:
+def _of_folder(folder: str, changes: Sequence[ChangeSummary]) -> str:
     if len(changes) == 1:
         return changes[0].line
     numbers = sorted(c.last.number for c in changes)
-    names = "; ".join(f"{c.thing[len(folder) + 1 :]} {c.done}" for c in changes)
+    names = "; ".join(f"{c.thing[len(folder) + 1 :]} {c.actions}" for c in changes)
     return f"m{numbers[0]}-m{numbers[-1]} {folder}/: {names}"
 
 
 def _example(use: ToolUseBlock) -> str:
     """The arguments of a call as JSON, long ones cut."""
-    values = {
-        k[:_EXAMPLE_VALUE]: shortened(v, _EXAMPLE_VALUE) if isinstance(v, str) else v for k, v in use.input.items()
-    }
-    return shortened(one_line(json.dumps(values, ensure_ascii=False, default=str)[: 4 * _EXAMPLE]), _EXAMPLE)
+    values = {k[:_EXAMPLE_VALUE]: shorten(v, _EXAMPLE_VALUE) if isinstance(v, str) else v for k, v in use.input.items()}
+    return shorten(one_line(json.dumps(values, ensure_ascii=False, default=str)[: 4 * _EXAMPLE]), _EXAMPLE)
