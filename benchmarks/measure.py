@@ -156,7 +156,7 @@ def run(name: str, measurements: Sequence[Callable[[], Iterable[Row]]], beside: 
 
 def markdown(rows: Iterable[Row]) -> Iterable[str]:
     """The lines of a table for the page."""
-    yield "| what | figure | goal | beside, in the same run | retrievable | invalid | more |"
+    yield "| what | figure | goal | compared, in the same run | retrievable | invalid | more |"
     yield "|---|---|---|---|---|---|---|"
     for row in rows:
         goal = "" if row.goal is None else f"{row.goal:g}{'' if row.value <= row.goal else ' **missed**'}"

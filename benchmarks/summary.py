@@ -88,14 +88,14 @@ def handover(table: Table) -> Iterator[Comparison]:
 
 
 def _by_window(table: Table, heading: str, what: str) -> Iterator[Comparison]:
-    """A share of which more is better, beside other libraries and beside plain ways."""
+    """A share of which more is better, compared with other libraries and with plain methods."""
     for window in ("4,000", "16,000", "32,000"):
         rows = {row["policy"]: number(row[heading]) for row in table if row["window"] == window}
         if "autocontext" not in rows:
             continue
         libraries = {name: value for name, value in rows.items() if re.match(LIBRARIES, name)}
         plain = {name: value for name, value in rows.items() if name not in libraries and "autocontext" not in name}
-        for peers, beside in ((libraries, ""), (plain, ", beside plain ways")):
+        for peers, beside in ((libraries, ""), (plain, ", compared with plain methods")):
             if peers:
                 line = f"{what}, window {window}{beside}"
                 yield Comparison(line, rows["autocontext"], peers, "%", more_is_better=True)
@@ -110,7 +110,7 @@ def cost(table: Table) -> Iterator[Comparison]:
         if ours in rows and peers:
             yield Comparison(f"{what}, {name}", rows[ours], peers, "x")
     if "autocontext" in rows and plain:
-        yield Comparison(f"{what}, beside plain ways", rows["autocontext"], plain, "x")
+        yield Comparison(f"{what}, compared with plain methods", rows["autocontext"], plain, "x")
 
 
 def turn(table: Table) -> Iterator[Comparison]:
@@ -151,7 +151,7 @@ def storage(table: Table) -> Iterator[Comparison]:
 
 def cache(table: Table) -> Iterator[Comparison]:
     for row in table:
-        ratio, _, peer = row["beside, in the same run"].partition(" x ")
+        ratio, _, peer = row["compared, in the same run"].partition(" x ")
         if "diskcache" in peer:
             ours = number(row["figure"])
             name = f"result cache: {row['what']}"
