@@ -82,16 +82,24 @@ class House(NamedTuple):
 # --------------------------------------------------------------------------------------------------------- the folders
 def house() -> House:
     """The rooms and their imports, those allowed to point up left out."""
-    imports: dict[str, set[str]] = defaultdict(set)
+    folders = {name for name in layers.LAYERS if (layers.PACKAGE / name).is_dir()}
+    imports: dict[str, set[str]] = {name: set() for name in layers.LAYERS}
+    aliases = set()
     for module, tree in layers.modules():
+        own = layers.layer(module)
         for found in layers.imported(module, tree):
-            own, other = layers.layer(module), layers.layer(found.module)
+            other = layers.layer(found.module)
             if other and other != own and (module, other) not in layers.UPWARD:
                 imports[own].add(other)
-    folders = {name for name in layers.LAYERS if (layers.PACKAGE / name).is_dir()}
+        if own == module not in folders and not any(isinstance(n, ast.ClassDef | ast.FunctionDef) for n in tree.body):
+            aliases.add(module)
+    for name in aliases:
+        # It only gives names of other modules: who imports it imports those.
+        for others in imports.values():
+            others.update(imports[name] if name in others else ())
     importers = {name: {own for own, others in imports.items() if name in others} for name in layers.LAYERS}
-    doors = [name for name in layers.LAYERS if name not in folders and not name.startswith("_")]
-    # Old names of other modules are imported by nobody here, helpers for tests by the command line alone.
+    doors = [name for name in layers.LAYERS if name not in folders | aliases and not name.startswith("_")]
+    # What one room imports only (helpers for tests: the command line) is not worth a box.
     working = {name for name in doors if imports[name] & folders and len(importers[name]) > 1}
     shown = [name for name in layers.LAYERS if (name in folders and importers[name]) or name in working]
     values = [name for name in doors if not imports[name] & folders]
@@ -104,7 +112,7 @@ def sentence(name: str) -> str:
     if not path.exists():
         path = layers.PACKAGE / f"{name}.py"
     doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
-    return " ".join(doc.split("\n\n")[0].split()).removesuffix(".")
+    return " ".join(doc.split("\n\n")[0].split()).replace("`", "").removesuffix(".")
 
 
 def reduced(imports: dict[str, set[str]]) -> dict[str, list[str]]:
