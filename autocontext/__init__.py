@@ -58,7 +58,7 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    """AutoContext brings all five systems with it: it is imported at first use."""
+    """Import AutoContext at first use, as it imports all five systems."""
     if name == "AutoContext":
         from autocontext.suite import AutoContext  # noqa: PLC0415
 

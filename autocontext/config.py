@@ -14,9 +14,9 @@ from autocontext.errors import ConfigError, one_line
 from autocontext.prompts import PromptConfig
 
 _SMALLEST_WINDOW = 500
-"""Tokens; below it the marks and tags of notes take more than they save."""
+"""Tokens; in smaller windows the marks and tags of notes take more than they save."""
 _MIDDLE_WINDOW = 12_000
-"""Tokens; smaller windows are emptied less far."""
+"""Tokens; smaller windows have a higher target."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the built-in strategies, in the order in which they are tried."""
 
@@ -61,29 +61,29 @@ class AutoContextConfig(BaseModel):
     """With until_fit: go on until under this share of both triggers."""
 
     last_resort: bool = True
-    """With until_fit: when the strategies do not reach the target, the oldest part becomes one note; texts are cut,
-    without a model, while the view is over `max_token`."""
+    """With until_fit: if the strategies miss the target, the oldest part becomes one note; while the view is over
+    `max_token`, texts are cut without a model."""
     strict_fit: bool = False
-    """Raise ContextOverflowError when the view cannot be made to fit, instead of returning it as small as it got."""
+    """Raise ContextOverflowError if the view cannot be made to fit, instead of returning it as small as possible."""
     user_message_budget: int = Field(default=20_000, ge=0)
-    """Most tokens of the user's own words in a note, within the room that the note has."""
+    """Most tokens of the user's own words in a note, within the size of the note."""
 
     keep_recent: float = Field(default=0.0, ge=0, lt=1)
-    """Share of `max_token`: newest messages that the strategies leave alone, as long as the view fits without them."""
+    """Share of `max_token`: the strategies leave the newest messages of this size alone while the view can fit."""
 
     # --- notes
     ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)
-    """Share of `max_token` for work ledgers: what the user said, what was changed, called and found in the messages
-    that a note replaces, listed by rules. 0 leaves them out: then a note is only what the model writes."""
+    """Share of `max_token` for work ledgers: what was said, changed, called and found in the messages that a note
+    replaces, extracted by rules. 0 for notes with the model's text only."""
     tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
-    """What tools of your own do, by name or by a word of their names: {"deploy": "changes"}. Built-in rules know the
+    """What your own tools do, by name or by a word of their names: {"deploy": "changes"}. Built-in rules cover the
     usual verbs (read, edit, cancel, send ...) and shell commands."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
-    """Most that a model is asked to write for a note, as a share of `max_token`; in a fold 0.06 at most."""
+    """Most tokens to ask a model for in a note, as a share of `max_token`; in a fold 0.06 at most."""
     custom_prompt: PromptConfig | None = None
-    """Prompts of your own; unset ones keep their defaults."""
+    """Your own prompts; unset fields keep their defaults."""
 
     # --- the model
     model_timeout: float = Field(default=60.0, gt=0)
@@ -91,21 +91,21 @@ class AutoContextConfig(BaseModel):
     model_retries: int = Field(default=2, ge=0)
     """Further attempts after a failed call or an unusable reply."""
     max_parallel_summaries: int = Field(default=16, ge=1)
-    """Questions that are put to the model at the same time."""
+    """Most concurrent calls of the model."""
     extractive_fallback: bool = True
-    """When the model gives no usable answer, write the note without it; False leaves the messages as they are."""
+    """If the model gives no usable answer, write the note without it; False leaves the messages unchanged."""
 
     summary_max_input_tokens: int | None = Field(default=None, ge=100)
     """Tokens of transcript in one request; more is summarised in chunks. None means half of `max_token`."""
     redact: Callable[[str], str] | None = None
-    """Runs over everything that goes to the model and over its replies, e.g. `redaction.redact_secrets`; the originals
-    stay as they are."""
+    """Applied to everything sent to the model and to its replies, e.g. `redaction.redact_secrets`; the originals do not
+    change."""
     prices: Mapping[str, float] | None = None
     """What the summarising model costs per million tokens: {"input": ..., "output": ...}; fills `report.cost`."""
 
     # --- in the background
     background: bool = False
-    """Start passes early, beside the conversation: a turn waits for one only when the view is over `max_token`."""
+    """Start passes early, in parallel to the conversation: a turn waits only when the view is over `max_token`."""
     background_ratio: float = Field(default=0.6, gt=0, le=1)
     """Share of `max_token` (and of `msg_threshold`, in the same proportion to `token_ratio`) that starts one."""
 
@@ -143,7 +143,7 @@ class AutoContextConfig(BaseModel):
             ):
                 raise ValueError(f"strategies: {strategy!r} needs a text `name` and a method `propose(view)`")
         if len(set(names)) != len(names):
-            raise ValueError(f"strategies: a name stands twice in {names}")
+            raise ValueError(f"strategies: {names} has a name twice")
         return self
 
     @property
@@ -172,18 +172,19 @@ class AutoContextConfig(BaseModel):
     def for_window(cls, window: int, **fields: Any) -> Self:
         """Recommended settings for requests of at most `window` tokens; `fields` override them.
 
-        `window` is what a request may hold: a model's context window less the room for its reply. Found by replaying
-        recorded conversations and measuring what somebody who goes on with the work would still know, and at what cost
-        with prompt caching (benchmarks/handover.py, recall.py and cost.py): a late trigger and a low target, so that
-        the provider's cache lives long; no strategies before the fold, one note about all that is out of view; of a
-        small window a larger share for it. Below 12,000 tokens the target is higher, which costs more: there what goes
-        out of view is missed more.
+        `window` is the model's context window less the room for its reply, at least 500. The settings were found by
+        replaying recorded conversations and measuring what an agent that continues still knows, and the cost with
+        prompt caching (benchmarks/handover.py, recall.py and cost.py): a late trigger and a low target, so that the
+        provider's cache lives long; no strategies before the fold; one note about everything out of view, with a larger
+        share of a small window. Below 12,000 tokens the target is higher: that costs more and forgets less.
+
+            AutoContextConfig.for_window(100_000, last_resort=False)
         """
         if window < _SMALLEST_WINDOW:
             raise ConfigError(
                 f"AutoContextConfig.for_window: window must be at least {_SMALLEST_WINDOW} tokens (got {window})"
             )
-        recommended: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "max_token": window,
             "msg_threshold": max(100, window // 4),
             "token_ratio": 0.98,
@@ -191,11 +192,11 @@ class AutoContextConfig(BaseModel):
             "strategies": (),
             "ledger_ratio": round(min(0.46, 0.46 * (4_000 / window) ** 0.45), 3),
         }
-        return cls(**{**recommended, **fields})
+        return cls(**{**settings, **fields})
 
     @classmethod
     def agentscope_java(cls, **fields: Any) -> Self:
-        """What makes a pass comparable with AgentScope-Java 1.x: one strategy a pass, its estimate, its roles."""
+        """Settings comparable with AgentScope-Java 1.x: one strategy a pass, its estimate, its roles."""
         reference: dict[str, Any] = {
             "escalation": "single",
             "keep_unread": False,
@@ -234,5 +235,5 @@ class ConfigBuilder:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """What was set so far."""
+        """The fields set so far."""
         return dict(self._fields)

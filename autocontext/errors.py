@@ -1,4 +1,4 @@
-"""Everything this library raises on purpose.
+"""The errors of this library.
 
 AutoContextError
 ├── ConfigError (ValueError)             a configuration field is out of its range
@@ -6,17 +6,17 @@ AutoContextError
 ├── InvalidEdit (ValueError)             the gate refused a change (strict mode only)
 ├── StateError (ValueError)              a saved state is damaged or of another version
 ├── Conflict                             another process has written to the same session
-├── StoreError                           a store cannot take or give anything: locked, full, read-only, unreachable
+├── StoreError                           a store cannot be used: locked, full, read-only, unreachable
 │   └── StoreVersionError                a newer version of this library has written to it
 ├── StoreCorruptError                    a stored record cannot be read back
 ├── UncacheableError (ValueError)        an argument or result cannot be kept in the result cache
 ├── InvalidNumber (ValueError)           a text is no number, or could be read as two
-├── InvalidMemory (ValueError)           a memory, or what is asked of memories, has a field that cannot be
+├── InvalidMemory (ValueError)           a field of a memory or of a search is invalid
 ├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
 ├── ModelError                           a model gave no usable answer; never leaves a compression
 └── MissingExtraError (ImportError)      an optional dependency is not installed
 
-A model's failure is data and ends in a report; a store's failure propagates.
+A model's failure ends up in a report; a store's failure propagates.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class InvalidEdit(AutoContextError, ValueError):
 
 
 class StateError(AutoContextError, ValueError):
-    """A saved state cannot be loaded; the memory is as it was."""
+    """A saved state cannot be loaded; the memory is unchanged."""
 
 
 class Conflict(AutoContextError):
-    """The session has grown past what this process has read."""
+    """Another process has added entries to the session that this one has not read."""
 
 
 class StoreError(AutoContextError):
-    """A store cannot take or give anything; names the store and what to do. What it acknowledged before stands."""
+    """A store cannot be used; names the store and what to do. Acknowledged writes are not lost."""
 
 
 class StoreVersionError(StoreError):
@@ -66,11 +66,11 @@ class UncacheableError(AutoContextError, ValueError):
 
 
 class InvalidNumber(AutoContextError, ValueError):
-    """A text is no number, or could be read as two different ones; the message says how to make it plain."""
+    """A text is no number, or could be read as two different ones; the message says how to make it unambiguous."""
 
 
 class InvalidMemory(AutoContextError, ValueError):
-    """A field of a memory or of a search is not what it must be; the message names it."""
+    """A field of a memory or of a search is invalid; the message names it."""
 
 
 class ContextOverflowError(AutoContextError):
@@ -80,8 +80,8 @@ class ContextOverflowError(AutoContextError):
 class ModelError(AutoContextError):
     """A model gave no usable answer.
 
-    `retryable` tells whether the same request may succeed later; `retry_after` is the wait in seconds that the
-    service asked for, None when it named none.
+    `retryable` says whether the same request may succeed later; `retry_after` is the wait in seconds that the service
+    asked for, or None.
     """
 
     def __init__(self, message: str, *, retryable: bool = True, retry_after: float | None = None) -> None:
@@ -99,7 +99,7 @@ class MissingExtraError(AutoContextError, ImportError):
 
 
 def one_line(owner: str, problems: Iterable[Mapping[str, Any]]) -> str:
-    """One line out of pydantic's error list: every field at fault, what it got and what is allowed."""
+    """Pydantic's error list as one line: every field at fault, its value and what is allowed."""
     lines = []
     for problem in problems:
         where = ".".join(str(part) for part in problem["loc"] if part != "function-plain")

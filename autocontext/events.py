@@ -1,4 +1,4 @@
-"""What a compression tells: one event per edit in the log, one report per pass."""
+"""What a compression records: one event per edit in the log, one report per pass."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CompressionEvent(Value):
     next_message_id: str | None = None
     """The message after them; None at the end."""
     compressed_message_id: str | None = None
-    """The message that stands in their place."""
+    """The message that replaces them."""
     metadata: JsonObject = Field(default_factory=dict)
     """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages."""
     token_reduction: int = 0
@@ -46,7 +46,7 @@ class StrategyReport(Value):
 
 
 class RefusedEdit(Value):
-    """An edit that the gate did not let through."""
+    """An edit that the gate refused."""
 
     strategy: str
     reason: str
@@ -57,12 +57,12 @@ Outcome: TypeAlias = Literal["not_needed", "applied", "partly", "impossible", "f
 
 
 class CompressionReport(Value):
-    """What a pass did. True when something was compressed."""
+    """What a pass did; true if it compressed something."""
 
     outcome: Outcome
     """not_needed: no trigger reached; applied: compressed, and the target met; partly: under `max_token` but not under
     the target; impossible: still over `max_token`; failed: the model gave no answer and nothing changed; busy: another
-    pass or process was at it."""
+    pass or process was running."""
     reason: str = ""
     tokens_before: int = 0
     tokens_after: int = 0
@@ -76,19 +76,19 @@ class CompressionReport(Value):
     usage: Usage = Field(default_factory=Usage)
     """Sum over the model calls; `seconds` adds up calls that ran at the same time."""
     cost: float | None = None
-    """What the model calls cost, by `AutoContextConfig.prices`; None without prices."""
+    """Cost of the model calls by `AutoContextConfig.prices`; None without prices."""
     refused: tuple[RefusedEdit, ...] = ()
     first_changed: int | None = None
-    """Index of the first message that differs from before the pass; None when nothing changed."""
+    """Index of the first message that the pass changed; None if it changed nothing."""
     prefix_tokens_invalidated: int = 0
-    """Tokens from there on before the pass: what a provider's prompt cache has to read anew."""
+    """Tokens from there on before the pass, which a provider's prompt cache loses."""
 
     def __bool__(self) -> bool:
         return any(s.applied for s in self.strategies)
 
 
 class UsageTotals(Value):
-    """What all passes of a memory have used and saved since it was opened."""
+    """Totals over all passes of a memory since it was opened."""
 
     passes: int = 0
     model_calls: int = 0

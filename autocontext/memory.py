@@ -1,7 +1,7 @@
 """AutoContextMemory: the conversation of one agent, kept small and complete.
 
-Everything that changes goes through the journal: stored first, then recorded in the log, of which all reading is done.
-Compression itself is in `compression.runner` (when and how it is driven) and `compression.engine` (what it does).
+Every change goes through the journal: stored first, then recorded in the log, which all reads use. Compression is in
+`compression.runner` (when it runs) and `compression.engine` (what it does).
 """
 
 from __future__ import annotations
@@ -30,10 +30,14 @@ from autocontext.tokens import TokenCounter, get_counter
 
 
 class AutoContextMemory:
-    """An agent's messages: what the model should see now, and everything there ever was.
+    """An agent's messages: the view that the model should see, and all originals.
 
-    `model` writes the summaries (sync, async or both; None: ExtractiveModel, which needs no model). With a `store`,
-    every change is durable before the call returns, and a session that exists is opened where it was left.
+    `model` writes the summaries (sync, async or both; None for ExtractiveModel, which needs no model). With a `store`,
+    every change is durable before the call returns, and an existing session is continued.
+
+        memory = AutoContextMemory(AutoContextConfig.for_window(100_000), OpenAIChatModel("gpt-4o-mini"))
+        memory.add_message(Msg(role="user", content="Hello"))
+        reply = call_your_llm(memory.get_messages())
     """
 
     def __init__(
@@ -49,7 +53,7 @@ class AutoContextMemory:
         self.config = config or AutoContextConfig()
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
         self._lock = threading.RLock()
-        self._journal = Journal(store, self.session, self._lock, self._changed)
+        self._journal = Journal(store, self.session, self._lock, self._after_entry)
         self._log = self._journal.log
         self._token_sum = TokenSum(_counter(self.config, model), self._log)
         self._pass_runner = PassRunner(
@@ -62,8 +66,8 @@ class AutoContextMemory:
             conversation=self.session.session_id,
         )
         self._pass_runner.plan = plan
-        self._counted: dict[int, tuple[Msg, int]] = {}
-        """What `count` was last given besides messages of the view: by identity, each with its tokens."""
+        self._count_cache: dict[int, tuple[Msg, int]] = {}
+        """The messages outside the view of the last `count`, by identity, with their tokens."""
 
     # ------------------------------------------------------------------------------------------------------ adding
     def add_message(self, msg: Msg) -> None:
@@ -71,15 +75,12 @@ class AutoContextMemory:
         self.add_messages((msg,))
 
     def add_messages(self, msgs: Iterable[Msg]) -> None:
-        """Add messages at the end, in order, all or none.
-
-        Raises InvalidMessage naming the index of what is not a Msg.
-        """
+        """Add messages at the end, in order, all or none. Raises InvalidMessage for anything that is not a Msg."""
         self._journal.append_with_retry(*(Added(message=msg) for msg in as_messages(msgs)))
 
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
-        """What the model should see; compresses first when a threshold is reached."""
+        """What the model should see; compresses first if a threshold is reached."""
         self._pass_runner.before_reading()
         return self.messages
 
@@ -91,19 +92,19 @@ class AutoContextMemory:
 
     @property
     def messages(self) -> list[Msg]:
-        """The working view as it stands; never compresses."""
+        """The working view, without compressing."""
         with self._lock:
             return list(self._log.view_messages)
 
     @property
     def token_count(self) -> int:
-        """Tokens of the working view, and of what is sent besides it."""
+        """Tokens of the working view and the overhead (see `set_overhead`)."""
         with self._lock:
             return self._token_sum.total()
 
     @property
     def counter(self) -> TokenCounter:
-        """What counts the tokens of this memory."""
+        """The counter of this memory."""
         return self._token_sum.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
@@ -113,26 +114,26 @@ class AutoContextMemory:
             self._token_sum.fixed = sum(map(self._token_sum.counter.count_text, texts))
 
     def count(self, messages: Iterable[Msg]) -> int:
-        """Tokens of these messages and of what is sent besides them; what was counted the last time is not again."""
+        """Tokens of these messages and the overhead; messages of the previous call are not counted again."""
         with self._lock:
             in_view = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
-            before, self._counted = self._counted, {}
+            cache, self._count_cache = self._count_cache, {}
             total = self._token_sum.fixed
             for m in messages:
                 place = in_view.get(id(m))
-                known = before.get(id(m))
+                cached = cache.get(id(m))
                 if place is not None:
                     tokens = self._token_sum.count(place, m)
                 else:
-                    tokens = known[1] if known is not None and known[0] is m else self._token_sum.counter.count(m)
-                    self._counted[id(m)] = (m, tokens)
+                    tokens = cached[1] if cached is not None and cached[0] is m else self._token_sum.counter.count(m)
+                    self._count_cache[id(m)] = (m, tokens)
                 total += tokens
             return total
 
     def record_usage(self, input_tokens: int) -> None:
-        """Take over the provider's count of the last request; holds until the next compression or deletion.
+        """Use the provider's token count of the last request until the next compression or deletion.
 
-        Call it before the reply is added: the number stands for the view as it was sent.
+        Call it before adding the reply: the count is for the view that was sent.
         """
         if input_tokens < 0:
             raise InvalidMessage(f"record_usage: input_tokens must be 0 or more (got {input_tokens})")
@@ -140,18 +141,18 @@ class AutoContextMemory:
             self._token_sum.anchor(input_tokens)
 
     def get_original_memory_msgs(self) -> list[Msg]:
-        """Every message ever added, as it was added."""
+        """Every message ever added, unchanged."""
         with self._lock:
             return self._log.read(self._log.original)
 
     def get_interaction_msgs(self) -> list[Msg]:
-        """The originals without tool calls and results: what the user and the agent said to each other."""
+        """The originals of the user and the agent, without tool calls and results."""
         return [
             m for m in self.get_original_memory_msgs() if m.role in ("user", "assistant") and not is_tool_message(m)
         ]
 
     def get_offload_context(self) -> dict[str, list[Msg]]:
-        """The offload entries: by UUID, the messages that a compression took out of the view."""
+        """The offload entries: the messages that compressions took out of the view, by UUID."""
         with self._lock:
             return dict(contents(self._log))
 
@@ -162,19 +163,19 @@ class AutoContextMemory:
 
     # ------------------------------------------------------------------------------------------------- compressing
     def compress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
-        """Run a pass when a threshold is reached, or anyway with `force`; the report is true when something changed.
+        """Run a pass if a threshold is reached, or always with `force`; the report is true if something changed.
 
-        `max_token` is the window to fit into this time, for a call of the model that leaves less room than usual.
+        `max_token` overrides the window for this pass, in tokens.
         """
         return self._pass_runner.run(force=force, max_token=max_token)
 
     async def acompress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
-        """The same for asynchronous callers: the model and the store are awaited."""
+        """`compress_if_needed` without blocking the event loop."""
         return await self._pass_runner.arun(force=force, max_token=max_token)
 
     @property
     def usage(self) -> UsageTotals:
-        """What the passes have used and saved since this memory was opened."""
+        """Totals over the passes since this memory was opened."""
         return self._pass_runner.usage
 
     def on_compression(self, listener: Callable[[CompressionReport], Any]) -> Callable[[], None]:
@@ -182,58 +183,58 @@ class AutoContextMemory:
         return self._pass_runner.listen(listener)
 
     def attach_plan_note(self, plan: PlanLike | None) -> None:
-        """Name the plan that summaries should serve; each pass reads it again. None takes it away."""
+        """Set the plan that summaries should serve; each pass reads it again. None removes it."""
         self._pass_runner.plan = plan
 
     def undo(self, uuid: str) -> bool:
-        """Put back into the view what the compression `uuid` replaced; False when its note is no longer in view."""
+        """Put back into the view what the compression `uuid` replaced; False if its note is no longer in view."""
         with self._lock:
             note = self._log.note_of(uuid)
             ids = self._log.behind(note) if note is not None else ()
             if note is None or not ids or not set(ids).isdisjoint(self._log.view_ids):
                 return False
             then = (*self._log.view_messages, *self._log.read(ids))
-            left = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
-            # Without any note left the evidence ledger has nothing to stand for; else the next pass renews it.
+            notes = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
+            # Without notes the ledger note is obsolete; otherwise the next pass renews it.
             entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids)]
-            if self._log.ledger is not None and not left:
+            if self._log.ledger is not None and not notes:
                 entries.append(NoteReplaced(message=None))
             self._journal.commit(*entries)
             return True
 
     # --------------------------------------------------------------------------------------------------- offloads
     def offload(self, uuid: str, msgs: Msg | Iterable[Msg]) -> None:
-        """Keep messages under a key of your own; `reload` and the reload tool find them."""
+        """Store messages under your own key; `reload` and the reload tool find them."""
         if not uuid:
             raise InvalidMessage("offload: uuid is empty; give the entry a key")
         self._journal.append_with_retry(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
 
     def reload(self, uuid: str) -> list[Msg]:
-        """The messages behind an offload UUID, or those with some numbers, as they were; [] when it is unknown.
+        """The original messages of an offload entry; [] if it is unknown.
 
-        A prefix of at least 8 characters will do where it fits one entry only. Where no entry fits, "m41", "m12-m19"
-        and "m1,m7" are numbers of originals (see `numbered`).
+        `uuid` may be a prefix of at least 8 characters that fits only one entry, or numbers of originals, such as
+        "m41", "m12-m19" and "m1,m7" (see `numbered`).
         """
         with self._lock:
             handle = self.handle(uuid)
             return self._log.originals_of(handle) if handle else list(self.numbered(uuid).values())
 
     def numbered(self, numbers: str) -> dict[int, Msg]:
-        """The originals that "m41", "m12-m19" or "m1,m7" names, by number, ascending; {} when it names none.
+        """The originals that "m41", "m12-m19" or "m1,m7" names, by number, ascending; {} if it names none.
 
-        m1 is the first message of `get_original_memory_msgs()`. A message with tool calls or results brings its whole
-        exchange. Numbers are those of the log: whatever happens to the view, they lead to the same messages.
+        m1 is the first message of `get_original_memory_msgs()`; numbers never change. A message with tool calls or
+        results comes with its whole exchange.
         """
         with self._lock:
             ids = self._log.original
-            wanted = numbering.parse(numbers, len(ids))
-            if not wanted:
+            places = numbering.parse(numbers, len(ids))
+            if not places:
                 return {}
             originals = View(ids, self._log.read(ids))
-            return {n: originals.messages[n - 1] for n in numbering.with_exchanges(wanted, originals)}
+            return {n: originals.messages[n - 1] for n in numbering.with_exchanges(places, originals)}
 
     def handle(self, uuid: str) -> str:
-        """The full UUID of the offload entry that a UUID or prefix means; "" when there is none, or more than one."""
+        """The full UUID for a UUID or prefix; "" if no offload entry fits, or more than one."""
         with self._lock:
             handles = {*self._log.offloads, self._log.ledger_handle} - {""}
             if uuid in handles:
@@ -242,16 +243,16 @@ class AutoContextMemory:
             return fits[0] if len(fits) == 1 else ""
 
     def clear_offload(self, uuid: str) -> None:
-        """Forget an offload entry; the originals stay in the original memory."""
+        """Remove an offload entry; the original memory keeps the messages."""
         with self._lock:
             if uuid in self._log.offloads:
                 self._journal.append_with_retry(Forgotten(uuid=uuid))
 
     # ---------------------------------------------------------------------------------------------------- removing
     def delete_message(self, index: int) -> list[Msg]:
-        """Take the message at `index` out of the view, and with it the calls and results it is paired with.
+        """Remove the message at `index` from the view, with the calls and results it is paired with, and return them.
 
-        The original memory keeps them. Returns what was removed. Raises IndexError (an InvalidMessage) out of range.
+        The original memory keeps them. Raises NoSuchMessage (an IndexError) out of range.
         """
         with self._lock:
             size = len(self._log.view_ids)
@@ -263,7 +264,7 @@ class AutoContextMemory:
             return removed
 
     def clear(self) -> None:
-        """Drop everything: view, originals, offloads and events."""
+        """Delete everything: view, originals, offloads and events."""
         self._journal.append_with_retry(Cleared())
 
     # ------------------------------------------------------------------------------------------------------- state
@@ -276,18 +277,18 @@ class AutoContextMemory:
             return state.dump(self._log)
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
-        """Replace the whole state. Raises StateError naming the field at fault; the memory is then as it was."""
+        """Replace the whole state. Raises StateError naming the field at fault, and then changes nothing."""
         self._journal.commit(state.load(saved))
 
     def refresh(self) -> int:
-        """Take over what other processes have added to this session since; returns how many log entries it was."""
+        """Read what other processes have added to this session; returns the number of log entries."""
         with self._lock:
             return len(self._journal.catch_up())
 
     def save_to(self, store: SessionStore, session_id: str | None = None) -> SessionKey:
-        """Copy the whole state to a session of another store (of the same user); returns its key.
+        """Copy the whole state to a session in another store (of the same user); returns its key.
 
-        A session that is there already gets the state as its newest entry, so its earlier states can be forked.
+        An existing session gets the state as its newest entry, so its earlier states can still be forked.
         """
         key = SessionKey(self.session.user_id, session_id or self.session.session_id)
         there = len(store.read(key))
@@ -297,9 +298,9 @@ class AutoContextMemory:
         return key
 
     def load_from(self, store: SessionStore, session_id: str | None = None) -> None:
-        """Replace the whole state by a session of another store (of the same user).
+        """Replace the whole state by a session in another store (of the same user).
 
-        Raises StateError when the session is not there; the memory is then as it was.
+        Raises StateError if there is no such session, and then changes nothing.
         """
         key = SessionKey(self.session.user_id, session_id or self.session.session_id)
         entries = store.read(key)
@@ -308,8 +309,8 @@ class AutoContextMemory:
         self._journal.commit(Log(entries).snapshot())
 
     # ------------------------------------------------------------------------------------------------------- inner
-    def _changed(self, entry: Entry, change: ViewChange) -> None:
-        """What follows from an entry that counts now."""
+    def _after_entry(self, entry: Entry, change: ViewChange) -> None:
+        """Update the token sum and the passes after an entry was recorded."""
         self._token_sum.update(change)
         if change.all_new or entry.type == "restored":
             self._pass_runner.restart()
@@ -319,11 +320,11 @@ _LEAST_PREFIX = 8
 
 
 class NoSuchMessage(InvalidMessage, IndexError):
-    """An index that the working view does not have."""
+    """No message of the working view has this index."""
 
 
 def _counter(config: AutoContextConfig, model: object) -> Any:
-    """The configured counter; "auto" goes by the model's name, where it has one."""
+    """The configured counter; "auto" chooses one by the model's name."""
     if config.token_counter != "auto":
         return get_counter(config.token_counter)
     name = getattr(model, "model", None)

@@ -1,7 +1,7 @@
 """Messages and their content blocks: frozen values with a JSON round trip.
 
-The shapes are those of AgentScope-Java's Msg and ContentBlock (role, name, blocks with a `type`), the JSON
-keys too, so that sessions saved there can be read here.
+Shapes and JSON keys are those of AgentScope-Java's Msg and ContentBlock (role, name, blocks with a `type`), so that its
+sessions can be read here.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from autocontext.errors import InvalidMessage, one_line
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 COMPRESS_META = "_compress_meta"
-"""Metadata key that a message made by a compression carries: the reference's wire format."""
+"""Metadata key of messages made by a compression, in the reference's wire format."""
 OFFLOAD_UUID = "offloaduuid"
 WRITTEN = "written"
-"""Key beside the UUID in a note: characters at its beginning that a model wrote."""
+"""Key next to the UUID in a note: the number of characters at its beginning that a model wrote."""
 PINNED = "pinned"
 WIRE_HINTS = "_openai"
-"""Metadata key under which the OpenAI adapter keeps how something was written, where the blocks do not tell."""
+"""Metadata key for the original spelling of OpenAI messages where blocks do not show it."""
 
 
 class _FrozenDict(dict[str, Any]):
-    """A dict whose content cannot be changed, so that nobody can alter an original by accident."""
+    """An immutable dict, so that nobody can alter an original by accident."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("messages are frozen: build a new Msg with the changed value instead")
@@ -43,7 +43,7 @@ class _FrozenDict(dict[str, Any]):
 
 
 class _FrozenList(list[Any]):
-    """A list whose content cannot be changed."""
+    """An immutable list."""
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("messages are frozen: build a new Msg with the changed value instead")
@@ -59,11 +59,11 @@ class _FrozenList(list[Any]):
 
 
 _DEEPEST = 100
-"""Levels of nesting that every JSON reader and writer on the way can take."""
+"""Levels of nesting that every JSON reader and writer accepts."""
 
 
 def freeze(value: Any, path: str = "", depth: int = 0) -> Any:
-    """An unchangeable copy of a JSON value. Raises ValueError naming the key of what is not JSON."""
+    """An immutable copy of a JSON value. Raises ValueError naming the key of anything that is not JSON."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if depth > _DEEPEST:
@@ -79,7 +79,7 @@ def freeze(value: Any, path: str = "", depth: int = 0) -> Any:
 
 
 def thaw(value: Any) -> Any:
-    """A changeable copy of a frozen JSON value."""
+    """A mutable copy of a frozen JSON value."""
     if isinstance(value, dict):
         return {k: thaw(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
@@ -110,7 +110,7 @@ def _freeze_object(value: Any) -> Any:
 
 
 _EMPTY: dict[str, Any] = _FrozenDict()
-# Plain: pydantic's own dict validation would copy the frozen dict into a changeable one.
+# Plain: pydantic's own dict validation would copy the frozen dict into a mutable one.
 JsonObject: TypeAlias = Annotated[dict[str, Any], PlainValidator(_freeze_object)]
 
 
@@ -125,7 +125,7 @@ def _absent(value: Any) -> bool:
 class Value(BaseModel):
     """Base of the frozen values: unknown fields are refused, errors are one line."""
 
-    # Deferred: the validators of all values together take longer to build than the rest of the import.
+    # Deferred: building all validators takes longer than the rest of the import.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     def __init__(self, **data: Any) -> None:
@@ -147,7 +147,7 @@ class Block(Value):
     """A part of a message; `type` says which."""
 
     metadata: JsonObject = Field(default_factory=_empty, exclude_if=_absent)
-    """Free for the caller: provider keys that have no field of their own live here."""
+    """Free for the caller, e.g. for provider keys without a field of their own."""
 
 
 class TextBlock(Block):
@@ -158,7 +158,7 @@ class TextBlock(Block):
 
 
 class ThinkingBlock(Block):
-    """A model's reasoning; stays with its message or goes with it, never alone."""
+    """A model's reasoning; it is never separated from its message."""
 
     type: Literal["thinking"] = "thinking"
     thinking: str
@@ -175,10 +175,10 @@ class ToolUseBlock(Block):
 
 def _check_source(value: Any) -> Any:
     source = _freeze_object(value)
-    needed = {"url": ("url",), "base64": ("media_type", "data")}.get(source.get("type"))
-    if needed is None:
+    keys = {"url": ("url",), "base64": ("media_type", "data")}.get(source.get("type"))
+    if keys is None:
         raise ValueError("`type` must be 'url' or 'base64'")
-    for key in needed:
+    for key in keys:
         if not isinstance(source.get(key), str):
             raise ValueError(f"a {source['type']} source needs the text `{key}`")
     return source
@@ -195,14 +195,14 @@ class ImageBlock(Block):
 
 
 class AudioBlock(Block):
-    """Sound, its source as in ImageBlock."""
+    """Sound, with a source as in ImageBlock."""
 
     type: Literal["audio"] = "audio"
     source: Source
 
 
 class VideoBlock(Block):
-    """A video, its source as in ImageBlock."""
+    """A video, with a source as in ImageBlock."""
 
     type: Literal["video"] = "video"
     source: Source
@@ -214,7 +214,7 @@ OutputBlock: TypeAlias = Annotated[
 
 
 class ToolResultBlock(Block):
-    """What the tool call `id` gave: a text or blocks."""
+    """The result of the tool call `id`: a text or blocks."""
 
     type: Literal["tool_result"] = "tool_result"
     id: str
@@ -223,7 +223,7 @@ class ToolResultBlock(Block):
     is_error: bool = Field(default=False, exclude_if=_absent)
 
     if TYPE_CHECKING:
-        # What may be given is wider than what reads back, which a type checker without pydantic's plugin cannot know.
+        # The arguments have wider types than the fields, which type checkers without pydantic's plugin cannot know.
         def __init__(
             self,
             *,
@@ -255,12 +255,12 @@ class Origin(Value):
     """Which compression made a message, and where its originals are."""
 
     uuid: str
-    """Key of the offload entry that holds what this message replaces."""
+    """Key of the offload entry with the messages that this one replaces."""
     kind: OriginKind
     """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); round_summary: 4;
-    current_round: 5's note; fold: the oldest rounds in one note; ledger: the evidence ledger."""
+    current_round: 5's note; fold: the oldest rounds in one note; ledger: the note of earlier releases' ledgers."""
     fallback: bool = Field(default=False, exclude_if=_absent)
-    """True when the text was made without the model because the model gave no usable answer."""
+    """True if the text was written without the model because it gave no usable answer."""
 
 
 def _as_blocks(value: Any) -> Any:
@@ -282,8 +282,11 @@ def _now() -> str:
 class Msg(Value):
     """One message of a conversation.
 
-    `content` takes a text or blocks and always reads back as a tuple of blocks; `id`, `name` (the role), `metadata`
-    and `timestamp` (ISO 8601) are filled in. Raises InvalidMessage naming the field.
+    `content` may be a text or blocks and is always read as a tuple of blocks. `id`, `name` (the role), `metadata` and
+    `timestamp` (ISO 8601) have defaults. Raises InvalidMessage naming the field.
+
+        Msg(role="user", content="Hello")
+        Msg(role="assistant", content=[ToolUseBlock(id="call_1", name="search", input={"q": "weather"})])
     """
 
     id: str = Field(default_factory=_new_id, min_length=1)
@@ -293,10 +296,10 @@ class Msg(Value):
     metadata: JsonObject = Field(default_factory=_empty, exclude_if=_absent)
     timestamp: str = Field(default_factory=_now)
     origin: Origin | None = Field(default=None, exclude_if=_absent)
-    """Set on messages that a compression has made."""
+    """Set on messages made by a compression."""
 
     if TYPE_CHECKING:
-        # As in ToolResultBlock: content is given as a text or blocks of any sequence.
+        # As in ToolResultBlock: wider types than the fields.
         def __init__(
             self,
             *,
@@ -320,7 +323,7 @@ class Msg(Value):
         return "\n".join([b.text for b in self.content if b.type == "text"])
 
     def texts(self) -> Iterator[str]:
-        """The texts of all blocks, those in arguments of calls too; reasoning is left out."""
+        """The texts of all blocks, including arguments of calls, without reasoning."""
         for block in self.content:
             if block.type == "text" or block.type == "tool_result":  # noqa: PLR1714 (only so does mypy know what it is)
                 yield block.text
@@ -339,9 +342,9 @@ class Msg(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """The message as a JSON object; `Msg.model_validate` reads it back."""
-        # Not in pydantic's JSON mode, which cannot take half a surrogate pair as the key of an object.
-        thawed: dict[str, Any] = thaw(self.model_dump())
-        return thawed
+        # Not in pydantic's JSON mode, which rejects lone surrogates in the keys of an object.
+        data: dict[str, Any] = thaw(self.model_dump())
+        return data
 
 
 def is_compressed(msg: Msg) -> bool:
@@ -350,7 +353,7 @@ def is_compressed(msg: Msg) -> bool:
 
 
 def is_note(msg: Msg) -> bool:
-    """Whether this message is a note that stands for tool calls, rounds or values, not something that was said."""
+    """Whether this message is a note that replaces others (a round's summary is none: it is a reply)."""
     if msg.origin is not None:
         return msg.origin.kind in ("tool_run", "current_round", "fold", "ledger")
     meta = msg.metadata.get(COMPRESS_META)
@@ -358,12 +361,12 @@ def is_note(msg: Msg) -> bool:
 
 
 def is_fold(msg: Msg) -> bool:
-    """Whether the message is the note that stands for the oldest part of the conversation."""
+    """Whether the message is the note about the oldest part of the conversation."""
     return msg.origin is not None and msg.origin.kind == "fold"
 
 
 def is_ledger(msg: Msg) -> bool:
-    """Whether the message is an evidence ledger, which sessions of earlier releases hold."""
+    """Whether the message is a ledger note of an earlier release."""
     return msg.origin is not None and msg.origin.kind == "ledger"
 
 
@@ -372,7 +375,7 @@ _OF_TOOLS = frozenset({"tool_use", "tool_result"})
 
 def is_tool_message(msg: Msg) -> bool:
     """Whether the message holds tool calls or tool results."""
-    # By its type, not its class: pydantic's isinstance takes ten times as long, and every pass asks of every message.
+    # Compares types: isinstance takes ten times as long on pydantic models, and every pass tests every message.
     for block in msg.content:  # noqa: SIM110 (a generator takes three times as long)
         if block.type in _OF_TOOLS:
             return True
@@ -380,26 +383,26 @@ def is_tool_message(msg: Msg) -> bool:
 
 
 def is_final_reply(msg: Msg) -> bool:
-    """An assistant message without a tool call that is not a note (a round's summary is one)."""
+    """Whether this is an assistant message without tool calls; a round's summary is one, other notes are not."""
     return msg.role == "assistant" and not is_tool_message(msg) and not is_note(msg)
 
 
 def is_user_turn(msg: Msg) -> bool:
-    """A message the user wrote (user role, no tool results, not a note in the user's role)."""
+    """Whether the user wrote this message (user role, no tool results, not a note in the user's role)."""
     return msg.role == "user" and not is_tool_message(msg) and not is_note(msg)
 
 
 def is_pinned(msg: Msg) -> bool:
-    """Whether the caller asked to keep this message as it is (`metadata={"pinned": True}`)."""
+    """Whether the caller asked to keep this message unchanged (`metadata={"pinned": True}`)."""
     return msg.metadata.get(PINNED) is True
 
 
 def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:
-    """One or several messages as a sequence. Raises InvalidMessage naming the index of what is not a Msg."""
-    found = [messages] if isinstance(messages, Msg) else list(messages)
-    for i, m in enumerate(found):
+    """One or several messages as a sequence. Raises InvalidMessage naming the index of anything that is not a Msg."""
+    sequence = [messages] if isinstance(messages, Msg) else list(messages)
+    for i, m in enumerate(sequence):
         if not isinstance(m, Msg):
             raise InvalidMessage(
                 f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...)"
             )
-    return found
+    return sequence

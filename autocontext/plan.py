@@ -1,4 +1,4 @@
-"""The agent's plan, as far as a summary needs it, and the plan tools whose calls are kept out of transcripts."""
+"""The agent's plan for summaries, and the plan tools, whose calls are left out of transcripts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SubTask(Value):
 
 
 class Plan(Value):
-    """What the agent is working towards."""
+    """The agent's goal and its steps."""
 
     name: str
     description: str = ""
@@ -38,11 +38,11 @@ class Plan(Value):
 
 @runtime_checkable
 class PlanLike(Protocol):
-    """Any plan object: read anew at each pass, so it may change in place."""
+    """Any plan object; each pass reads it again, so it may change in place."""
 
     @property
     def name(self) -> str:
-        """What the plan is called."""
+        """The plan's name."""
         ...
 
     @property
@@ -52,7 +52,7 @@ class PlanLike(Protocol):
 
     @property
     def expected_outcome(self) -> str:
-        """How to tell that it is reached."""
+        """How to know that it is reached."""
         ...
 
     @property
@@ -81,12 +81,12 @@ def plan_hint(plan: PlanLike | None) -> str:
 
 def is_plan_block(block: ContentBlock) -> bool:
     """Whether a block is a call or a result of a plan tool."""
-    # Two comparisons, not `in`: only so does mypy know that the block has a name.
+    # Two comparisons instead of `in`, so that mypy knows that the block has a name.
     return (block.type == "tool_use" or block.type == "tool_result") and block.name in PLAN_TOOLS  # noqa: PLR1714
 
 
 _PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items", "task_list", "todo_list")
-"""Arguments under which plan tools of other frameworks take the whole list of steps."""
+"""Arguments for the whole list of steps in other frameworks' plan tools."""
 _STATES = frozenset(
     {
         "todo", "pending", "open", "not_started", "not-started", "planned", "in_progress", "in-progress", "in progress",
@@ -94,21 +94,21 @@ _STATES = frozenset(
         "cancelled", "skipped", "failed",
     }
 )  # fmt: skip
-"""What a step's state may be called: a list of an order's items has none of these."""
+"""States of steps; other lists, such as an order's items, have none of these."""
 
 
 def is_plan_call(block: ToolUseBlock) -> bool:
-    """Whether a call makes or changes a plan: one of `PLAN_TOOLS`, or a tool that takes a list of steps with states."""
+    """Whether a call makes or changes a plan: one of `PLAN_TOOLS`, or a tool with a list of steps with states."""
     return block.name in PLAN_TOOLS or lists_steps(block.input)
 
 
 def lists_steps(arguments: Mapping[str, Any]) -> bool:
     """Whether a call lists the steps of a plan, each with its state."""
-    return any(_state(_state_of(step)) in _STATES for step in _listed(arguments) if _state_of(step))
+    return any(_state(_state_of(step)) in _STATES for step in _steps_of(arguments) if _state_of(step))
 
 
-def _listed(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The steps that a call lists, where it lists steps."""
+def _steps_of(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The steps in a call's arguments, if any."""
     for key in _PLAN_LISTS:
         steps = arguments.get(key)
         if isinstance(steps, list | tuple) and steps and all(isinstance(s, dict) and _step_name(s) for s in steps):
@@ -130,24 +130,24 @@ def _state(value: object) -> str:
 
 
 def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
-    """The plan as it stands now, its name and a line per subtask: the attached one, else that of the plan tools."""
+    """The current plan, its name and a line per subtask: the attached plan, otherwise that of the plan tools."""
     if plan is not None:
         steps = [(str(getattr(t, "name", "")), _state(getattr(t, "state", ""))) for t in plan.subtasks or ()]
         name = plan.name
     else:
-        name, steps = _told(calls)
+        name, steps = _plan_of(calls)
     if not name and not steps:
         return []
     return [f"{name or 'Plan'}:", *(f"- {task}: {state}" for task, state in steps)]
 
 
-def _told(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
-    """Name and steps of the plan that the calls have made."""
+def _plan_of(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
+    """Name and steps of the plan that these calls made."""
     name, steps = "", list[tuple[str, str]]()
     for call in calls:
         arguments = call.input
-        if listed := _listed(arguments):
-            steps = [(_step_name(s), _state(_state_of(s))) for s in listed]
+        if items := _steps_of(arguments):
+            steps = [(_step_name(s), _state(_state_of(s))) for s in items]
             name = str(arguments.get("name") or name)
         elif call.name in ("finish_plan", "recover_historical_plan"):
             name, steps = "", []
@@ -159,7 +159,7 @@ def _told(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
 
 
 def _revise(steps: list[tuple[str, str]], at: int, call: ToolUseBlock) -> None:
-    """One step of the plan changed."""
+    """Apply a call that changes one step."""
     subtask = call.input.get("subtask")
     if call.name == "revise_current_plan":
         action = call.input.get("action")
@@ -177,7 +177,7 @@ def _revise(steps: list[tuple[str, str]], at: int, call: ToolUseBlock) -> None:
 
 
 def plan_line(messages: Iterable[Msg]) -> str:
-    """The fixed line of a note that says which plan tools were called, and how often if more than once; or ""."""
+    """The fixed line of a note about the plan tools that were called, with counts above 1; or ""."""
     names = [b.name for m in messages for b in m.content if b.type == "tool_use" and b.name in PLAN_TOOLS]
     if not names:
         return ""

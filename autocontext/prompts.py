@@ -1,6 +1,6 @@
-"""The prompts: one field each, and the default is the text that is sent.
+"""The prompts for the summarising model, one field each.
 
-`{language}` and `{target_tokens}` are filled in; everything else is sent as it stands.
+`{language}` and `{target_tokens}` are replaced; everything else is sent unchanged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ what stands twice."""
 
 
 class PromptConfig(BaseModel):
-    """The texts that go to the summarising model; an unset field keeps its default."""
+    """The prompts for the summarising model; unset fields keep their defaults."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 

@@ -1,4 +1,4 @@
-"""Keeping secrets away from the summarising model: a default for `AutoContextConfig(redact=...)`."""
+"""Removes secrets from texts: a ready hook for `AutoContextConfig(redact=redact_secrets)`."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _PATTERNS = (
     # JSON Web Tokens.
     re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
 )
-# What stands after a telling name: the name stays, so that a summary can still say that there was one.
-_NAMED = re.compile(
+# A value after a name such as `api_key`; the name stays, so that a summary can mention it.
+_NAMED_VALUE = re.compile(
     r"""(?ix)\b([\w-]*(?:api[_-]?key|secret|token|passw(?:or)?d|pwd|authorization|credential)[\w-]*["']?\s*[:=]\s*["']?(?:bearer\s+)?)
         ([^\s"',;]{6,})"""
 )
@@ -28,8 +28,8 @@ REDACTED = "[redacted]"
 
 
 def redact_secrets(text: str) -> str:
-    """The text with what looks like a key, token or password replaced by "[redacted]"."""
+    """The text with "[redacted]" in place of anything that looks like a key, token or password."""
     for pattern in _PATTERNS:
         text = pattern.sub(REDACTED, text)
     text = _IN_URL.sub(rf"\1{REDACTED}", text)
-    return _NAMED.sub(rf"\1{REDACTED}", text)
+    return _NAMED_VALUE.sub(rf"\1{REDACTED}", text)

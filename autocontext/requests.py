@@ -1,4 +1,4 @@
-"""What a summarising model is asked and what it answers: text only, no tool block ever reaches it."""
+"""Requests to a summarising model and its replies: plain text, without tool blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autocontext.messages import Value
 
 
 class Usage(Value):
-    """What one model call used."""
+    """Tokens and seconds of one model call."""
 
     input_tokens: int = Field(default=0, ge=0)
     output_tokens: int = Field(default=0, ge=0)
@@ -30,12 +30,12 @@ class ModelRequest(Value):
     system: str
     prompt: str
     purpose: str
-    """What the text is for: tool_run, large_message, round_summary, current_round, merge."""
+    """tool_run, large_message, round_summary, current_round, fold or merge."""
     max_output_tokens: int | None = None
 
 
 class ModelReply(Value):
-    """A model's answer. `truncated` tells that it was cut off by its length limit."""
+    """A model's answer; `truncated` if its length limit cut it off."""
 
     text: str
     usage: Usage | None = None
@@ -43,7 +43,7 @@ class ModelReply(Value):
 
 
 class Answer(Value):
-    """What became of one request: a usable text, or the problem; and what all attempts at it used."""
+    """The result of one request: a usable text, or the problem; with the usage of all attempts."""
 
     text: str | None = None
     problem: str = ""
@@ -72,9 +72,9 @@ _ERROR_LENGTH = 600
 
 
 def text_of(reply: ModelReply, source: str, limit: int) -> tuple[str, str]:
-    """The usable text of a reply that is to stand for `limit` characters of messages, or why there is none.
+    """The usable text of a reply that replaces `limit` characters of messages, or the reason why there is none.
 
-    `source` is what was asked: an error text that stands there, too, is a quotation.
+    `source` is the request's text: an error text that occurs there, too, is a quotation.
     """
     if reply.truncated:
         return "", "the reply was cut off by its length limit"

@@ -1,4 +1,4 @@
-"""State optimisation: `StateOptimizer` and what it works with."""
+"""State optimisation: `StateOptimizer` and its parts."""
 
 from autocontext.optimizer.compressor import ConversationCompressor
 from autocontext.optimizer.errors import ErrorPatternAnalyzer

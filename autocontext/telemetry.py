@@ -1,7 +1,7 @@
 """Passes, model calls and reloads as OpenTelemetry spans and counters, for applications that use OpenTelemetry.
 
-Only its API is needed (extra `otel`). As long as nobody has imported it nothing is imported here either and nothing is
-recorded; without an SDK the API records nothing by itself. No message, prompt or reply is ever recorded.
+Only its API is needed (extra `otel`), and it is used only if the application imports it or sets its environment
+variables. No message, prompt or reply is ever recorded.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 _SCOPE = "autocontext"
-_SET_FROM_OUTSIDE = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
-"""Environment variables by which the API, once it is asked, loads an SDK that no code has set up."""
+_PROVIDER_VARIABLES = ("OTEL_PYTHON_TRACER_PROVIDER", "OTEL_PYTHON_METER_PROVIDER")
+"""With these environment variables the API loads an SDK by itself."""
 
 
 class PassSpan:
-    """The span `autocontext.compress` of one pass; it begins when the pass turns out to be due.
+    """The span `autocontext.compress` of one pass; it begins with the first step.
 
-    A context manager around the whole pass; `inside()` surrounds each of its steps, in whatever thread they run.
+    A context manager around the whole pass; `inside()` surrounds each of its steps, in any thread.
     """
 
     def __init__(self, conversation: str) -> None:
         self.report: CompressionReport | None = None
-        """What the pass came to; set before the end."""
+        """The pass's report; set before the end."""
         self._conversation = conversation
         self._span: Span | None = None
         self._over = False
@@ -61,8 +61,8 @@ class PassSpan:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Let spans that begin in here be children of this one, which begins at the latest now."""
-        if self._over or not _available():  # over: the task was cancelled, and one of its threads is still at work
+        """Make spans that begin in here children of this one; starts it if needed."""
+        if self._over or not _available():  # over: the task was cancelled, but one of its threads still runs
             yield
             return
         if self._span is None:
@@ -78,8 +78,8 @@ class CallSpan:
 
     _span: Span | None = None
 
-    def answered(self, usage: Usage, problem: str) -> None:
-        """Enter what the call used, and why its reply is of no use ("" when it is)."""
+    def record(self, usage: Usage, problem: str) -> None:
+        """Record the call's usage, and the problem with its reply ("" for none)."""
         if self._span is not None:
             self._span.set_attribute("gen_ai.usage.input_tokens", usage.input_tokens)
             self._span.set_attribute("gen_ai.usage.output_tokens", usage.output_tokens)
@@ -88,8 +88,8 @@ class CallSpan:
 
 
 @contextmanager
-def calling(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
-    """The span of one call, current meanwhile: named and described as OpenTelemetry's conventions for GenAI have it."""
+def call_span(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
+    """The span of one call, with names and attributes of OpenTelemetry's conventions for GenAI."""
     if not _available():
         yield CallSpan()
         return
@@ -108,21 +108,21 @@ def calling(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
         with _current(span):
             yield CallSpan(span)
     except BaseException as e:
-        # The type alone: a provider's text may quote what was sent.
+        # Only the type: a provider's text may quote the request.
         _mark(span, type(e).__qualname__, "")
         raise
     finally:
         span.end()
 
 
-def reloaded() -> None:
-    """Count one reload by an agent that found something."""
+def count_reload() -> None:
+    """Count one successful reload by an agent."""
     if _available():
         _counters()["reloads"].add(1)
 
 
 def _name_of(model: Any) -> str:
-    """What a model is called: its `model`, as in all of `autocontext.models`; else the name of its class."""
+    """A model's name: its `model` attribute, otherwise the name of its class."""
     name = getattr(model, "model", None)
     return name if isinstance(name, str) and name else type(model).__name__
 
@@ -151,7 +151,7 @@ def _count(report: CompressionReport) -> None:
 
 
 def _mark(span: Span, error: str, description: str) -> None:
-    """Let a span end as failed; `error` is its type, few values in all, as dashboards group by it."""
+    """Mark a span as failed; `error` is one of few values, as dashboards group by it."""
     from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415 (optional)
 
     span.set_attribute("error.type", error)
@@ -167,21 +167,21 @@ def _current(span: Span) -> Iterator[None]:
     try:
         yield
     finally:
-        # Not by token: a coroutine that is thrown away is closed in whatever context drops it.
+        # Not by token: an abandoned coroutine may be closed in another context.
         context.attach(before)
 
 
 # ------------------------------------------------------------------------------------------------------------- the API
 def _available() -> bool:
-    """Whether the API is in use: imported by the application, or to be set up by the environment."""
-    if "opentelemetry" not in sys.modules and not any(name in os.environ for name in _SET_FROM_OUTSIDE):
+    """Whether the API is in use: imported by the application, or set up by the environment."""
+    if "opentelemetry" not in sys.modules and not any(name in os.environ for name in _PROVIDER_VARIABLES):
         return False
-    return _installed()
+    return _api_exists()
 
 
 @functools.cache
-def _installed() -> bool:
-    # The name alone may be there without the API: several distributions share it.
+def _api_exists() -> bool:
+    # Several distributions share the package's name, so it may exist without the API.
     try:
         from opentelemetry import metrics, trace  # noqa: F401, PLC0415 (optional)
     except ImportError:
@@ -210,7 +210,7 @@ def _counters() -> dict[str, Counter]:
 @functools.lru_cache(maxsize=1)
 def _counters_of(provider: Any) -> dict[str, Counter]:
     meter = provider.get_meter(_SCOPE, __version__)
-    described = {
+    descriptions = {
         "passes": ("{pass}", "Compression passes"),
         "tokens.saved": ("{token}", "Tokens that passes have taken out of the context"),
         "fallbacks": ("{note}", "Notes written without the model because it gave no usable answer"),
@@ -218,5 +218,5 @@ def _counters_of(provider: Any) -> dict[str, Counter]:
     }
     return {
         name: meter.create_counter(f"{_SCOPE}.{name}", unit=unit, description=text)
-        for name, (unit, text) in described.items()
+        for name, (unit, text) in descriptions.items()
     }

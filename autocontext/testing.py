@@ -1,5 +1,5 @@
-"""What users test their agents with: a scripted model, message factories and a check for strict chat validity."""
-# ruff: noqa: A002 (the factories' parameters are called as the blocks' fields: id, input)
+"""Tools for testing agents: a scripted model, message factories and a check for strict chat validity."""
+# ruff: noqa: A002 (the factories' parameters have the names of the blocks' fields: id, input)
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ WHITESPACE = " \n\t"
 
 @dataclass(frozen=True)
 class Delayed:
-    """A reply that takes `seconds`, on top of the model's own latency."""
+    """A reply that takes `seconds`, in addition to the model's latency."""
 
     seconds: float
     reply: Answer
 
 
 def longer_than_source(request: ModelRequest) -> str:
-    """A rambling reply: longer than the transcript it should condense."""
+    """A reply longer than the transcript it should condense."""
     return "blah " * (len(unfence(request.prompt)) // 5 + 1)
 
 
 class ScriptedModel:
-    """A chat model that says what the test tells it to, sync (`complete`) and async (`acomplete`).
+    """A chat model with scripted replies, sync (`complete`) and async (`acomplete`).
 
     `replies` is one reply for every request, or a list of replies in order, the last of which repeats. A reply is a
     text, a ModelReply, an exception (raised), a `Delayed`, or a function of the request that returns one of these.
-    `latency` is the time every call takes, in seconds. With `strict_script` a request beyond the list raises
+    `latency` is the time of every call, in seconds. With `strict_script` a request beyond the list raises
     AssertionError. Texts get a usage of a token per 4 bytes. Safe to use from several threads and tasks at once.
 
-    A memory with this model is `strict`: a strategy's proposal that breaks a rule raises InvalidEdit, so that the test
-    fails, instead of being skipped and named in the report, as it is in production; strict=False tests the latter.
+    With `strict`, a strategy's proposal that breaks a rule raises InvalidEdit and the test fails; without it the
+    proposal is skipped and named in the report, as in production.
 
         ScriptedModel("a summary")
         ScriptedModel([TimeoutError("slow"), EMPTY, "at last"])
@@ -69,11 +69,11 @@ class ScriptedModel:
         self._script: list[Reply] = list(replies) if several else [replies]  # type: ignore[arg-type,list-item]  # told apart above
         if not self._script and not strict_script:
             raise ValueError(
-                "replies is empty: give at least one reply, or strict_script=True for a model nobody may ask"
+                "replies is empty: give at least one reply, or strict_script=True for a model that must not be called"
             )
         self._several = several
         self.strict = strict
-        """Whether a memory raises InvalidEdit for a proposal that breaks a rule."""
+        """Whether a memory with this model raises InvalidEdit for a proposal that breaks a rule."""
         self._ends = strict_script
         self._latency = latency
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class ScriptedModel:
         self.requests: list[ModelRequest] = []
         """Every request so far, in the order of arrival."""
         self.max_concurrent = 0
-        """The largest number of requests that were being answered at one time."""
+        """The largest number of concurrent requests."""
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The next reply; blocks for the latency."""
@@ -89,7 +89,7 @@ class ScriptedModel:
         try:
             reply, seconds = self._resolve(script, request)
             time.sleep(seconds)
-            return _spoken(reply, request, seconds)
+            return _make_reply(reply, request, seconds)
         finally:
             self._end()
 
@@ -99,21 +99,21 @@ class ScriptedModel:
         try:
             reply, seconds = self._resolve(script, request)
             await asyncio.sleep(seconds)
-            return _spoken(reply, request, seconds)
+            return _make_reply(reply, request, seconds)
         finally:
             self._end()
 
     def _begin(self, request: ModelRequest) -> Reply:
         with self._lock:
             self.requests.append(request)
-            asked = len(self.requests)
-            if self._ends and (not self._script or (self._several and asked > len(self._script))):
+            number = len(self.requests)
+            if self._ends and (not self._script or (self._several and number > len(self._script))):
                 raise AssertionError(
-                    f"the script has {len(self._script)} replies, this is request {asked} ({request.purpose})"
+                    f"the script has {len(self._script)} replies, this is request {number} ({request.purpose})"
                 )
             self._running += 1
             self.max_concurrent = max(self.max_concurrent, self._running)
-            return self._script[min(asked, len(self._script)) - 1]
+            return self._script[min(number, len(self._script)) - 1]
 
     def _end(self) -> None:
         with self._lock:
@@ -127,7 +127,7 @@ class ScriptedModel:
         return reply, self._latency
 
 
-def _spoken(reply: Answer, request: ModelRequest, seconds: float) -> ModelReply:
+def _make_reply(reply: Answer, request: ModelRequest, seconds: float) -> ModelReply:
     if isinstance(reply, type) and issubclass(reply, BaseException):
         raise reply
     if isinstance(reply, BaseException):
@@ -135,8 +135,10 @@ def _spoken(reply: Answer, request: ModelRequest, seconds: float) -> ModelReply:
     if isinstance(reply, ModelReply):
         return reply
     if isinstance(reply, str):
-        asked, answered = _tokens(request.system + request.prompt), _tokens(reply)
-        return ModelReply(text=reply, usage=Usage(input_tokens=asked, output_tokens=answered, seconds=seconds))
+        input_tokens, output_tokens = _tokens(request.system + request.prompt), _tokens(reply)
+        return ModelReply(
+            text=reply, usage=Usage(input_tokens=input_tokens, output_tokens=output_tokens, seconds=seconds)
+        )
     raise TypeError(f"a scripted reply is a str, ModelReply, exception or Delayed, not a {type(reply).__name__}")
 
 
@@ -163,7 +165,7 @@ def system(text: str, **fields: Any) -> Msg:
 def tool_call(
     name: str, input: Mapping[str, Any] | None = None, *, id: str | None = None, text: str = "", **fields: Any
 ) -> Msg:
-    """An assistant's message that says `text`, if any, and calls one tool."""
+    """An assistant's message with one tool call, after `text` if given."""
     use = ToolUseBlock(id=id or f"call_{uuid.uuid4().hex[:24]}", name=name, input=dict(input or {}))
     content = (TextBlock(text=text), use) if text else (use,)
     return Msg(role="assistant", content=content, **fields)
@@ -183,22 +185,22 @@ def tool_exchange(
 
 
 def conversation(rounds: int = 3, tools_per_round: int = 2, chars: int = 200) -> list[Msg]:
-    """A made-up conversation, the same at every call: a system message, then rounds of question, tools and answer.
+    """A synthetic conversation, equal at every call: a system message, then rounds of question, tools and answer.
 
     Texts and tool outputs have `chars` characters. Ids are m0, m1, ...; timestamps are fixed.
     """
     texts = (f"Round {r}, step {s}: " for r, s in itertools.product(range(rounds), range(tools_per_round + 2)))
-    made = [system("You are a careful assistant.")]
+    messages = [system("You are a careful assistant.")]
     for r in range(rounds):
-        made.append(user(_fill(next(texts) + f"please look into /src/module_{r}.py", chars)))
+        messages.append(user(_fill(next(texts) + f"please look into /src/module_{r}.py", chars)))
         for t in range(tools_per_round):
             place = {"path": f"/src/module_{r}.py", "line": 10 * t + 1}
-            made.extend(
+            messages.extend(
                 tool_exchange("read_file", place, _fill(next(texts) + f"contents {r}.{t}", chars), id=f"call_{r}_{t}")
             )
-        made.append(assistant(_fill(next(texts) + f"module_{r} is done", chars)))
+        messages.append(assistant(_fill(next(texts) + f"module_{r} is done", chars)))
     stamp = "2026-01-01T00:00:00.000+00:00"
-    return [m.model_copy(update={"id": f"m{i}", "timestamp": stamp}) for i, m in enumerate(made)]
+    return [m.model_copy(update={"id": f"m{i}", "timestamp": stamp}) for i, m in enumerate(messages)]
 
 
 def _fill(text: str, chars: int) -> str:
@@ -212,9 +214,9 @@ def _fill(text: str, chars: int) -> str:
 
 # ------------------------------------------------------------------------------------------------------- validity
 def assert_valid_chat(messages: Iterable[Msg | Mapping[str, Any]]) -> None:
-    """Check that strict chat services take these messages: Msgs or OpenAI chat dicts.
+    """Check that strict chat services accept these messages: Msgs or OpenAI chat dicts.
 
-    Raises AssertionError naming index and rule; the rules stand in `autocontext.text.chat_rules`.
+    Raises AssertionError naming index and rule; see `autocontext.text.chat_rules` for the rules.
     """
     problem = first_violation(messages)
     if problem is not None:

@@ -1,4 +1,4 @@
-"""The reload tool: the agent's way back to everything a compression took out of its view."""
+"""The reload tool, with which an agent reads the originals of compressed messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autocontext.flows.threads import in_thread
 from autocontext.history import numbering
 from autocontext.messages import Msg
-from autocontext.telemetry import reloaded
+from autocontext.telemetry import count_reload
 from autocontext.text import rendering
 from autocontext.text.words import rarity, terms
 from autocontext.tokens import TokenCounter, get_counter
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 _ARGUMENT = "working_context_offload_uuid"
 PAGE_TOKENS = 8_000
-"""Largest page without a `limit`."""
+"""Largest page, in tokens."""
 _PASSAGE = 600
-"""Characters of a passage that a query is matched against."""
+"""Characters of a passage for a query."""
 _BEST = 8
 """Passages shown for a query."""
 _HANDLE = "c_"
-"""How the handles of content stores begin; no UUID does."""
+"""Prefix of content stores' handles; no UUID has it."""
 _NAME = 60
-"""Characters of a content's name, or of a list of numbers, in the head of its pages."""
-_SAID = 80
-"""Characters that an error repeats of what the model has passed."""
+"""Characters of a content's name, or of a list of numbers, in the head of a page."""
+_ECHO = 80
+"""Characters of the model's argument that an error repeats."""
 _LEAST_PREFIX = 8
-"""Characters by which a UUID may be called."""
+"""Least characters of a UUID's prefix."""
 _FARTHEST = 10**15
-"""Characters; a model's wilder numbers mean no more than this one."""
+"""Characters; larger numbers are reduced to this one."""
 
 INSTRUCTIONS = """\
 Parts of this conversation may have been condensed to save space. Such a text ends with a mark like \
@@ -48,21 +48,25 @@ Never show these marks or UUIDs to the user and never write such a mark yourself
 
 
 class _Source(NamedTuple):
-    """A text that pages are read of."""
+    """A text to read pages from."""
 
     what: str
-    """How its pages begin."""
+    """The beginning of its pages."""
     total: int
-    """Its characters."""
+    """Length in characters."""
     read: Callable[[int, int | None], str]
-    """Its characters from a place on: so many, or all."""
+    """Reads from a start, up to a number of characters or to the end."""
 
 
 class ContextOffloadTool:
-    """The tool `context_reload`, bound to one memory: only its own UUIDs and message numbers resolve.
+    """The tool `context_reload` of one memory; it accepts only this memory's UUIDs and message numbers.
 
-    With `content` it also reads what one namespace of that content store holds, by handles like c_9f3a12be7d41.
-    Whatever the model passes, it gets a text it can act on, never an exception.
+    With `content` it also reads one namespace of that content store, by handles like c_9f3a12be7d41. Wrong arguments
+    of a model return a text it can act on, never an exception.
+
+        tool = ContextOffloadTool(memory)
+        tools = [tool.schema()]                    # pass to the model
+        text = tool(**call.input)                  # answer a call
     """
 
     name = "context_reload"
@@ -89,24 +93,24 @@ class ContextOffloadTool:
     ) -> str:
         """One page of the originals: a header line, then `limit` characters of them from `offset` on.
 
-        Arguments that a model makes up are ignored.
+        Unknown arguments are ignored.
         """
-        given = _bare(working_context_offload_uuid)
-        if not given:
+        key = _bare(working_context_offload_uuid)
+        if not key:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
-        source = self._stored(given) or self._originals(given)
+        source = self._from_content_store(key) or self._from_originals(key)
         if source is None:
-            return self._nothing(given)
+            return self._nothing(key)
         start, size = _whole(offset), _whole(limit)
         if start is None or (size is None and limit is not None):
             return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
-        reloaded()
-        if query is not None and (wanted := str(query).strip()):
-            return self._matches(source.what, source.read(0, None), wanted)
+        count_reload()
+        if query is not None and (words := str(query).strip()):
+            return self._matches(source.what, source.read(0, None), words)
         return self._page(source, start, size)
 
     async def acall(self, **arguments: Any) -> str:
-        """The same for asynchronous agents; a content store is read without blocking the event loop."""
+        """`__call__` for asynchronous agents: reads a content store without blocking the event loop."""
         if self._content is not None and _bare(arguments.get("working_context_offload_uuid")).startswith(_HANDLE):
             return await in_thread(lambda: self(**arguments))
         return self(**arguments)
@@ -130,36 +134,36 @@ class ContextOffloadTool:
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
 
-    def _originals(self, given: str) -> _Source | None:
-        """The originals of a compression, or those with some numbers."""
-        uuid = self._memory.handle(given)
+    def _from_originals(self, key: str) -> _Source | None:
+        """The originals of a compression, or those with these numbers."""
+        uuid = self._memory.handle(key)
         if uuid:
             head, messages = uuid, [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
         else:
-            found = self._memory.numbered(given)
-            head, messages = _short(numbering.names(found)), list(found.values())
+            numbered = self._memory.numbered(key)
+            head, messages = _short(numbering.names(numbered)), list(numbered.values())
         if not messages:
             return None
         text = "\n".join(rendering.transcript(m) for m in messages)
         what = rendering.page_head(head, len(messages), len(text))
         return _Source(what, len(text), lambda start, size: text[start : None if size is None else start + size])
 
-    def _nothing(self, given: str) -> str:
-        """What the model is told of a UUID or number that leads nowhere."""
-        said = f"Error: nothing is stored under {given[:_SAID]!r}"
+    def _nothing(self, key: str) -> str:
+        """The error for an unknown UUID or number."""
+        error = f"Error: nothing is stored under {key[:_ECHO]!r}"
         total = len(self._memory.get_original_memory_msgs())
-        if numbering.parse(given, total) is None:
+        if numbering.parse(key, total) is None:
             return (
-                f"{said} in this conversation. Copy the UUID exactly from a CONTEXT_OFFLOAD mark that you can see; "
+                f"{error} in this conversation. Copy the UUID exactly from a CONTEXT_OFFLOAD mark that you can see; "
                 "do not try other values."
             )
         there = f"m1 to {numbering.name(total)}" if total else "no messages yet"
-        return f"{said}: this conversation has {there}. Pass such a number, or the UUID of a CONTEXT_OFFLOAD mark."
+        return f"{error}: this conversation has {there}. Pass such a number, or the UUID of a CONTEXT_OFFLOAD mark."
 
-    def _stored(self, given: str) -> _Source | None:
+    def _from_content_store(self, handle: str) -> _Source | None:
         """A text in the content store."""
         content, namespace = self._content, self._namespace
-        info = content.info(given, namespace=namespace) if content and given.startswith(_HANDLE) else None
+        info = content.info(handle, namespace=namespace) if content and handle.startswith(_HANDLE) else None
         if content is None or info is None:
             return None
 
@@ -179,7 +183,7 @@ class ContextOffloadTool:
         return f"{source.what}; showing {start}-{stop}{more}]\n{text[: stop - start]}"
 
     def _fitting(self, text: str) -> int:
-        """How many characters of a text make at most one page; ends at a line where that loses little."""
+        """The number of characters for one page; ends after a line if that costs little."""
         size = len(text)
         while size and (tokens := self._counter.count_text(text[:size])) > PAGE_TOKENS:
             size = min(size - 1, int(size * PAGE_TOKENS / tokens * 0.98))
@@ -189,27 +193,27 @@ class ContextOffloadTool:
         return line or rendering.cut(text, size)
 
     def _matches(self, what: str, text: str, query: str) -> str:
-        found = list(_ranked(text, query))[:_BEST]
-        if not found:
+        passages = list(_rank(text, query))[:_BEST]
+        if not passages:
             return f"{what}; no passage matches {query!r}. Try other words, or read from offset=0]"
-        shown, used = [], 0
-        for start, passage in sorted(found):
-            used += self._counter.count_text(passage)
-            if used > PAGE_TOKENS:
+        lines, tokens = [], 0
+        for start, passage in sorted(passages):
+            tokens += self._counter.count_text(passage)
+            if tokens > PAGE_TOKENS:
                 break
-            shown.append(f"[offset {start}] {passage}")
-        return f"{what}; {len(shown)} passages for {query!r}]\n" + "\n...\n".join(shown)
+            lines.append(f"[offset {start}] {passage}")
+        return f"{what}; {len(lines)} passages for {query!r}]\n" + "\n...\n".join(lines)
 
 
 def _bare(uuid: Any) -> str:
-    """The UUID or numbers, also when the model passes the whole mark, puts it in quotes, or passes a bare number."""
+    """The UUID or numbers in an argument, which may be the whole mark, in quotes, or an int."""
     text = _text(uuid).strip().strip("\"'`")
     mark = rendering.TAG.search(text)
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
 
 
 def _text(value: Any) -> str:
-    """What a model has passed, as text."""
+    """An argument as text."""
     if value is None:
         return ""
     try:
@@ -220,25 +224,25 @@ def _text(value: Any) -> str:
 
 
 def _short(numbers: str) -> str:
-    """A list of numbers that is not too long for the head of a page."""
+    """A list of numbers, shortened for the head of a page."""
     return numbers if len(numbers) <= _NAME else numbers[: numbers.rfind(",", 0, _NAME) + 1] + "..."
 
 
 def _is_reload_of(uuid: str, msg: Msg) -> bool:
-    """Whether a message belongs to an earlier reload of the same entry, put there when it was condensed again."""
+    """Whether a message is part of an earlier reload of the same entry that was compressed in turn."""
     if any(rendering.page_of(result.text) == uuid for result in msg.tool_results):
         return True
-    asked = [_bare(use.input.get(_ARGUMENT)) if use.name == ContextOffloadTool.name else "" for use in msg.tool_uses]
-    return bool(asked) and not msg.text and all(_means(key, uuid) for key in asked)
+    keys = [_bare(use.input.get(_ARGUMENT)) if use.name == ContextOffloadTool.name else "" for use in msg.tool_uses]
+    return bool(keys) and not msg.text and all(_means(key, uuid) for key in keys)
 
 
 def _means(key: str, uuid: str) -> bool:
-    """Whether an entry was asked for by `key`; what is shorter than a prefix may be is the number of a message."""
+    """Whether `key` is the UUID or a prefix of it; shorter keys are message numbers."""
     return key == uuid or (len(key) >= _LEAST_PREFIX and uuid.startswith(key))
 
 
 def _whole(value: Any) -> int | None:
-    """A whole number >= 0 from what a model may pass; None when it is none."""
+    """An argument as a whole number >= 0; None if it is no number."""
     try:
         return min(max(0, int(value)), _FARTHEST)
     except (TypeError, ValueError, OverflowError):
@@ -246,7 +250,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _passages(text: str) -> Iterator[tuple[int, str]]:
-    """Stretches of whole lines of at most about _PASSAGE characters, with where they start."""
+    """Passages of whole lines of up to _PASSAGE characters, with their starts."""
     start = 0
     while start < len(text):
         stop = min(len(text), start + _PASSAGE)
@@ -256,8 +260,8 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
         start = stop
 
 
-def _ranked(text: str, query: str) -> Iterator[tuple[int, str]]:
-    """Passages that hold a term of the query, best first: rare terms weigh more (inverse document frequency)."""
+def _rank(text: str, query: str) -> Iterator[tuple[int, str]]:
+    """Passages with a term of the query, best first: rare terms weigh more (inverse document frequency)."""
     passages = [(start, passage, Counter(terms(passage))) for start, passage in _passages(text)]
     weights = {t: rarity(sum(t in bag for *_, bag in passages), len(passages)) for t in set(terms(query))}
     exact = query.strip().lower()
@@ -266,7 +270,7 @@ def _ranked(text: str, query: str) -> Iterator[tuple[int, str]]:
         points = sum(weight * (1 + math.log(bag[t])) for t, weight in weights.items() if t in bag)
         return points * 2 if exact in passage.lower() else points
 
-    scored = [(score(bag, passage), start, passage) for start, passage, bag in passages]
-    for points, start, passage in sorted(scored, key=lambda s: (-s[0], s[1])):
+    scores = [(score(bag, passage), start, passage) for start, passage, bag in passages]
+    for points, start, passage in sorted(scores, key=lambda s: (-s[0], s[1])):
         if points > 0:
             yield start, passage

@@ -13,7 +13,7 @@ from autocontext.errors import ModelError
 from autocontext.flows import lazy
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
-from autocontext.telemetry import calling
+from autocontext.telemetry import call_span
 
 T = TypeVar("T")
 
@@ -75,13 +75,13 @@ class Asker:
             pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
-                with calling(self.model, request) as span:
+                with call_span(self.model, request) as span:
                     reply = await lazy.asyncio.wait_for(
                         self._call(request, in_loop=in_loop), self._config.model_timeout
                     )
                     own = _usage(reply, time.monotonic() - begun)
                     text, problem = text_of(reply, request.prompt, limit)
-                    span.answered(own, problem)
+                    span.record(own, problem)
             except lazy.asyncio.CancelledError:
                 task = lazy.asyncio.current_task()
                 if task is None or task.cancelling():

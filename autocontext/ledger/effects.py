@@ -19,7 +19,6 @@ from autocontext.plan import PLAN_TOOLS, lists_steps
 from autocontext.text.rendering import one_line
 
 Effect: TypeAlias = Literal["reads", "changes", "runs"]
-EFFECTS: tuple[Effect, ...] = ("reads", "changes", "runs")
 
 VERBS: Mapping[str, Effect] = MappingProxyType(
     {

@@ -1,6 +1,6 @@
 """What calls of the tools of common agents do, and which things they change."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.ledger import WorkLedger
-from autocontext.ledger.effects import EFFECTS, VERBS, Effect, changes_of, command_line, effect_of, path_of, verb_of
+from autocontext.ledger.effects import VERBS, Effect, changes_of, command_line, effect_of, path_of, verb_of
 from autocontext.ledger.pages import CHANGED
 from autocontext.testing import tool_result, user
 from tests.conversations import json_objects
@@ -240,7 +240,7 @@ def test_the_users_table_reaches_the_notes() -> None:
 
 
 def test_every_verb_has_an_effect_that_there_is() -> None:
-    assert set(VERBS.values()) <= set(EFFECTS)
+    assert set(VERBS.values()) <= set(get_args(Effect))
     assert all(verb_of(verb) == verb for verb in VERBS)
 
 
@@ -254,7 +254,7 @@ def test_the_script_of_a_shell_is_its_command() -> None:
 @given(st.text(max_size=30), json_objects())
 def test_any_call_is_read_without_an_exception(tool: str, arguments: dict[str, Any]) -> None:
     effect = effect_of(tool, arguments)
-    assert effect in (*EFFECTS, None)
+    assert effect in (*get_args(Effect), None)
     for thing, done in changes_of(tool, arguments, effect):
         assert isinstance(thing, str)
         assert isinstance(done, str)

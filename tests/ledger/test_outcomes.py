@@ -2,13 +2,14 @@
 # ruff: noqa: E501 (the tables)
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autocontext.text.failures
-from autocontext.ledger.effects import EFFECTS, Effect
+from autocontext.ledger.effects import Effect
 from autocontext.ledger.outcomes import outcome_of
 from tests.conversations import texts
 
@@ -230,7 +231,7 @@ def test_lines_are_counted(text: str, lines: int) -> None:
     assert outcome_of(text, is_error=False, effect=None).lines == lines
 
 
-@given(texts(), st.booleans(), st.sampled_from((*EFFECTS, None)))
+@given(texts(), st.booleans(), st.sampled_from((*get_args(Effect), None)))
 def test_any_result_has_an_outcome(text: str, is_error: bool, effect: Effect | None) -> None:
     found = outcome_of(text, is_error=is_error, effect=effect)
     assert found.failed >= is_error
