@@ -37,6 +37,7 @@ from autocontext.strategies import Strategy, steps
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import LENGTHS, Previews
+from autocontext.strategies.pastes import Pastes
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class _Engine:
         yield from self._fit()
 
     def _fit(self) -> Generator[Step, Sent, None]:
-        """While the view is over the window: notes yield first, then long texts, then what protected tools gave."""
+        """While the view is over the window: notes yield first, then long texts, protected tools, the user's pastes."""
         for least in LENGTHS:
             progress = True
             while (excess := self._overflow()) and progress:
@@ -136,6 +137,9 @@ class _Engine:
                         progress |= yield from self._run_strategy(cut)
                 if excess := self._overflow():
                     progress |= yield from self._run_strategy(self._fold(excess, last_resort=True))
+        progress = True
+        while (excess := self._overflow()) and progress:
+            progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess))
 
     def _fold(
         self, overflow: int = 0, *, asks: bool = False, shortens: bool = False, last_resort: bool = False

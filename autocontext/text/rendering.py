@@ -170,15 +170,18 @@ def shortened(value: Any, characters: int, mark: str) -> Any:
     return value
 
 
-def in_part(text: str, characters: int, *, head: float, number: int | None) -> str:
-    """About `characters` of a text from both its ends, cut between lines or sentences; a line describes the gap."""
+def in_part(text: str, characters: int, *, head: float, number: int | None, errors: Sequence[str] = ()) -> str:
+    """About `characters` of a text from both its ends, cut between lines or sentences; a line describes the gap.
+
+    `errors` are lines of the gap that stay.
+    """
     first = _end_of_sentence(text, int(characters * head))
     last = len(text) - (characters - first)
     last = max(first, _end_of_sentence(text, last))
     way = f'; context_reload("m{number}") shows them' if number is not None else ""
-    return (
-        f"{text[:first].rstrip()}\n[... {last - first} characters are left out here{way} ...]\n{text[last:].lstrip()}"
-    )
+    kept = ["Lines about errors in them:", *(f"> {line}" for line in errors), "[...]"] if errors else []
+    gap = f"[... {last - first} characters are left out here{way} ...]"
+    return "\n".join([text[:first].rstrip(), gap, *kept, text[last:].lstrip()])
 
 
 def _end_of_word(text: str, at: int) -> int:

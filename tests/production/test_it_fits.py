@@ -122,12 +122,11 @@ def test_a_fold_that_needs_everything_still_leaves_the_last_message() -> None:
     assert memory.messages[-1] == last
 
 
-@pytest.mark.parametrize("part", ["system", "latest user message", "pinned", "system text and tool schemas"])
+@pytest.mark.parametrize("part", ["system", "pinned", "system text and tool schemas"])
 def test_impossible_says_which_fixed_part_is_too_large_and_shows_the_rest_as_small_as_it_got(part: str) -> None:
     giant = "All of this matters. " * 1_000
     fixed = {
         "system": system(giant, id="giant"),
-        "latest user message": user(giant, id="giant"),
         "pinned": assistant(giant, id="giant", metadata={"pinned": True}),
     }.get(part)
     memory = AutoContextMemory(small(), ScriptedModel("In short."))
@@ -147,7 +146,8 @@ def test_impossible_says_which_fixed_part_is_too_large_and_shows_the_rest_as_sma
 
 def test_strict_fit_raises_where_the_context_cannot_fit_and_keeps_what_was_won() -> None:
     memory = AutoContextMemory(small(strict_fit=True), ScriptedModel("In short."))
-    memory.add_messages([*day(10), user("All of this matters. " * 1_000, id="giant")])
+    memory.add_messages(day(10))
+    memory.add_message(user("All of this matters. " * 1_000, id="giant", metadata={"pinned": True}))
     before = memory.token_count
     with pytest.raises(ContextOverflowError, match="the user message giant"):
         memory.get_messages()
@@ -156,6 +156,46 @@ def test_strict_fit_raises_where_the_context_cannot_fit_and_keeps_what_was_won()
     fits = AutoContextMemory(small(strict_fit=True), ScriptedModel("In short."))
     fits.add_messages(day(10))
     fits.get_messages()
+
+
+LOG = "".join(f"10:{n % 60:02d} step {n} compiled in {n * 7 % 900} ms\n" for n in range(8_000))
+ERROR = "10:59 ERROR linker: undefined symbol foo_bar"
+
+
+@pytest.mark.parametrize("window", [2_000, 16_000])
+def test_row_31_a_paste_larger_than_the_window_is_shown_in_part(window: int) -> None:
+    paste = f"Here is the log of last night:\n{LOG}{ERROR}\n{LOG}\nFix the linker error, but do not touch vendor/."
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    memory.add_messages([user("Please look at our build."), assistant("Sure."), user(paste)])
+    shown = memory.get_messages()
+    assert memory.token_count <= window
+    (part,) = [m for m in shown if "linker error" in m.text and m.role == "user"]
+    assert part.text.startswith("Here is the log of last night:\n10:00 step 0 compiled")
+    assert f"> {ERROR}\n" in part.text
+    assert "Fix the linker error, but do not touch vendor/." in part.text
+    assert 'context_reload("m3")' in part.text
+    assert memory.numbered("m3")[3].text == paste
+    assert memory.get_original_memory_msgs()[2].text == paste
+    assert memory.token_count > window * 0.8
+    memory.add_messages([assistant("I see."), user("Go on.")])
+    shown = memory.get_messages()
+    assert memory.token_count <= window
+    assert any("Fix the linker error, but do not touch vendor/." in m.text for m in shown)
+
+
+def test_the_java_preset_never_cuts_a_paste() -> None:
+    memory = AutoContextMemory(AutoContextConfig.agentscope_java(max_token=2_000), ScriptedModel("In short."))
+    memory.add_message(user(LOG))
+    memory.compress_if_needed(force=True)
+    assert memory.messages[0].text == LOG
+
+
+@given(st.text(alphabet="aE \nERROR:x€\u0301", max_size=3_000), st.integers(1_000, 2_000))
+def test_any_paste_is_cut_to_fit(text: str, repeats: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000))
+    memory.add_message(user(f"{text} first words " * repeats))
+    memory.get_messages()
+    assert memory.token_count <= 2_000
 
 
 @given(valid_histories(max_moves=14), st.sampled_from(("In short.", "", RuntimeError)))
