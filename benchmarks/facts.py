@@ -1,4 +1,4 @@
-"""How much of what a question is about a ranker finds: ours beside scikit-learn and BM25, on labelled data.
+"""The recall of rankers on labelled data: ours, scikit-learn's and BM25.
 
 Usage: `python benchmarks/facts.py [--json | --markdown]`. The data are tests/data/facts.jsonl (English, Chinese,
 Japanese, software) and tests/data/dialogues.jsonl (talk of two people), both written for this project. The peers run
@@ -18,7 +18,7 @@ from measure import ROOT, Row, each, invalid, run
 from peers import again_with, versions
 
 from autocontext.cli.facts import facts_in
-from autocontext.cli.lines import BrokenLine, read_lines
+from autocontext.cli.json_lines import BrokenLine, read_lines
 from autocontext.memories import (
     Bm25Ranker,
     HybridRanker,
@@ -36,7 +36,7 @@ GOALS_MS = {100: 1.0, 1000: 1.0, 10_000: 10.0}
 
 
 class OfOneOrder:
-    """What ranking by confidence alone comes to when all are equally sure: the order in which facts came."""
+    """Ranking by confidence alone, with equal confidence: the order of insertion."""
 
     def __init__(self) -> None:
         self._ids: dict[str, None] = {}
@@ -50,7 +50,7 @@ class OfOneOrder:
 
 
 class Sklearn:
-    """scikit-learn's TfidfVectorizer, fitted anew when something has changed."""
+    """scikit-learn's TfidfVectorizer, refitted after a change."""
 
     def __init__(self, **options: Any) -> None:
         self._options, self._texts, self._fitted = options, {}, None
@@ -65,8 +65,8 @@ class Sklearn:
             vectorizer = TfidfVectorizer(**self._options)
             self._fitted = vectorizer, vectorizer.fit_transform(self._texts.values())
         vectorizer, matrix = self._fitted
-        found = (matrix @ vectorizer.transform([query]).T).toarray()[:, 0]
-        return dict(zip(self._texts, map(float, found), strict=True))
+        scores = (matrix @ vectorizer.transform([query]).T).toarray()[:, 0]
+        return dict(zip(self._texts, map(float, scores), strict=True))
 
 
 class Bm25s:
@@ -91,13 +91,13 @@ class Bm25s:
             self._fitted.index(bm25s.tokenize(list(self._texts.values()), **options), show_progress=False)
         asked = bm25s.tokenize([query], return_ids=False, **options)[0]
         known = [word for word in asked if word in self._fitted.vocab_dict]
-        found = self._fitted.get_scores(known) if known else [0.0] * len(self._texts)
-        return dict(zip(self._texts, map(float, found), strict=True))
+        scores = self._fitted.get_scores(known) if known else [0.0] * len(self._texts)
+        return dict(zip(self._texts, map(float, scores), strict=True))
 
 
 def rankers() -> dict[str, Callable[[], RelevanceRanker]]:
     """Ours, and the peers that this interpreter has."""
-    found: dict[str, Callable[[], RelevanceRanker]] = {"confidence only": OfOneOrder}
+    others: dict[str, Callable[[], RelevanceRanker]] = {"confidence only": OfOneOrder}
     try:
         import bm25s  # noqa: F401
         import sklearn  # noqa: F401
@@ -105,21 +105,21 @@ def rankers() -> dict[str, Callable[[], RelevanceRanker]]:
     except ImportError:
         print("peers are left out: this interpreter has none of them", file=sys.stderr)
     else:
-        found |= {
+        others |= {
             "scikit-learn TF-IDF": Sklearn,
             "bm25s": lambda: Bm25s(stem=False),
             "bm25s, stemmed": lambda: Bm25s(stem=True),
             "scikit-learn char 3-5": lambda: Sklearn(analyzer="char", ngram_range=(3, 5)),
         }
     ours = {"TfidfRanker": TfidfRanker, "Bm25Ranker": Bm25Ranker, "HybridRanker": HybridRanker}
-    return {**found, **ours, "default_ranker": default_ranker}
+    return {**others, **ours, "default_ranker": default_ranker}
 
 
 def labelled() -> Iterator[tuple[str, list[Labelled]]]:
     """By name the sets, each cut by category where there are several."""
     for path in DATA:
         with path.open("rb") as file:
-            items = [found[0] for found in read_lines(file, facts_in) if not isinstance(found, BrokenLine)]
+            items = [item[0] for item in read_lines(file, facts_in) if not isinstance(item, BrokenLine)]
         if path.stem == "dialogues":
             yield path.stem, items
             continue
@@ -134,8 +134,8 @@ def quality() -> Iterator[Row]:
     """recall@10 of each ranker on each set."""
     for name, items in labelled():
         base = None
-        for ranker, made in rankers().items():
-            judged = [one for item in items for one in judge(made, item)]
+        for ranker, factory in rankers().items():
+            judged = [one for item in items for one in judge(factory, item)]
             at_5, at_10 = (statistics.mean(one.recall[i] for one in judged) for i in (0, 1))
             base = at_10 if ranker == "scikit-learn TF-IDF" else base
             more = {"recall@5": f"{at_5:.3f}", "nDCG@10": f"{statistics.mean(one.ndcg for one in judged):.3f}"}
@@ -144,7 +144,7 @@ def quality() -> Iterator[Row]:
 
 
 def speed() -> Iterator[Row]:
-    """Milliseconds of a query over facts made of the words of the labelled ones."""
+    """Milliseconds of a query over facts generated from the words of the labelled ones."""
     dice = random.Random(1)
     texts = [text for _, items in labelled() for item in items for text in item.facts.values()]
     queries = [q.text for _, items in labelled() for item in items for q in item.queries][::4]
@@ -164,17 +164,17 @@ def speed() -> Iterator[Row]:
 
 
 def kept() -> Iterator[Row]:
-    """Every labelled fact is stored; whatever a block for a question leaves out is still found by its id."""
+    """Stores every labelled fact; those left out of a block can still be read by id."""
     for name, items in labelled():
         facts = {f"{item.name} {id_}": text for item in items for id_, text in item.facts.items()}
         with MemoryStore(":memory:") as store:
             ids = {store.add(text, user_id="ann").id: text for text in dict.fromkeys(facts.values())}
             question = items[0].queries[0].text
             sent, report = MemoryInjector(store, user_id="ann", max_tokens=500).inject([user(question)])
-            found = sum((m := store.get(id_, user_id="ann")) is not None and m.content == t for id_, t in ids.items())
+            intact = sum((m := store.get(id_, user_id="ann")) is not None and m.content == t for id_, t in ids.items())
         yield Row(
             f"{name}: facts in a block of 500 tokens", len(report.selected), "", "all facts",
-            len(report.selected) / len(ids), retrievable=100 * found / len(ids), invalid=invalid(sent),
+            len(report.selected) / len(ids), retrievable=100 * intact / len(ids), invalid=invalid(sent),
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.adapters.openai_chat import from_openai
-from autocontext.cli.showing import before_last_reply
+from autocontext.cli.show import before_last_reply
 from autocontext.messages import is_note
 from autocontext.text.rendering import note_marks, untagged
 
@@ -38,8 +38,8 @@ def conversation(file: str, id_: str) -> list[Msg]:
 def notes(messages: list[Msg], window: int) -> str:
     """The notes in the context before the last reply, without their marks and tags."""
     memory = AutoContextMemory(AutoContextConfig.for_window(window, token_counter="bytes4"))  # noqa: S106 (a counter of bytes)
-    found = [m for m in before_last_reply(memory, messages) if is_note(m)]
-    texts = [untagged(m.text).splitlines() for m in found]
+    notes = [m for m in before_last_reply(memory, messages) if is_note(m)]
+    texts = [untagged(m.text).splitlines() for m in notes]
     return "\n".join(line for lines in texts for line in lines if line not in note_marks("user"))
 
 

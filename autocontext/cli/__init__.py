@@ -1,7 +1,7 @@
-"""The command line: see it work, look into stored sessions, measure.
+"""The command line: run a demo, look into stored sessions, measure.
 
-Exit codes: 0 all went well; 1 something did not hold or could not be read, the rest was done; 2 nothing could be done
-(wrong arguments, missing file, no key); 130 interrupted. Errors are one line each on stderr, `--debug` adds the trace.
+Exit codes: 0 success; 1 a check failed or some input could not be read; 2 nothing was done (wrong arguments, missing
+file, no key); 130 interrupted. An error is one line on stderr; `--debug` adds the traceback.
 """
 
 from __future__ import annotations
@@ -11,103 +11,104 @@ import contextlib
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from autocontext import AutoContextError, __version__
-from autocontext.cli import benching, demo, inspecting, mcp, pruning, replay, reporting, sessions, showing
+from autocontext.cli import bench, demo, inspect, mcp, prune, replay, report, sessions, show
+from autocontext.cli.arguments import Commands, Run
 from autocontext.cli.screen import Screen, open_screen
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
 
 _ABOUT = """\
-Memory that keeps an LLM agent's context small and loses nothing: see it work on a real conversation, or on yours.
+Keeps an LLM agent's context small and loses nothing. Try it on a real conversation, or on yours.
 """
 _EXAMPLES = """\
 examples:
-  autocontext demo                         offline, no key, a few seconds
-  autocontext demo --window 8000           the same with half the window
-  autocontext replay chats.jsonl           your own conversations, no model needed
-  autocontext replay chats.jsonl --model openai:gpt-4.1-mini    notes by a model (OPENAI_API_KEY)
-  autocontext bench facts labelled.jsonl   how much of what questions are about the ranker finds
-  autocontext inspect agent.db 42 --user u1      what the model of a stored session sees
-  autocontext show agent.db 42 --user u1 --context   the same as text, just as it is sent
-  autocontext report agent.db 42 --user u1       the same as one HTML page, with its whole history
+  autocontext demo                                 offline, no key, a few seconds
+  autocontext demo --window 8000                   the same with half the window
+  autocontext replay chats.jsonl                   your own conversations, no model needed
+  autocontext replay chats.jsonl --model openai:gpt-4.1-mini    with notes by a model (OPENAI_API_KEY)
+  autocontext inspect agent.db 42 --user u1        what the model of a stored session sees
+  autocontext show agent.db 42 --user u1 --context the same as text, exactly as it is sent
+  autocontext report agent.db 42 --user u1         the same as one HTML page, with the whole history
   autocontext search agent.db "connection refused" --user u1
+  autocontext bench facts labelled.jsonl           recall of the ranker on your labelled data
 
-exit codes: 0 all held, 1 something did not or could not be read, 2 wrong arguments or file, 130 interrupted
+exit codes: 0 success, 1 a check failed or a line could not be read, 2 wrong arguments or file, 130 interrupted
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; `argv` are the arguments after the program's name."""
-    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
+    """Run a command and return its exit code; `argv` (default: `sys.argv[1:]`) are the arguments."""
+    sys.stdout, sys.stderr = sys.stdout or _null_stream(), sys.stderr or _null_stream()
     for stream in (sys.stdout, sys.stderr):
-        # What people wrote must come out in some form on a terminal that cannot show it.
+        # Escape characters that the terminal cannot encode.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     parser = _parser()
     arguments = parser.parse_args(argv)
-    command: Callable[[Screen, argparse.Namespace], bool] | None = arguments.command
+    command: Run | None = arguments.command
     if command is None:
         parser.print_help()
         return NOTHING_DONE
     return _run(command, arguments)
 
 
-def _run(command: Callable[[Screen, argparse.Namespace], bool], arguments: argparse.Namespace) -> int:
+def _run(command: Run, arguments: argparse.Namespace) -> int:
     screen = open_screen(debug=arguments.debug)
     try:
-        held = command(screen, arguments)
+        succeeded = command(screen, arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
-        _last_words(screen, "interrupted")
+        _report_problem(screen, "interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read the output has enough
+    except BrokenPipeError:  # the reader, e.g. `head`, has closed the pipe
         return PARTLY
     except (AutoContextError, OSError) as e:
-        return _explain(screen, arguments, _described(e))
-    except Exception as e:  # noqa: BLE001 (a fault of this program is an error like others: one line, and the trace on request)
-        return _explain(screen, arguments, f"internal error, {type(e).__name__}: {e} (--debug shows where)")
-    return DONE if held else PARTLY
+        return _fail(screen, arguments, _error_text(e))
+    except Exception as e:  # noqa: BLE001 (a bug is reported like other errors: one line, and a traceback with --debug)
+        return _fail(screen, arguments, f"internal error, {type(e).__name__}: {e} (run with --debug for the traceback)")
+    return DONE if succeeded else PARTLY
 
 
-def _described(error: Exception) -> str:
-    """The error in words, with the file that an OSError is about."""
+def _error_text(error: Exception) -> str:
+    """The error's message, with the file name of an OSError."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
-def _explain(screen: Screen, arguments: argparse.Namespace, problem: str) -> int:
-    _last_words(screen, f"autocontext {arguments.name}: {problem}")
+def _fail(screen: Screen, arguments: argparse.Namespace, problem: str) -> int:
+    _report_problem(screen, f"autocontext {arguments.name}: {problem}")
     if arguments.debug:
         traceback.print_exc()
     return NOTHING_DONE
 
 
-def _last_words(screen: Screen, problem: str) -> None:
-    with contextlib.suppress(OSError):  # that stdout cannot be written to must not hide the problem
+def _report_problem(screen: Screen, problem: str) -> None:
+    with contextlib.suppress(OSError):  # an unwritable stdout must not hide the problem
         sys.stdout.flush()
     screen.complain(problem)
 
 
-def _nowhere() -> TextIO:
-    """In place of a stream that the caller has closed."""
-    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (open as long as the process)
+def _null_stream() -> TextIO:
+    """A replacement for a stream that the caller has closed."""
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (stays open until the process ends)
 
 
 def _parser() -> argparse.ArgumentParser:
-    everywhere = argparse.ArgumentParser(add_help=False)
-    everywhere.add_argument(
-        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the trace of an error, not only a line"
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
     )
     plain = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        "autocontext", description=_ABOUT, epilog=_EXAMPLES, formatter_class=plain, parents=[everywhere]
+        "autocontext", description=_ABOUT, epilog=_EXAMPLES, formatter_class=plain, parents=[common]
     )
     parser.add_argument("--version", action="version", version=f"autocontext {__version__}")
     parser.set_defaults(command=None, debug=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    for part in (demo, replay, benching, inspecting, showing, reporting, sessions, pruning, mcp):
-        part.add(commands, everywhere)
+    commands = Commands(parser, common)
+    for module in (demo, replay, bench, inspect, show, report, sessions, prune, mcp):
+        module.add(commands)
     return parser

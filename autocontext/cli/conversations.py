@@ -1,4 +1,4 @@
-"""Where the replayed conversations come from: the one shipped here, and files of JSON lines."""
+"""Conversations to replay: the one shipped with the package, and files of JSON lines."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any
 
 from autocontext import AutoContextError, Msg
 from autocontext.adapters.openai_chat import from_openai
-from autocontext.cli import lines
-from autocontext.cli.lines import BrokenLine
+from autocontext.cli import json_lines
+from autocontext.cli.json_lines import BrokenLine
 from autocontext.errors import InvalidMessage
 
 
 @dataclass(frozen=True)
 class Conversation:
-    """Messages with a name to show."""
+    """Messages with a title."""
 
     title: str
     messages: list[Msg]
     line: int = 1
-    """Where it stands in its file, from 1."""
+    """Line number in its file, from 1."""
 
 
 def shipped() -> Conversation:
-    """The coding session that comes with this package; source and licence stand beside it. Raises AutoContextError."""
+    """The coding session in the package; its licence is beside it. Raises AutoContextError if it is damaged."""
     data = resources.files("autocontext.cli").joinpath("data", "conversation.json.xz")
     try:
         record = json.loads(lzma.decompress(data.read_bytes()))
     except (OSError, ValueError, lzma.LZMAError) as e:
-        raise AutoContextError(f"the shipped conversation cannot be read ({e}); install the package again") from e
+        raise AutoContextError(f"the shipped conversation is damaged ({e}); reinstall the package") from e
     return Conversation(record["id"], from_openai(record["messages"]))
 
 
 def read(path: str) -> Iterator[Conversation | BrokenLine]:
     """The conversations of a file of JSON lines ("-": standard input), one at a time. Raises OSError."""
-    return lines.read(path, conversation_in)
+    return json_lines.read(path, conversation_in)
 
 
 def conversation_in(record: Any, line: int) -> Conversation:
-    """What a line holds. Raises InvalidMessage saying what it should."""
+    """The conversation of a line. Raises InvalidMessage for anything else."""
     messages = record.get("messages") if isinstance(record, dict) else record
     if isinstance(record, dict) and "role" in record and messages is None:
         raise InvalidMessage("a single message; put the whole conversation on one line, as a list")

@@ -1,4 +1,4 @@
-"""`autocontext bench facts FILE`: how much of what questions are about the default ranker finds."""
+"""`autocontext bench facts FILE`: recall of the default ranker on labelled facts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from autocontext.cli import lines
-from autocontext.cli.layout import Column, harmless
-from autocontext.cli.lines import BrokenLine
+from autocontext.cli import json_lines
+from autocontext.cli.json_lines import BrokenLine
+from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
 from autocontext.memories import default_ranker
@@ -19,13 +19,13 @@ _COLUMNS = (Column("category", right=False), Column("n"), *(Column(f"recall@{dep
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Rank the facts of each line for its queries, and show recall by category; whether all lines could be read.
+    """Rank the facts of each line for its queries and show recall by category; False if a line could not be read.
 
-    Raises OSError for a file that cannot be read, InvalidMessage for one without a query.
+    Raises OSError for an unreadable file, InvalidMessage for one without a query.
     """
     judged: list[Judged] = []
     problems = unlabelled = 0
-    for item in lines.read(arguments.file, facts_in):
+    for item in json_lines.read(arguments.file, facts_in):
         if isinstance(item, BrokenLine):
             problems += 1
             screen.complain(f"{arguments.file}:{item.line}: {item.reason}")
@@ -37,31 +37,28 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
             screen.progress(f"{facts.name} · query {done} of {len(facts.queries)}", done / len(facts.queries))
     screen.done()
     if not judged:
-        raise InvalidMessage(f"{arguments.file}: holds no query with evidence among its facts")
+        raise InvalidMessage(f"{arguments.file}: no query has evidence among its facts; check the ids in `evidence`")
     screen.table(_COLUMNS, list(rows(judged)), total=True)
     if unlabelled:
-        screen.text(f"{unlabelled:,} queries left out: none of their evidence is among the facts.")
+        screen.text(f"{unlabelled:,} queries skipped: none of their evidence is among the facts.")
     return not problems
 
 
 def rows(judged: Iterable[Judged]) -> Iterator[list[str]]:
-    """A row for each category in alphabetical order, and one for all."""
+    """One row per category, in alphabetical order, and one for all."""
     judged = list(judged)
     by_category: dict[str, list[Judged]] = {}
     for one in judged:
         by_category.setdefault(one.category or "-", []).append(one)
     for name, group in [*sorted(by_category.items()), ("all", judged)]:
         means = [sum(one.recall[i] for one in group) / len(group) for i in range(len(DEPTHS))]
-        yield [harmless(name), str(len(group)), *(f"{mean:.3f}" for mean in means)]
+        yield [printable(name), str(len(group)), *(f"{mean:.3f}" for mean in means)]
 
 
 def facts_in(record: Any, number: int) -> tuple[Labelled, int]:
-    """The labelled facts of a line, and how many of its queries have no evidence there.
-
-    Raises InvalidMessage naming what is missing.
-    """
+    """The labelled facts of a line, and how many of its queries lack evidence. Raises InvalidMessage."""
     if not isinstance(record, dict):
-        raise InvalidMessage('no object: a line is {"id", "facts": [...], "queries": [...]}')
+        raise InvalidMessage('not an object; write {"id", "facts": [...], "queries": [...]}')
     facts: dict[str, str] = {}
     for place, fact in enumerate(_list(record, "facts")):
         if not isinstance(fact, dict) or "id" not in fact or not isinstance(fact.get("content"), str):

@@ -1,12 +1,13 @@
-"""`autocontext mcp`: serve one session of a database to any MCP client, on standard input and output."""
+"""`autocontext mcp`: serves one session of a database to an MCP client over standard input and output."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from autocontext.cli.arguments import Commands
 from autocontext.cli.screen import Screen
 from autocontext.errors import ConfigError
 from autocontext.stores import SessionInfo
@@ -15,33 +16,31 @@ if TYPE_CHECKING:
     from autocontext.suite import AutoContext
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add(
         "mcp",
-        parents=[parent],
-        help="serve a session's tools to an MCP client",
-        description="An MCP server on standard input and output with the tools context_reload, content_search, "
-        "memory_search and memory_add, for one session and one user of a database (needs the extra `mcp`).",
+        run,
+        "serve a session's tools to an MCP client",
+        "Runs an MCP server on standard input and output for one session of a database, with the tools "
+        "context_reload, content_search, memory_search and memory_add. Needs the extra `mcp`. "
+        "Example: autocontext mcp --db agent.db --session 42 --user ann",
     )
-    parser.set_defaults(command=run, name="mcp")
     parser.add_argument(
         "--db", default="agent.db", metavar="DB", help="a file or postgresql:// URL (default: agent.db)"
     )
-    parser.add_argument("--session", metavar="ID", help="the session (default: the one that was written to last)")
-    parser.add_argument(
-        "--user", default="", metavar="ID", help="whose session; with it the tools for memories are offered"
-    )
+    parser.add_argument("--session", metavar="ID", help="the session's id (default: the most recent session)")
+    parser.add_argument("--user", default="", metavar="ID", help="the session's user; required for the memory tools")
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Serve until the client is gone. Raises ConfigError when no session is named and there is none."""
+    """Serve until the client disconnects. Raises ConfigError if there is no session to serve."""
     from autocontext.adapters.mcp_server import serve  # noqa: PLC0415 (an extra)
-    from autocontext.suite import AutoContext  # noqa: PLC0415 (databases: only this command needs them)
+    from autocontext.suite import AutoContext  # noqa: PLC0415 (only this command needs it)
 
     url = arguments.db
     if arguments.session is None and "://" not in url and not Path(url).exists():
-        raise ConfigError(f"--db: there is no file {url!r}; name the agent's database, or a --session to begin one")
+        raise ConfigError(f"--db: no file {url!r}; give the agent's database, or --session ID to create one")
     with AutoContext.open(url) as context:
         session = arguments.session or _latest(context, arguments.user)
         screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {url}")
@@ -52,5 +51,5 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
 def _latest(context: AutoContext, user: str) -> str:
     infos: list[SessionInfo] = context.sessions.sessions(user)
     if not infos:
-        raise ConfigError(f"--session: user {user!r} has no session in this database; name one to begin it")
+        raise ConfigError(f"--session: user {user!r} has no session in this database; give an id to create one")
     return infos[0].session_id

@@ -1,4 +1,4 @@
-"""The model that `--model` names, with a meter on it."""
+"""The model of the option `--model`, with a meter."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
 class Meter:
-    """A model that is counted: calls, failures, tokens. Safe to call from several threads."""
+    """Counts a model's calls, failures and tokens. Thread-safe."""
 
     def __init__(self, inner: ChatModel, model: str) -> None:
         self.model = model
-        """The model's name, by which the memory finds the right token counter."""
+        """The model's name, from which the memory chooses a token counter."""
         self.calls = self.failures = 0
-        self.used = Usage()
+        self.usage = Usage()
         self.last_failure = ""
         self._inner = inner
         self._lock = threading.Lock()
 
     def complete(self, request: ModelRequest) -> ModelReply:
-        """The model's reply. Raises what the model raises."""
+        """Return the model's reply. Its errors propagate."""
         try:
             reply = self._inner.complete(request)
         except Exception as e:
@@ -33,14 +33,14 @@ class Meter:
             raise
         with self._lock:
             self.calls += 1
-            self.used += reply.usage or Usage()
+            self.usage += reply.usage or Usage()
         return reply
 
 
-def chosen(spec: str) -> Meter | None:
-    """The model of a `--model` argument; None for the embedded summariser.
+def open_model(spec: str) -> Meter | None:
+    """The model of a `--model` argument; None for the built-in summariser.
 
-    Raises ConfigError for a wrong spelling or a missing key, MissingExtraError without the SDK.
+    Raises ConfigError for a wrong name or a missing key, MissingExtraError without the SDK.
     """
     service, _, name = spec.partition(":")
     if service == "extractive" and not name:

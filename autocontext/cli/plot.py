@@ -1,4 +1,4 @@
-"""A plot in text: how large the context was at each model call, with and without compression."""
+"""Plots the size of the context at each model call as text, with and without compression."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from autocontext.cli.running import Turn
+from autocontext.cli.replay_run import ModelCall
 from autocontext.cli.screen import Line
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WITH, _WITHOUT, _OVER, _AXIS, _LIMIT = "green", "yellow", "red", "dim", "cyan"
 
 
-def both(turns: Sequence[Turn], window: int, *, width: int, height: int = 11, unicode: bool = True) -> list[Line]:
-    """The full conversation and the context that was sent, on one scale."""
-    top = max(window, *(t.full for t in turns))
-    canvas = _Canvas(turns, window, top, width, height, unicode=unicode)
-    return [*canvas.rows(shade=True), canvas.axis()]
+def both(calls: Sequence[ModelCall], window: int, *, width: int, height: int = 11, unicode: bool = True) -> list[Line]:
+    """The full conversation and the sent context on one scale."""
+    top = max(window, *(c.full for c in calls))
+    return _Canvas(calls, window, top, width, height, unicode=unicode).lines(shade=True)
 
 
-def enlarged(turns: Sequence[Turn], window: int, *, width: int, height: int = 7, unicode: bool = True) -> list[Line]:
-    """The context that was sent alone, up to the window; lighter where only some calls of a column reach."""
-    top = max(window, *(t.sent for t in turns))
-    canvas = _Canvas(turns, window, top, width, height, unicode=unicode)
-    return [*canvas.rows(shade=False), canvas.axis()]
+def enlarged(
+    calls: Sequence[ModelCall], window: int, *, width: int, height: int = 7, unicode: bool = True
+) -> list[Line]:
+    """The sent context alone, up to the window; lighter where only some calls of a column reach."""
+    top = max(window, *(c.sent for c in calls))
+    return _Canvas(calls, window, top, width, height, unicode=unicode).lines(shade=False)
 
 
 class _Column(NamedTuple):
-    """One or several neighbouring turns; their largest context sets the height, so that no peak is hidden."""
+    """One or several consecutive calls. The largest context sets the height, so every peak is visible."""
 
     low: int
     sent: int
@@ -36,25 +36,23 @@ class _Column(NamedTuple):
 
 
 class _Canvas:
-    """Turns drawn as columns from left to right."""
+    """Calls as columns from left to right."""
 
-    def __init__(self, turns: Sequence[Turn], window: int, top: int, width: int, height: int, *, unicode: bool) -> None:
+    def __init__(
+        self, calls: Sequence[ModelCall], window: int, top: int, width: int, height: int, *, unicode: bool
+    ) -> None:
         self.label = max(len(f"{top:,}"), len(f"{window:,}"))
-        self.columns = _columns(turns, max(10, width - self.label - 2))
-        self.calls = len(turns)
+        self.columns = _columns(calls, max(10, width - self.label - 2))
+        self.call_count = len(calls)
         self.window, self.top, self.height, self.unicode = window, top, height, unicode
         self.step = top / height
 
-    def rows(self, *, shade: bool) -> list[Line]:
-        """From the top down."""
-        return [self._row(r, shade=shade) for r in reversed(range(self.height))]
-
-    def axis(self) -> Line:
-        """The line below, with the first and last call."""
-        size = len(self.columns)
-        first, last = "call 1", f"{self.calls:,}"
-        gap = max(1, size - len(first) - len(last))
-        return ((" " * (self.label + 2), ""), (first + " " * gap + last, _AXIS))
+    def lines(self, *, shade: bool) -> list[Line]:
+        """The rows, top first, and the axis with the first and the last call."""
+        first, last = "call 1", f"{self.call_count:,}"
+        gap = max(1, len(self.columns) - len(first) - len(last))
+        axis = ((" " * (self.label + 2), ""), (first + " " * gap + last, _AXIS))
+        return [*(self._row(r, shade=shade) for r in reversed(range(self.height))), axis]
 
     def _row(self, r: int, *, shade: bool) -> Line:
         mark = "┤" if self.unicode else "|"
@@ -87,11 +85,11 @@ class _Canvas:
         return ("#", style) if sent >= 4 or (sent and r == 0) else (".", _WITHOUT) if covered else (" ", "")
 
     def _eighths(self, value: int, r: int) -> int:
-        """How many eighths of the cell in row `r` a column of this height fills."""
+        """How many eighths of the cell in row `r` a column with this value fills."""
         return max(0, min(8, math.ceil((value / self.step - r) * 8)))
 
 
-def _columns(turns: Sequence[Turn], width: int) -> list[_Column]:
-    count = len(turns)
-    groups = [turns[i * count // width : max((i + 1) * count // width, i * count // width + 1)] for i in range(width)]
+def _columns(calls: Sequence[ModelCall], width: int) -> list[_Column]:
+    count = len(calls)
+    groups = [calls[i * count // width : max((i + 1) * count // width, i * count // width + 1)] for i in range(width)]
     return [_Column(min(t.sent for t in g), max(t.sent for t in g), max(t.full for t in g)) for g in groups]

@@ -1,4 +1,4 @@
-"""Proof that what was compressed is still there: reloaded through the public API and compared with what was added."""
+"""Reloads compressed messages through the public API and compares them with what was added."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _MORE = re.compile(r"\A\[[^\n]*; continue with offset=(\d+)\]\n")
 
 
 @dataclass(frozen=True)
-class Reloaded:
-    """One offloaded item, as it was added and as it came back."""
+class ReloadCheck:
+    """One offloaded item: as it was added, and as it was reloaded."""
 
     kind: OriginKind
     uuid: str
     messages: int
     characters: int
     shown: int
-    """Characters of the message that stands for it."""
+    """Characters of the message that replaces it."""
     sha256_added: str
-    """Over the whole messages (ids, roles, blocks, metadata, timestamps) as JSON lines, before they were added."""
+    """Of the whole messages (ids, roles, blocks, metadata, timestamps) as JSON lines, before they were added."""
     sha256_reloaded: str
     same_ids: bool
     same_messages: bool
     pages: int
-    """How many calls of `context_reload` it took to read everything."""
+    """Number of `context_reload` calls to read everything."""
     verbatim: bool
-    """Whether every text, argument and output stands in those pages word for word."""
+    """Whether those pages contain every text, argument and output verbatim."""
 
     @property
     def identical(self) -> bool:
-        """Whether all of it came back as it was."""
+        """Whether everything was reloaded exactly."""
         same = self.sha256_added == self.sha256_reloaded
         return same and self.same_ids and self.same_messages and self.verbatim
 
@@ -46,32 +46,32 @@ class Reloaded:
 def reachable(memory: AutoContextMemory) -> set[str]:
     """The originals (as JSON) in the view or behind the UUIDs in them, however many steps away."""
     originals: set[str] = set()
-    seen: set[str] = set()
+    uuids: set[str] = set()
     todo = memory.messages
     while todo:
         msg = todo.pop()
         if msg.origin is None:
             originals.add(json.dumps(msg.to_dict()))
-        elif msg.origin.uuid and msg.origin.uuid not in seen:
-            seen.add(msg.origin.uuid)
+        elif msg.origin.uuid and msg.origin.uuid not in uuids:
+            uuids.add(msg.origin.uuid)
             todo.extend(memory.reload(msg.origin.uuid))
     return originals
 
 
 def reload_some(
     memory: AutoContextMemory, added: Sequence[Msg], before: Sequence[str], count: int = 3
-) -> list[Reloaded]:
-    """Up to `count` items, of different kinds as far as there are, the largest of each; `before` is `added` as JSON."""
+) -> list[ReloadCheck]:
+    """Reload up to `count` items: the largest of each kind first. `before` is `added` as JSON."""
     items = _items(memory)
-    chosen: list[str] = []
+    uuids: list[str] = []
     for kind in _KINDS:
-        chosen += [uuid for uuid, note in items.items() if _kind(note) == kind][:1]
-    chosen += [uuid for uuid in items if uuid not in chosen]
-    return [_reloaded(memory, uuid, items[uuid], added, before) for uuid in chosen[:count]]
+        uuids += [uuid for uuid, note in items.items() if _kind(note) == kind][:1]
+    uuids += [uuid for uuid in items if uuid not in uuids]
+    return [_check(memory, uuid, items[uuid], added, before) for uuid in uuids[:count]]
 
 
 def _items(memory: AutoContextMemory) -> dict[str, Msg]:
-    """By UUID what stands for every offload entry, the one with most behind it first."""
+    """By UUID, the message that replaces each offload entry; the largest entry first."""
     offloads = memory.get_offload_context()
     messages = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
     notes = {m.origin.uuid: m for m in messages if m.origin is not None}
@@ -80,7 +80,7 @@ def _items(memory: AutoContextMemory) -> dict[str, Msg]:
 
 
 def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Iterator[Msg]:
-    """The messages of an entry, with those that a note among them stands for in its place, all the way down."""
+    """The originals of an entry: each note among its messages is expanded, recursively."""
     opened: set[str] = set()
     todo = list(msgs)[::-1]
     while todo:
@@ -93,33 +93,34 @@ def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Itera
             todo.extend(reversed(offloads[uuid]))
 
 
-def _reloaded(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> Reloaded:
-    back = memory.reload(uuid)
-    known = dict(zip(before, added, strict=True))
+def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg], before: Sequence[str]) -> ReloadCheck:
+    reloaded = memory.reload(uuid)
+    by_line = dict(zip(before, added, strict=True))
     offloads = memory.get_offload_context()
-    was = list(_at_most(Counter(before), [_as_added(m, known) for m in _behind(offloads[uuid], offloads)]))
-    there = [known[line] for line in was if line in known]
-    now = [json.dumps(m.to_dict()) for m in back]
+    lines = [_as_added(m, by_line) for m in _behind(offloads[uuid], offloads)]
+    lines_added = list(_at_most(Counter(before), lines))
+    originals = [by_line[line] for line in lines_added if line in by_line]
+    lines_reloaded = [json.dumps(m.to_dict()) for m in reloaded]
     text, pages = _read_all(ContextOffloadTool(memory), uuid)
-    return Reloaded(
+    return ReloadCheck(
         kind=_kind(note),
         uuid=uuid,
-        messages=len(back),
-        characters=sum(map(_size, back)),
+        messages=len(reloaded),
+        characters=sum(map(_size, reloaded)),
         shown=_size(note),
-        sha256_added=_sha256(was),
-        sha256_reloaded=_sha256(now),
-        same_ids=[m.id for m in there] == [m.id for m in back],
-        same_messages=was == now,
+        sha256_added=_sha256(lines_added),
+        sha256_reloaded=_sha256(lines_reloaded),
+        same_ids=[m.id for m in originals] == [m.id for m in reloaded],
+        same_messages=lines_added == lines_reloaded,
         pages=pages,
-        verbatim=all(part in text for msg in there for part in _texts(msg)),
+        verbatim=all(part in text for msg in originals for part in _texts(msg)),
     )
 
 
 def _at_most(times: Counter[str], lines: Iterable[str]) -> Iterator[str]:
     """Each line as often as it was added.
 
-    What stays in view beside a note stands in its entry too, and so twice behind a fold of both.
+    A message that stays in view next to a note is also in the note's entry, so a fold of both contains it twice.
     """
     for line in lines:
         if not line or times[line] > 0:
@@ -127,14 +128,14 @@ def _at_most(times: Counter[str], lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-def _as_added(msg: Msg, known: Mapping[str, Msg]) -> str:
-    """The line of JSON that a message was when it was added; several may have its id."""
-    now = json.dumps(msg.to_dict())
-    return now if now in known else next((line for line, m in known.items() if m.id == msg.id), "")
+def _as_added(msg: Msg, by_line: Mapping[str, Msg]) -> str:
+    """The JSON line of a message when it was added; several messages may share its id."""
+    line = json.dumps(msg.to_dict())
+    return line if line in by_line else next((key for key, m in by_line.items() if m.id == msg.id), "")
 
 
 def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:
-    """What the agent reads, page after page, and how many pages that were."""
+    """What the agent reads page by page, and the number of pages."""
     parts: list[str] = []
     offset = 0
     while True:
@@ -147,7 +148,7 @@ def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:
 
 
 def _texts(msg: Msg) -> Iterable[str]:
-    """Every text in a message, in the form in which a reader can expect it."""
+    """Every text in a message, as the reload tool shows it."""
     for block in msg.content:
         yield from _text(block)
 

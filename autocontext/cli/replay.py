@@ -1,4 +1,4 @@
-"""`autocontext replay FILE.jsonl`: the same for conversations of your own."""
+"""`autocontext replay FILE.jsonl`: `demo` for your own conversations."""
 
 from __future__ import annotations
 
@@ -6,110 +6,108 @@ import argparse
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from autocontext import AutoContextConfig
-from autocontext.cli import conversations, models, show
-from autocontext.cli.arguments import add_window, positive
+from autocontext.cli import conversations, figures, models
+from autocontext.cli.arguments import Commands, add_window, positive
 from autocontext.cli.conversations import Conversation
-from autocontext.cli.layout import Column, harmless
-from autocontext.cli.lines import BrokenLine
+from autocontext.cli.json_lines import BrokenLine
+from autocontext.cli.layout import Column, printable
 from autocontext.cli.models import Meter
-from autocontext.cli.proof import Reloaded
-from autocontext.cli.running import Replayed, Turn, Watcher, replay
+from autocontext.cli.proof import ReloadCheck
+from autocontext.cli.replay_run import ModelCall, ReplayResult, Watcher, replay
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
 
-_NAMED = 50
-"""Broken lines that are named one by one; of a file that is something else altogether the rest is counted."""
-
+_REPORTED = 50
+"""Broken lines to report one by one; the rest are counted."""
 
 _ABOUT = """\
-Replays conversations in OpenAI chat form, one JSON object per line: {"messages": [...]}, with an "id" if you like, or
-a bare list of messages. Before each assistant message the memory is asked for the context, as an agent would; it is
-counted and checked. Lines that cannot be read are named and left out.
+Replays conversations in OpenAI chat form, one per line: {"messages": [...], "id": "optional"} or a list of messages.
+Before each assistant message it asks the memory for the context, as an agent would, and counts and checks it. Lines
+that cannot be read are reported and skipped.
 """
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Declare the command."""
-    parser = commands.add_parser(
-        "replay", parents=[parent], help="the same for conversations of your own", description=_ABOUT,
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add(
+        "replay", run, "the same for your own conversations", _ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.set_defaults(command=run, name="replay")
     parser.add_argument("file", metavar="FILE.jsonl", help="one conversation per line; - reads standard input")
     parser.add_argument(
         "--model",
         default="extractive",
         metavar="MODEL",
-        help="who writes the notes: openai:NAME, dashscope:NAME, or extractive (default: no model, no network)",
+        help="writes the notes: openai:NAME, e.g. openai:gpt-4.1-mini, dashscope:NAME, or extractive (default: rules, "
+        "no network)",
     )
-    parser.add_argument("--limit", type=positive, metavar="N", help="only the first N conversations")
+    parser.add_argument("--limit", type=positive, metavar="N", help="replay only the first N conversations")
     add_window(parser)
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Replay every conversation of a file; whether all could be read and everything held.
+    """Replay every conversation of a file; False if a line could not be read or a check failed.
 
-    Raises OSError for a file that cannot be read, InvalidMessage for one that holds nothing, ConfigError for a model.
+    Raises OSError for an unreadable file, InvalidMessage for an empty one, ConfigError for a wrong model.
     """
-    meter = models.chosen(arguments.model)
-    work = _Replays(screen, arguments.file, arguments.window, meter)
+    meter = models.open_model(arguments.model)
+    replays = _Replays(screen, arguments.file, arguments.window, meter)
     items = conversations.read(arguments.file)
     try:
-        work.all(items, arguments.limit)
+        replays.all(items, arguments.limit)
     except KeyboardInterrupt:
         screen.done()
-        if work.results:
-            work.show("interrupted; so far")
+        if replays.results:
+            replays.show("interrupted; so far")
         raise
-    if not work.results and not work.problems:
-        raise InvalidMessage(f"{arguments.file}: holds no conversation")
-    if work.results:
-        work.show("conversations")
-    return work.finish()
+    if not replays.results and not replays.problems:
+        raise InvalidMessage(f"{arguments.file}: contains no conversation")
+    if replays.results:
+        replays.show("conversations")
+    return replays.finish()
 
 
 class _Replays:
-    """The replays of one file."""
+    """The replays of a file."""
 
     def __init__(self, screen: Screen, path: str, window: int, meter: Meter | None) -> None:
         self.screen, self.path, self.window, self.meter = screen, path, window, meter
         self.name = "stdin" if path == "-" else path
         self.config = AutoContextConfig.for_window(window)
-        self.results: list[Replayed] = []
+        self.results: list[ReplayResult] = []
         self.problems = 0
 
     def all(self, items: Iterator[Conversation | BrokenLine], limit: int | None) -> None:
-        """Replay one conversation after the other; what is wrong with one does not stop the rest."""
-        left = sys.maxsize if limit is None else limit
+        """Replay one conversation after another; an error in one does not stop the rest."""
+        remaining = sys.maxsize if limit is None else limit
         for item in items:
             if isinstance(item, BrokenLine):
                 self._problem(item.line, item.reason)
                 continue
             try:
                 self.results.append(replay(item, self.config, self.meter, self._watch(item)))
-            except OSError:  # of the output; a model's are answered for by the memory
+            except OSError:  # of the output; the memory handles a model's errors
                 raise
-            except Exception as e:  # noqa: BLE001 (a conversation that breaks something must not cost the others)
+            except Exception as e:  # noqa: BLE001 (one failing conversation must not stop the others)
                 self._problem(item.line, f"could not be replayed: {type(e).__name__}: {e}")
                 if self.screen.debug:
                     traceback.print_exc()
-            left -= 1
-            if not left:
+            remaining -= 1
+            if not remaining:
                 break
         self.screen.done()
 
     def _problem(self, line: int, reason: str) -> None:
         self.problems += 1
-        if self.problems <= _NAMED:
+        if self.problems <= _REPORTED:
             self.screen.complain(f"{self.name}:{line}: {reason}")
 
     def _watch(self, conversation: Conversation) -> Watcher:
         total = len(conversation.messages)
 
-        def watch(turn: Turn, done: int) -> None:
+        def watch(turn: ModelCall, done: int) -> None:
             self.screen.progress(
                 f"line {conversation.line} · {conversation.title[:30]} · message {done} of {total} · "
                 f"context {turn.sent:,} · without {turn.full:,}",
@@ -119,42 +117,44 @@ class _Replays:
         return watch
 
     def show(self, title: str) -> None:
-        """One row per conversation and their total, then what `demo` shows, over all of them."""
+        """Show one row per conversation and a total, then what `demo` shows, for all of them."""
         screen, results = self.screen, self.results
-        screen.heading(f"{harmless(self.name)}: {title}")
+        screen.heading(f"{printable(self.name)}: {title}")
         screen.table(_COLUMNS, [*map(_row, results), _total(results)], total=True)
         for r in results:
             for problem in _problems(r):
                 screen.complain(f"{self.name}:{r.line}: {problem}")
         screen.heading("what was compressed")
-        show.strategies(screen, results)
+        figures.show_strategies(screen, results)
         longest = max(results, key=lambda r: r.tokens)
-        if longest.turns:
-            screen.heading(f"tokens in the context at each model call: {harmless(longest.title)[:30]}")
-            show.context_plot(screen, longest, self.window)
+        if longest.calls:
+            screen.heading(f"tokens in the context at each model call: {printable(longest.title)[:30]}")
+            figures.show_context_plot(screen, longest, self.window)
         items = [item for r in results for item in r.reloaded]
         if items:
-            good = sum(i.identical for i in items)
-            screen.heading(f"reloaded and compared with what was added: {good:,} of {len(items):,} items identical")
-            show.reloads(screen, _worth_showing(items))
+            identical = sum(i.identical for i in items)
+            screen.heading(
+                f"reloaded and compared with what was added: {identical:,} of {len(items):,} items identical"
+            )
+            figures.show_reloads(screen, _sample(items))
         screen.heading("the numbers that matter")
-        show.numbers(screen, show.figures(results, self.window, self.meter))
+        figures.show_figures(screen, figures.summary_figures(results, self.window, self.meter))
 
     def finish(self) -> bool:
-        """Say what was left out and what the model failed at; whether everything went well."""
+        """Report skipped lines and failed model calls; False if a line, a check or every model call failed."""
         if self.problems:
-            more = "" if self.problems <= _NAMED else f" ({self.problems - _NAMED:,} of them not named)"
+            more = "" if self.problems <= _REPORTED else f" ({self.problems - _REPORTED:,} of them not listed)"
             self.screen.complain(
                 f"{self.name}: {self.problems:,} line{'s' if self.problems > 1 else ''} left out{more}, "
                 f"{len(self.results):,} conversation{'s' if len(self.results) != 1 else ''} replayed"
             )
-        useless = self.meter is not None and self.meter.calls > 0 and self.meter.failures == self.meter.calls
+        model_failed = self.meter is not None and self.meter.calls > 0 and self.meter.failures == self.meter.calls
         if self.meter is not None and self.meter.failures:
             self.screen.complain(
-                f"{self.meter.model} failed at {self.meter.failures:,} of {self.meter.calls:,} calls; the last: "
+                f"{self.meter.model} failed in {self.meter.failures:,} of {self.meter.calls:,} calls; the last: "
                 f"{self.meter.last_failure}"
             )
-        return not self.problems and not useless and all(r.held for r in self.results)
+        return not self.problems and not model_failed and all(r.held for r in self.results)
 
 
 _COLUMNS = (
@@ -169,14 +169,14 @@ _COLUMNS = (
 )
 
 
-def _row(r: Replayed) -> list[str]:
-    numbers = (f"{r.messages:,}", f"{len(r.turns):,}", f"{r.tokens:,}", f"{r.largest:,}")
-    held = ("✓" if r.held else "✗") if not r.came_broken else "came broken" if r.held else "✗"
-    return [harmless(r.title), *numbers, _share(r.sent, r.sent_without), f"{r.intact:,}", held]
+def _row(r: ReplayResult) -> list[str]:
+    numbers = (f"{r.messages:,}", f"{len(r.calls):,}", f"{r.tokens:,}", f"{r.largest:,}")
+    verdict = "✗" if not r.held else "was broken" if r.came_broken else "✓"
+    return [printable(r.title), *numbers, _share(r.sent, r.sent_without), f"{r.intact:,}", verdict]
 
 
-def _total(results: Sequence[Replayed]) -> list[str]:
-    calls, full = sum(len(r.turns) for r in results), sum(r.tokens for r in results)
+def _total(results: Sequence[ReplayResult]) -> list[str]:
+    calls, full = sum(len(r.calls) for r in results), sum(r.tokens for r in results)
     share = _share(sum(r.sent for r in results), sum(r.sent_without for r in results))
     numbers = (
         f"{sum(r.messages for r in results):,}",
@@ -184,26 +184,26 @@ def _total(results: Sequence[Replayed]) -> list[str]:
         f"{full:,}",
         f"{max(r.largest for r in results):,}",
     )
-    held = "✓" if all(r.held for r in results) else "✗"
-    return [f"{len(results):,} in all", *numbers, share, f"{sum(r.intact for r in results):,}", held]
+    verdict = "✓" if all(r.held for r in results) else "✗"
+    return [f"{len(results):,} in all", *numbers, share, f"{sum(r.intact for r in results):,}", verdict]
 
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else "-"
 
 
-def _problems(r: Replayed) -> Iterator[str]:
-    """What did not hold, in words."""
+def _problems(r: ReplayResult) -> Iterator[str]:
+    """What failed, in words."""
     if r.over:
-        yield f"{r.over} of {len(r.turns)} contexts over the window: {r.why_over}"
+        yield f"{r.over} of {len(r.calls)} contexts over the window: {r.why_over}"
     if r.invalid:
-        yield f"{r.invalid} of {len(r.turns)} contexts invalid: {r.why_invalid}"
+        yield f"{r.invalid} of {len(r.calls)} contexts invalid: {r.why_invalid}"
     if r.intact < r.messages or r.reachable < r.messages:
-        yield f"of {r.messages} messages {r.intact} are intact and {r.reachable} can be found from the view"
+        yield f"of {r.messages} messages, {r.intact} are intact and {r.reachable} reachable from the view"
     if not all(item.identical for item in r.reloaded):
         yield "a reloaded item differs from what was added"
 
 
-def _worth_showing(items: Sequence[Reloaded]) -> list[Reloaded]:
-    """Three of them: what differs first, then the largest."""
+def _sample(items: Sequence[ReloadCheck]) -> list[ReloadCheck]:
+    """Three items: those that differ first, then the largest."""
     return sorted(items, key=lambda i: (i.identical, -i.characters))[:3]

@@ -1,36 +1,37 @@
-"""What a report shows: sizes over time, what each compression did, every message as far as there is room."""
+"""The data of a report: sizes over time, what each compression did, every message as far as there is room."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__
-from autocontext.cli import show
-from autocontext.cli.history import KINDS, History, Pass, holders, kind_of, tool_sizes
-from autocontext.cli.report_page import embedded
+from autocontext.cli import figures
+from autocontext.cli.session_history import KINDS, Pass, SessionHistory, holders, kind_of, tool_sizes
 from autocontext.stores import SessionKey
 from autocontext.text import rendering
 from autocontext.tokens import TokenCounter
 
 _NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes", "evidence (of an earlier release)")
-"""Of KINDS, for people."""
+"""Labels of KINDS."""
 _CAPS = (20_000, 10_000, 6_000, 4_000, 2_500, 1_500, 1_000, 600, 400, 250, 150, 80)
-"""Characters at which texts are cut: the largest of these with which the page stays within its size."""
+"""Lengths to cut texts at; the largest that keeps the page within its size is used."""
 _ROOM = 1_400_000
-"""Bytes of texts in a page of up to a thousand messages."""
+"""Bytes of text in a page of up to 1,000 messages."""
 _ROOM_PER_MESSAGE = 700
-"""Bytes for each message above that."""
+"""Additional bytes for each message above that."""
 _POINTS = 2_500
-"""About as many sizes are plotted; no screen shows more."""
+"""Approximate number of plotted sizes; no screen shows more."""
 _IN_VIEW, _REMOVED = -1, -2
-"""Where an original is, unless it is behind a note."""
+"""Where an original is, if not behind a note."""
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def data(
-    history: History, key: SessionKey, db: str, counter: TokenCounter, *, window: int | None = None
+    history: SessionHistory, key: SessionKey, db: str, counter: TokenCounter, *, window: int | None = None
 ) -> dict[str, Any]:
     """The data of the page's script; sizes in tokens, messages by their number, the originals first."""
     log = history.log
@@ -39,12 +40,12 @@ def data(
     number = {id_: i for i, id_ in enumerate((*originals, *notes))}
     messages = [_message(history.messages[id_], history.tokens_of(id_)) for id_ in number]
     cap, cut = _fit(messages, _ROOM + _ROOM_PER_MESSAGE * max(0, len(originals) - 1000))
-    behind, seen = holders(log), set(log.view_ids)
-    states = [_IN_VIEW if id_ in seen else number[behind[id_]] if id_ in behind else _REMOVED for id_ in originals]
+    behind, in_view = holders(log), set(log.view_ids)
+    states = [_IN_VIEW if id_ in in_view else number[behind[id_]] if id_ in behind else _REMOVED for id_ in originals]
     return {
         "session": key.session_id,
         "user": key.user_id,
-        "db": _shown(db),
+        "db": _without_password(db),
         "version": __version__,
         "made": time.time_ns() // 1_000_000,
         "counter": counter.name,
@@ -70,8 +71,8 @@ def data(
     }
 
 
-def _shown(db: str) -> str:
-    """The database in commands to be copied: a URL without its password."""
+def _without_password(db: str) -> str:
+    """The database for commands to copy: a URL without its password."""
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", db)
 
 
@@ -84,12 +85,12 @@ def _message(msg: Msg, tokens: int) -> dict[str, Any]:
         "blocks": [_block(block) for block in msg.content],
     }
     if msg.origin is not None:
-        record |= {"made": show.kind(msg.origin.kind), "uuid": msg.origin.uuid}
+        record |= {"made": figures.origin_name(msg.origin.kind), "uuid": msg.origin.uuid}
     return record
 
 
 def _block(block: Any) -> list[Any]:
-    """What sort of text, of which tool, the text."""
+    """Type, tool and text of a block."""
     if isinstance(block, ToolUseBlock):
         return ["call", block.name, rendering.arguments(block)]
     if isinstance(block, ToolResultBlock):
@@ -100,7 +101,7 @@ def _block(block: Any) -> list[Any]:
 
 
 def _fit(messages: Sequence[dict[str, Any]], room: int) -> tuple[int, int]:
-    """Cut texts so that all together have about `room` bytes at most; returns the length kept and how many were cut."""
+    """Cut texts to about `room` bytes in total; returns the maximum length and the number of texts cut."""
     blocks = [block for m in messages for block in m["blocks"]]
     cap = next((cap for cap in _CAPS if _within(blocks, cap, room)), _CAPS[-1])
     long = [block for block in blocks if len(block[2]) > cap]
@@ -111,15 +112,15 @@ def _fit(messages: Sequence[dict[str, Any]], room: int) -> tuple[int, int]:
 
 
 def _within(blocks: Iterable[list[Any]], cap: int, room: int) -> bool:
-    """Whether the texts, cut at `cap`, take at most `room` bytes; stops reading them as soon as they do not."""
+    """Whether the texts, cut at `cap`, take at most `room` bytes."""
     for block in blocks:
-        room -= len(embedded(block[2][:cap]).encode())
+        room -= len(script_json(block[2][:cap]).encode())
         if room < 0:
             return False
     return True
 
 
-def _pass(history: History, done: Pass, number: Mapping[str, int]) -> dict[str, Any]:
+def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dict[str, Any]:
     def ranges(ids: Iterable[str]) -> list[list[int]]:
         return _ranges([number[id_] for id_ in ids if id_ in number])
 
@@ -128,14 +129,14 @@ def _pass(history: History, done: Pass, number: Mapping[str, int]) -> dict[str, 
         event, meta = item.event, item.event.metadata
         records.append(
             {
-                "label": re.sub(r"^[\d+] +", "", show.strategy(event.event_type)),
+                "label": re.sub(r"^[\d+] +", "", figures.strategy_name(event.event_type)),
                 "uuid": item.edit.uuid,
                 "count": event.compressed_message_count,
                 "before": meta.get("tokenBefore", 0),
                 "after": meta.get("tokenAfter", 0),
                 "model": [meta.get("inputToken", 0), meta.get("outputToken", 0), meta.get("time", 0.0)],
-                "gone": ranges(item.edit.ids),
-                "come": ranges(m.id for m in item.edit.messages),
+                "removed": ranges(item.edit.ids),
+                "added": ranges(m.id for m in item.edit.messages),
                 "reload": ranges(history.originals_behind(item.edit.uuid)),
             }
         )
@@ -152,7 +153,7 @@ def _pass(history: History, done: Pass, number: Mapping[str, int]) -> dict[str, 
 
 
 def _ranges(numbers: Sequence[int]) -> list[list[int]]:
-    """Runs of numbers that follow each other, as first and last."""
+    """Runs of consecutive numbers, as first and last."""
     runs: list[list[int]] = []
     for n in numbers:
         if runs and n == runs[-1][1] + 1:
@@ -162,8 +163,8 @@ def _ranges(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _thinned(history: History) -> list[tuple[int, ...]]:
-    """The sizes to be plotted: all, or every so many and those around each fall."""
+def _thinned(history: SessionHistory) -> list[tuple[int, ...]]:
+    """The sizes to plot: all, or a sample and those around each drop."""
     points = history.points
     step = len(points) // _POINTS + 1
     last = len(points) - 1
@@ -171,3 +172,9 @@ def _thinned(history: History) -> list[tuple[int, ...]]:
         p for i, p in enumerate(points)
         if i % step == 0 or i == last or p[1] > points[i + 1][1] or (i and points[i - 1][1] > p[1])
     ]  # fmt: skip
+
+
+def script_json(value: Any) -> str:
+    """JSON that is safe inside a script element: characters with a meaning in HTML or JavaScript are escaped."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -4,83 +4,88 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from autocontext import AutoContextError, ContextOffloadTool
 from autocontext.cli import stored
-from autocontext.cli.layout import Column, harmless
+from autocontext.cli.arguments import Commands, Run, positive
+from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.content.store import DatabaseContentStore
 from autocontext.stores import SessionKey
 
-_HANDLES = "of a CONTEXT_OFFLOAD mark; a handle like c_9f3a12be7d41; with --session, numbers like m41, m12-m19 or m1,m7"
-Run = Callable[[Screen, argparse.Namespace], bool]
+_HANDLES = (
+    "a UUID from a CONTEXT_OFFLOAD tag, a handle such as c_9f3a12be7d41, or with --session numbers such as m41, "
+    "m12-m19 or m1,m7"
+)
 
 
-def add(commands: Any, parent: argparse.ArgumentParser) -> None:
-    """Declare the commands."""
+def add(commands: Commands) -> None:
+    """Add the commands to the parser."""
 
     def command(name: str, run: Run, help_: str, *, user: bool = True) -> argparse.ArgumentParser:
-        description = f"{help_[:1].upper()}{help_[1:]}."
-        parser: argparse.ArgumentParser = commands.add_parser(
-            name, parents=[parent], help=help_, description=description
-        )
+        parser = commands.add(name, run, help_, f"{help_[:1].upper()}{help_[1:]}.")
         stored.add_database(parser)
         if user:
             stored.add_user(parser)
-        parser.set_defaults(command=run, name=name)
         return parser
 
-    parser = command("reload", reload, "show the originals behind an offload UUID, a content handle or numbers")
+    parser = command(
+        "reload", reload, "print the originals behind an offload UUID, a content handle or message numbers"
+    )
     parser.add_argument("uuid", metavar="UUID", help=_HANDLES)
-    parser.add_argument("--session", metavar="S", help="look in this session only")
-    parser.add_argument("--query", metavar="TEXT", help="only the passages that match")
-    parser.add_argument("--json", action="store_true", help="the messages as JSON lines, just as they were added")
+    parser.add_argument("--session", metavar="S", help="search only this session")
+    parser.add_argument("--query", metavar="TEXT", help="only the passages that match, e.g. 'connection refused'")
+    parser.add_argument("--json", action="store_true", help="the original messages as JSON lines")
 
-    parser = command("search", search, "find messages in stored sessions, also those out of view")
+    parser = command("search", search, "find messages in stored sessions, including those out of view")
     parser.add_argument("text", metavar="TEXT")
-    parser.add_argument("--session", metavar="S", help="look in this session only")
-    parser.add_argument("--limit", type=int, default=10, metavar="N")
+    parser.add_argument("--session", metavar="S", help="search only this session")
+    parser.add_argument("--limit", type=positive, default=10, metavar="N", help="maximum number of hits (default: 10)")
 
-    parser = command("undo", undo, "put back into the view what a compression replaced")
+    parser = command("undo", undo, "put the messages that a compression replaced back into the view")
     parser.add_argument("uuid", metavar="UUID")
-    parser.add_argument("--session", metavar="S", help="look in this session only")
+    parser.add_argument("--session", metavar="S", help="search only this session")
 
     parser = command("export", export, "write a session as JSON lines")
     parser.add_argument("session", metavar="SESSION")
-    parser.add_argument("-o", "--output", metavar="FILE", help="default: standard output")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
-    parser = command("import", import_, "make a session of exported JSON lines")
+    parser = command("import", import_, "create a session from exported JSON lines")
     parser.add_argument("file", metavar="FILE.jsonl", help="- reads standard input")
     parser.add_argument("session", metavar="SESSION")
 
-    parser = command("import-java", import_java, "take over a session saved by AgentScope-Java")
+    parser = command("import-java", import_java, "import a session saved by AgentScope-Java")
     parser.add_argument("directory", metavar="DIRECTORY", help="the session's folder")
-    parser.add_argument("session", metavar="SESSION", nargs="?", help="its id here (default: the folder's name)")
+    parser.add_argument(
+        "session", metavar="SESSION", nargs="?", help="the new session's id (default: the folder's name)"
+    )
 
-    parser = command("copy", copy, "copy everything to another database; with --user, the sessions of that user")
+    parser = command("copy", copy, "copy all sessions, or those of --user, to another database")
     parser.add_argument("to", metavar="TO", help="a database file, or a postgresql:// URL")
     parser.set_defaults(user=None)
 
-    parser = command("purge", purge, "drop a session, or those that have expired")
-    parser.add_argument("session", metavar="SESSION", nargs="?", help="leave it out to drop what has expired")
-    parser.add_argument("--yes", action="store_true", help="do not ask before a session is dropped")
+    parser = command("purge", purge, "delete a session, or all expired sessions")
+    parser.add_argument(
+        "session", metavar="SESSION", nargs="?", help="the session's id (default: all expired sessions)"
+    )
+    parser.add_argument("--yes", action="store_true", help="delete without asking")
 
-    command("stats", stats, "sizes of what is stored", user=False)
+    command("stats", stats, "show how much is stored", user=False)
 
 
 def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Print what is behind a handle."""
-    with stored.opened(arguments.db) as store:
+    """Print the originals behind a handle."""
+    with stored.open_sessions(arguments.db) as store:
         if arguments.uuid.startswith("c_"):
             page = DatabaseContentStore(store.database).read(arguments.uuid, namespace=f"user:{arguments.user}")
             if page is None:
-                raise AutoContextError(f"nothing is stored under {arguments.uuid!r} for user {arguments.user!r}")
+                raise AutoContextError(
+                    f"nothing is stored under {arguments.uuid!r} for user {arguments.user!r}; check --user"
+                )
             print(page.text)
             return True
-        memory = stored.holder(store, arguments.user, arguments.session, arguments.uuid)
+        memory = stored.find_memory(store, arguments.user, arguments.session, arguments.uuid)
         if arguments.json:
             for msg in memory.reload(arguments.uuid):
                 print(msg.model_dump_json())
@@ -92,7 +97,7 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
         while True:
             head, _, text = tool(arguments.uuid, offset).partition("\n")
             if not offset:
-                screen.line((harmless(head.partition("; showing")[0]) + "]", "dim"))
+                screen.line((printable(head.partition("; showing")[0]) + "]", "dim"))
             sys.stdout.write(text)
             offset += len(text)
             if "continue with offset" not in head:
@@ -101,12 +106,12 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 
 def search(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """One hit a line, best first."""
-    with stored.opened(arguments.db) as store:
+    """Print one hit per line, best first."""
+    with stored.open_sessions(arguments.db) as store:
         hits = store.search(arguments.text, user_id=arguments.user, session_id=arguments.session, limit=arguments.limit)
         for hit in hits:
             place = f"{hit.session.session_id} {hit.sequence} "
-            screen.line((harmless(place), "cyan"), harmless(" ".join(hit.snippet.split())))
+            screen.line((printable(place), "cyan"), printable(" ".join(hit.snippet.split())))
         if not hits:
             screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}.")
     return bool(hits)
@@ -114,22 +119,24 @@ def search(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Undo one compression."""
-    with stored.opened(arguments.db) as store:
-        memory = stored.holder(store, arguments.user, arguments.session, arguments.uuid)
+    with stored.open_sessions(arguments.db) as store:
+        memory = stored.find_memory(store, arguments.user, arguments.session, arguments.uuid)
         uuid = memory.handle(arguments.uuid)
         if not uuid:
-            raise AutoContextError(f"{arguments.uuid}: only a compression can be undone; give its UUID")
+            raise AutoContextError(f"{arguments.uuid}: not a compression; give the UUID of one")
         before = len(memory.messages)
         if not memory.undo(uuid):
-            raise AutoContextError(f"{uuid}: its note is out of view; undo the later compression that holds it first")
+            raise AutoContextError(
+                f"{uuid}: its note is no longer in view; first undo the later compression that replaced it"
+            )
         screen.line(f"undone: {before:,} messages in view became {len(memory.messages):,}")
     return True
 
 
 def export(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Write a session's log."""
-    with stored.opened(arguments.db) as store:
-        info = stored.known(store, arguments.user, arguments.session)
+    with stored.open_sessions(arguments.db) as store:
+        info = stored.session_info(store, arguments.user, arguments.session)
         lines = store.export_jsonl(info.key, arguments.output or sys.stdout)
         if arguments.output:
             screen.line(f"{lines:,} entries written to {arguments.output}")
@@ -137,8 +144,8 @@ def export(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 
 def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Make a session of a file."""
-    with stored.opened(arguments.db, make=True) as store:
+    """Create a session from a file."""
+    with stored.open_sessions(arguments.db, create=True) as store:
         source = sys.stdin if arguments.file == "-" else arguments.file
         lines = store.import_jsonl(SessionKey(arguments.user, arguments.session), source)
         screen.line(f"{lines:,} entries read into session {arguments.session}")
@@ -146,13 +153,13 @@ def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 
 def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Make a session of one that AgentScope-Java has saved."""
-    from autocontext.stores import import_agentscope_java  # noqa: PLC0415 (nobody else needs it)
+    """Create a session from one that AgentScope-Java saved."""
+    from autocontext.stores import import_agentscope_java  # noqa: PLC0415 (only this command needs it)
 
     session = arguments.session or Path(arguments.directory).resolve().name
-    with stored.opened(arguments.db, make=True) as store:
+    with stored.open_sessions(arguments.db, create=True) as store:
         if store.read(SessionKey(arguments.user, session), until=1):
-            raise AutoContextError(f"session {session!r} exists already; give another name after the folder")
+            raise AutoContextError(f"session {session!r} already exists; give another id after the folder")
         memory = import_agentscope_java(arguments.directory, store=store, session_id=session, user_id=arguments.user)
         originals, uuids = len(memory.get_original_memory_msgs()), len(memory.get_offload_context())
         screen.line(f"{originals:,} messages, {len(memory.messages):,} of them in view, {uuids:,} offload entries read")
@@ -164,12 +171,12 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Copy sessions between databases."""
     from autocontext.stores.copying import Progress, copy_sessions  # noqa: PLC0415
 
-    def tell(progress: Progress) -> None:
-        place = f"session {progress.done} of {progress.total}: {progress.session.session_id}"
-        screen.progress(place, progress.done / progress.total)
+    def show_progress(progress: Progress) -> None:
+        text = f"session {progress.done} of {progress.total}: {progress.session.session_id}"
+        screen.progress(text, progress.done / progress.total)
 
-    with stored.opened(arguments.db) as source, stored.opened(arguments.to, make=True) as target:
-        entries = copy_sessions(source, target, user_id=arguments.user, progress=tell)
+    with stored.open_sessions(arguments.db) as source, stored.open_sessions(arguments.to, create=True) as target:
+        entries = copy_sessions(source, target, user_id=arguments.user, progress=show_progress)
         screen.done()
         screen.line(
             f"{len(source.sessions(arguments.user)):,} sessions are in {arguments.to}; {entries:,} entries copied"
@@ -178,29 +185,31 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 
 def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Drop one session, or the expired ones."""
-    with stored.opened(arguments.db) as store:
+    """Delete one session, or the expired ones."""
+    with stored.open_sessions(arguments.db) as store:
         if arguments.session is None:
-            screen.line(f"{store.purge_expired():,} expired sessions dropped")
+            screen.line(f"{store.purge_expired():,} expired sessions deleted")
             return True
-        info = stored.known(store, arguments.user, arguments.session)
+        info = stored.session_info(store, arguments.user, arguments.session)
         if not arguments.yes:
             if not sys.stdin.isatty():
-                raise AutoContextError("purge drops a session for good: confirm with --yes")
+                raise AutoContextError("purge deletes a session permanently; confirm with --yes")
             print(
-                f"Drop session {stored.key_of(info)} with {info.entries:,} entries for good? [y/N] ", end="", flush=True
+                f"Permanently delete session {stored.session_name(info)} with {info.entries:,} entries? [y/N] ",
+                end="",
+                flush=True,
             )
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-                screen.line("nothing was dropped")
+                screen.line("nothing was deleted")
                 return False
         store.delete(info.key)
-        screen.line(f"session {stored.key_of(info)} dropped")
+        screen.line(f"session {stored.session_name(info)} deleted")
     return True
 
 
 def stats(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """How much there is of what."""
-    with stored.opened(arguments.db) as store:
+    """Show how much is stored."""
+    with stored.open_sessions(arguments.db) as store:
         infos = store.sessions()
         content = DatabaseContentStore(store.database).stats(None)
         rows = [

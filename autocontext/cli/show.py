@@ -1,165 +1,171 @@
-"""What is shown of replays: strategies, plots, reloads, and the numbers that matter."""
+"""`autocontext show`: prints the context that the model reads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
 
-from autocontext.cli import plot
-from autocontext.cli.layout import Column
-from autocontext.cli.models import Meter
-from autocontext.cli.proof import Reloaded
-from autocontext.cli.running import Replayed
+from autocontext import AutoContextConfig, AutoContextError, AutoContextMemory, Msg
+from autocontext.cli import conversations, inspect, stored
+from autocontext.cli.arguments import Commands, add_window
+from autocontext.cli.conversations import Conversation
+from autocontext.cli.json_lines import BrokenLine
+from autocontext.cli.layout import printable
 from autocontext.cli.screen import Screen
+from autocontext.errors import InvalidMessage
+from autocontext.history.numbering import names
+from autocontext.messages import is_note
+from autocontext.text.rendering import head_and_tail, transcript
 
-_STRATEGIES = {
-    "TOOL_INVOCATION_COMPRESS": "1  tool runs",
-    "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION": "2  large messages, newest kept",
-    "LARGE_MESSAGE_OFFLOAD": "3  large messages",
-    "PREVIOUS_ROUND_CONVERSATION_SUMMARY": "4  earlier rounds",
-    "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY": "5  current round, large messages",
-    "CURRENT_ROUND_MESSAGE_COMPRESS": "5  current round",
-    "FIRST_MESSAGE_SHORTENED": "+  first message in part",
-    "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
-    "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
-}
-"""Event types as the documentation calls them, in the order in which they are tried."""
+_ABOUT = """\
+Prints the context that the model of a stored session sees now: one line per message, or with --context the messages as
+they are sent, with calls, arguments and results. Notes are printed whole, other long messages by head and tail; --full
+prints everything.
 
-_KINDS = {
-    "tool_run": "tool run",
-    "round_summary": "earlier round",
-    "stub": "large message",
-    "current_round": "current round",
-    "fold": "oldest rounds",
-    "ledger": "evidence (of an earlier release)",
-}
-
-
-def strategy(event_type: str) -> str:
-    """An event type as the documentation calls it."""
-    return _STRATEGIES.get(event_type, event_type)
-
-
-def kind(origin: str) -> str:
-    """What made a message of the view, in words."""
-    return _KINDS.get(origin, origin)
+With a file of conversations in OpenAI chat form (FILE.jsonl, or - for standard input) it replays one of them in a
+window of --window tokens and prints the context before the last assistant message. That needs no database and no model.
+"""
+_EXAMPLES = """\
+examples:
+  autocontext show agent.db 42 --user u1 --context
+  autocontext show chats.jsonl --window 4000 --id chat-7
+"""
+_FILES = (".jsonl", ".json", ".ndjson")
+"""Suffixes of conversation files."""
+_LONG = 2_400
+"""Messages with more characters are shown by head and tail."""
+_MOST_LINES = 40
+"""Messages with more lines too."""
+_LISTED = 5
+"""Conversations to list if the requested one does not exist."""
 
 
-def strategies(screen: Screen, results: Sequence[Replayed]) -> None:
-    """One row per strategy that did something, over all conversations."""
-    events = [e for r in results for e in r.events]
-    if not events:
-        screen.text("Nothing had to be compressed: no conversation came near the window.")
-        return
-    kinds = [k for k in _STRATEGIES if any(e.event_type == k for e in events)]
-    kinds += sorted({e.event_type for e in events} - _STRATEGIES.keys())
-    rows = []
-    for kind in [*kinds, ""]:
-        own = [e for e in events if kind in ("", e.event_type)]
-        before = sum(int(e.metadata.get("tokenBefore", 0)) for e in own)
-        after = sum(int(e.metadata.get("tokenAfter", 0)) for e in own)
-        replaced = sum(e.compressed_message_count for e in own)
-        numbers = [len(own), replaced, before, after, before - after]
-        rows.append([_STRATEGIES.get(kind, kind) or "all", *(f"{n:,}" for n in numbers)])
-    columns = [Column("strategy", right=False), Column("times"), Column("messages", optional=True)]
-    tokens = [Column("tokens"), Column("after"), Column("saved", optional=True)]
-    screen.table([*columns, *tokens], rows, total=True)
-
-
-def context_plot(screen: Screen, result: Replayed, window: int) -> None:
-    """Two plots: against the full conversation, and the sent context alone."""
-    block, shade = ("█", "░") if screen.unicode else ("#", ".")
-    screen.line((f"{shade} ", "yellow"), f"without compression: up to {result.full:,}")
-    screen.line((f"{block} ", "green"), f"with compression: never over {result.largest:,}")
-    for line in plot.both(result.turns, window, width=screen.width, unicode=screen.unicode):
-        screen.line(*line)
-    screen.line()
-    grouped = len(result.turns) > screen.width
-    spread = f" ({'▒' if screen.unicode else ':'} reached by some of the calls in a column)" if grouped else ""
-    screen.aside((f"{block} ", "green"), ("the same, enlarged", ""), beside=spread)
-    for line in plot.enlarged(result.turns, window, width=screen.width, unicode=screen.unicode):
-        screen.line(*line)
-
-
-def reloads(screen: Screen, items: Sequence[Reloaded]) -> None:
-    """Each reloaded item with both hashes."""
-    for item in items:
-        some = f"{item.messages} message{'s' if item.messages != 1 else ''}"
-        shrunk = f"{item.characters:,} characters, {item.shown:,} in view, uuid {item.uuid[:8]}…"
-        screen.aside((_KINDS[item.kind], "bold"), (f": {some}, ", ""), beside=shrunk)
-        room = screen.width - 13
-        screen.line(("  added    ", "dim"), item.sha256_added[:room])
-        screen.line(("  reloaded ", "dim"), item.sha256_reloaded[:room], " ", verdict(ok=item.identical))
-        pages = f"{item.pages} page{'s' if item.pages != 1 else ''}"
-        checks = (("ids", item.same_ids), ("whole messages", item.same_messages))
-        said = ", ".join(name if ok else f"{name} DIFFER" for name, ok in checks)
-        read = "every text word for word" if item.verbatim else "TEXTS MISSING"
-        screen.aside((f"  same {said}; ", "dim"), beside=f"context_reload: {pages}, {read}")
-
-
-def verdict(*, ok: bool) -> tuple[str, str]:
-    """A tick or a cross."""
-    return ("✓", "green") if ok else ("✗", "bold red")
-
-
-class Figure(NamedTuple):
-    """A number, what it is measured against, and whether it is as promised (None: nothing is promised)."""
-
-    name: str
-    value: str
-    beside: str = ""
-    held: bool | None = None
-
-
-def numbers(screen: Screen, figures: Iterable[Figure]) -> None:
-    """One figure per line, those that keep a promise with a tick."""
-    for name, value, beside, held in figures:
-        mark, style = (" ", "") if held is None else verdict(ok=held)
-        gap = " " * (3 - len(screen.plain(mark)))
-        screen.aside((mark + gap, style), (f"{name:<21}", ""), (f"{value:>12}  ", "bold"), beside=beside)
-
-
-def figures(results: Sequence[Replayed], window: int, meter: Meter | None) -> Iterator[Figure]:
-    """The figures at the end, over all conversations."""
-    calls, added = sum(len(r.turns) for r in results), sum(r.messages for r in results)
-    full, largest = max(r.tokens for r in results), max(r.largest for r in results)
-    yield Figure("window", f"{window:,}", "tokens")
-    name = "whole conversation" if len(results) == 1 else "longest conversation"
-    yield Figure(name, f"{full:,}", f"tokens, {full / window:.1f} windows")
-    over = sum(r.over for r in results)
-    yield Figure("largest context sent", f"{largest:,}", f"tokens; {over} of {calls:,} over the window", not over)
-    yield _valid(results, calls)
-    sent, without = sum(r.sent for r in results), sum(r.sent_without for r in results)
-    share = f"{sent / without:.0%}" if without else "all"
-    yield Figure("tokens sent in sum", f"{sent:,}", f"instead of {without:,} ({share})")
-    yield Figure("messages in view", f"{sum(r.in_view for r in results):,}", f"of {added:,} at the end")
-    intact, reached = sum(r.intact for r in results), sum(r.reachable for r in results)
-    yield Figure("originals intact", f"{intact:,}", f"of {added:,}, byte for byte", intact == added)
-    yield Figure(
-        "found from the view", f"{reached:,}", f"of {added:,}, by reloading what is condensed", reached == added
+def add(commands: Commands) -> None:
+    """Add the command to the parser."""
+    parser = commands.add(
+        "show", run, "print the context that the model of a session or a replayed conversation reads",
+        _ABOUT, epilog=_EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument(
+        "source", metavar="DB|FILE.jsonl", help="a database file, a postgresql:// URL, or a file of conversations"
     )
-    edits = sum(len(r.events) for r in results)
-    yield Figure("compressions", f"{sum(r.passes for r in results):,}", f"with {edits:,} edits")
-    yield from _model_calls(results, meter)
-    wait = max(r.longest_wait for r in results)
-    yield Figure(
-        "seconds", f"{sum(r.seconds for r in results):.1f}", f"longest wait for a context {wait * 1000:,.0f} ms"
+    parser.add_argument("session", metavar="SESSION", nargs="?", help="the session's id, in a database")
+    stored.add_user(parser)
+    parser.add_argument(
+        "--context", action="store_true", help="the messages as they are sent, instead of one line each"
     )
+    parser.add_argument("--full", action="store_true", help="long messages whole")
+    add_window(parser)
+    parser.add_argument("--id", metavar="ID", help="which conversation of the file (default: the first)")
 
 
-def _valid(results: Sequence[Replayed], calls: int) -> Figure:
-    invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
-    beside = f"of {calls:,} by strict chat rules"
-    if broken:
-        beside += f"; {broken:,} came broken"
-    return Figure("contexts valid", f"{calls - invalid - broken:,}", beside, not invalid)
+def run(screen: Screen, arguments: argparse.Namespace) -> bool:
+    """Show a context; False if a line of the file could not be read."""
+    if arguments.source == "-" or arguments.source.endswith(_FILES):
+        return _show_replay(screen, arguments)
+    if arguments.id is not None:
+        raise AutoContextError("--id selects a conversation in a file; for a database give SESSION")
+    with stored.open_sessions(arguments.source) as store:
+        if arguments.session is None:
+            raise AutoContextError(f"SESSION is missing; `autocontext inspect {arguments.source}` lists the sessions")
+        memory = stored.open_memory(store, stored.session_info(store, arguments.user, arguments.session))
+        messages = memory.messages
+        originals = len(memory.get_original_memory_msgs())
+        screen.heading(f"session {printable(memory.session.session_id)}")
+        screen.line(f"{len(messages):,} messages in view of {originals:,}, {memory.token_count:,} tokens")
+        if arguments.context:
+            context(screen, memory, messages, full=arguments.full)
+        else:
+            for i, msg in enumerate(messages):
+                inspect.message(screen, i, msg, memory.count([msg]), full=arguments.full)
+    return True
 
 
-def _model_calls(results: Sequence[Replayed], meter: Meter | None) -> Iterator[Figure]:
-    if meter is None:
-        yield Figure("model calls", "0", "notes by rules alone")
-        return
-    used = f"{meter.used.input_tokens:,} tokens in, {meter.used.output_tokens:,} out"
-    yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
-    if fallbacks := sum(r.fallbacks for r in results):
-        yield Figure("notes without it", f"{fallbacks:,}", "by rules alone")
+def _show_replay(screen: Screen, arguments: argparse.Namespace) -> bool:
+    """Replay one conversation of a file and show its context."""
+    name = "stdin" if arguments.source == "-" else arguments.source
+    if arguments.session is not None:
+        raise AutoContextError(f"{name} is a file of conversations; select one with --id")
+    search = _Search()
+    for item in search.run(arguments.source, arguments.id):
+        screen.complain(f"{name}:{item.line}: {item.reason}")
+    if search.match is None:
+        raise search.missing(name, arguments.id)
+    memory = AutoContextMemory(AutoContextConfig.for_window(arguments.window))
+    messages = before_last_reply(memory, search.match.messages)
+    added = len(memory.get_original_memory_msgs())
+    screen.heading(f"{printable(search.match.title)}, window {arguments.window:,}")
+    screen.line(f"{len(messages):,} messages in view of {added:,}, {memory.token_count:,} tokens")
+    context(screen, memory, messages, full=arguments.full)
+    return not search.broken
+
+
+class _Search:
+    """A search for one conversation in a file, and its result."""
+
+    def __init__(self) -> None:
+        self.match: Conversation | None = None
+        self.titles: list[str] = []
+        self.broken = 0
+
+    def run(self, path: str, title: str | None) -> Iterator[BrokenLine]:
+        """Read up to the conversation of this title; yield the lines that cannot be read."""
+        for item in conversations.read(path):
+            if isinstance(item, BrokenLine):
+                self.broken += 1
+                yield item
+                continue
+            self.titles.append(item.title)
+            if title in (None, item.title):
+                self.match = item
+                return
+
+    def missing(self, name: str, title: str | None) -> AutoContextError:
+        """The error that says why there is no result."""
+        if not self.titles:
+            return InvalidMessage(f"{name}: contains no conversation")
+        titles = ", ".join(map(repr, self.titles[:_LISTED]))
+        more = f" and {len(self.titles) - _LISTED} more" if len(self.titles) > _LISTED else ""
+        return AutoContextError(f"{name}: no conversation has the id {title!r}; choose one of {titles}{more}")
+
+
+def before_last_reply(memory: AutoContextMemory, messages: Sequence[Msg]) -> list[Msg]:
+    """The context before the last assistant message, after asking for one before each of them."""
+    last = max((i for i, m in enumerate(messages) if m.role == "assistant"), default=len(messages))
+    for msg in messages[:last]:
+        if msg.role == "assistant":
+            memory.get_messages()
+        memory.add_message(msg)
+    return memory.get_messages()
+
+
+def context(screen: Screen, memory: AutoContextMemory, messages: Sequence[Msg], *, full: bool) -> None:
+    """Show the messages as they are sent, each under a heading with role, number and size."""
+    places = {id(m): n for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
+    for msg in messages:
+        screen.heading(_title(memory, msg, places))
+        text = transcript(msg).removeprefix(f"[{msg.role}] ")
+        for line in (text if full or is_note(msg) else shortened(text)).split("\n"):
+            screen.line(printable(line.rstrip("\r")))
+
+
+def shortened(text: str) -> str:
+    """A text; a long one is cut to its head and tail."""
+    lines = text.split("\n")
+    if len(lines) > _MOST_LINES:
+        head, tail = lines[: _MOST_LINES * 2 // 3], lines[-(_MOST_LINES // 3) :]
+        omitted = len(lines) - len(head) - len(tail)
+        lines = [*head, f"[... {omitted} lines; --full shows them ...]", *tail]
+    return head_and_tail("\n".join(lines), _LONG)
+
+
+def _title(memory: AutoContextMemory, msg: Msg, places: Mapping[int, int]) -> str:
+    """The heading of a message: role, numbers and size."""
+    tokens = memory.count([msg])
+    size = f"{tokens:,} token{'s' if tokens != 1 else ''}"
+    if msg.origin is None:
+        number = places.get(id(msg))
+        return f"{msg.role} m{number}, {size}" if number else f"{msg.role}, {size}"
+    behind = names(sorted(places[id(m)] for m in memory.reload(msg.origin.uuid) if id(m) in places))
+    relation = "note of" if is_note(msg) else "in place of"
+    return f"{msg.role}, {relation} {behind or 'other messages'}, {size}"

@@ -53,13 +53,13 @@ class Browser:
             self._note(message)
 
     def _note(self, message: dict[str, Any]) -> None:
-        told = message.get("params", {})
+        params = message.get("params", {})
         if message.get("method") == "Network.requestWillBeSent":
-            self.requests.append(told["request"]["url"])
+            self.requests.append(params["request"]["url"])
         elif message.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(str(told["exceptionDetails"]))
-        elif message.get("method") == "Log.entryAdded" and told["entry"]["level"] == "error":
-            self.errors.append(told["entry"]["text"])
+            self.errors.append(str(params["exceptionDetails"]))
+        elif message.get("method") == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(params["entry"]["text"])
 
     def show(self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> float:
         """Open a page and wait until it has drawn itself; returns the seconds that took."""
@@ -97,9 +97,9 @@ class Browser:
             code = {"Enter": 13, "Tab": 9, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39}.get(
                 key, 0
             )
-            told = {"key": key, "windowsVirtualKeyCode": code, "code": key if len(key) > 1 else ""}
-            self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **told)
-            self.send("Input.dispatchKeyEvent", type="keyUp", **told)
+            event = {"key": key, "windowsVirtualKeyCode": code, "code": key if len(key) > 1 else ""}
+            self.send("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
+            self.send("Input.dispatchKeyEvent", type="keyUp", **event)
 
     def close(self) -> None:
         self._socket.close()

@@ -18,13 +18,13 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def run(arguments: tuple[str, ...], env: dict[str, str], given: bytes) -> tuple[int, bytes, bytes]:
+def run(arguments: tuple[str, ...], env: dict[str, str], stdin_bytes: bytes) -> tuple[int, bytes, bytes]:
     """Exit code, stdout and stderr of `python -W error -m autocontext`, with UTF-8 streams."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        stdin.write(given)
+        stdin.write(stdin_bytes)
         stdin.seek(0)
-        said = json.dumps({"argv": ["autocontext", *arguments], "env": env}).encode()
-        socket.send_fds(_started(), [said], [stdin.fileno(), out.fileno(), err.fileno()])
+        request = json.dumps({"argv": ["autocontext", *arguments], "env": env}).encode()
+        socket.send_fds(_started(), [request], [stdin.fileno(), out.fileno(), err.fileno()])
         code = int(_started().recv(100) or b"-1")
         out.seek(0)
         err.seek(0)

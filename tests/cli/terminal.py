@@ -62,17 +62,17 @@ def environment(**env: str) -> dict[str, str]:
     return {k: v for k, v in {**clean, **usual, **env}.items() if v != ""}
 
 
-def run(*arguments: str, prelude: str = "", given: bytes = b"", **env: str) -> Done:
+def run(*arguments: str, prelude: str = "", stdin: bytes = b"", **env: str) -> Done:
     """Run with pipes or files for input and output, in 80 columns and UTF-8 unless `env` says otherwise."""
     around = environment(**env)
     if prelude or any(name.startswith("PYTHON") for name in env):
         done = subprocess.run(
             command(*arguments, prelude=prelude),
-            env=around, input=given, capture_output=True, timeout=120, check=False,
+            env=around, input=stdin, capture_output=True, timeout=120, check=False,
         )  # fmt: skip
         code, out, err = done.returncode, done.stdout, done.stderr
     else:
-        code, out, err = started.run(arguments, around, given)
+        code, out, err = started.run(arguments, around, stdin)
     return Done(code, out.decode(), without_progress(err.decode()))
 
 

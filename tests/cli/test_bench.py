@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from autocontext.cli import benching
+from autocontext.cli import bench
 from autocontext.cli.screen import Screen
 from tests.cli.terminal import ROOT, chat, run, write
 
@@ -30,11 +30,11 @@ def test_a_row_for_each_category_and_one_for_all(tmp_path: Path) -> None:
     assert rows[1] == ["2", "2", "0.500", "0.500", "0.500"]
     assert rows[2] == ["drinks", "2", "1.000", "1.000", "1.000"]
     assert rows[4] == ["all", "4", "0.750", "0.750", "0.750"]
-    assert "2 queries left out: none of their evidence is among the facts." in done.out
+    assert "2 queries skipped: none of their evidence is among the facts." in done.out
 
 
 def test_standard_input() -> None:
-    done = run("bench", "facts", "-", given=json.dumps(GOOD).encode())
+    done = run("bench", "facts", "-", stdin=json.dumps(GOOD).encode())
     assert done.code == 0
     assert "all" in done.out
 
@@ -46,15 +46,22 @@ def test_lines_that_cannot_be_read_are_named_and_the_rest_is_measured(tmp_path: 
     done = run("bench", "facts", file)
     assert done.code == 1
     assert [line.split(":")[1] for line in done.err.splitlines()] == [str(n) for n in range(1, 8)]
-    said = ("not JSON", "not UTF-8", "no object", "`facts` must be a list", "facts[0] needs", "queries[0] needs")
-    for problem in (*said, "not readable as JSON"):
+    problems = (
+        "not JSON",
+        "not UTF-8",
+        "not an object",
+        "`facts` must be a list",
+        "facts[0] needs",
+        "queries[0] needs",
+    )
+    for problem in (*problems, "not readable as JSON"):
         assert problem in done.err
     assert "all" in done.out
 
 
 def test_nothing_to_measure_is_told(tmp_path: Path) -> None:
     done = run("bench", "facts", write(tmp_path / "none.jsonl", [{"facts": [], "queries": []}]))
-    assert (done.code, "holds no query with evidence" in done.err) == (2, True)
+    assert (done.code, "no query has evidence" in done.err) == (2, True)
     assert run("bench", "facts", str(tmp_path / "missing")).code == 2
     assert run("bench", "facts", "one", "two").code == 2
     assert run("bench", "facts", "one", "--json").code == 2
@@ -64,7 +71,7 @@ def test_benchmarks_are_named_with_what_they_measure() -> None:
     done = run("bench", COLUMNS="200")
     assert (done.code, done.err) == (0, "")
     named = {line.split()[0] for line in done.out.splitlines()[1:-1] if line.strip()}
-    assert named == set(benching.named(ROOT))
+    assert named == set(bench.list_benchmarks(ROOT))
     assert {"recall", "handover", "cost", "turn", "overhead", "latency", "blocking", "storage", "pruning"} < named
     assert {"cache", "optimiser", "facts", "injection"} < named
 
@@ -81,15 +88,15 @@ def test_a_benchmark_is_run_on_files_of_ones_own(tmp_path: Path) -> None:
 
 def test_what_cannot_be_run_is_told() -> None:
     unknown = run("bench", "nope")
-    assert (unknown.code, "there are recall, handover, cost" in unknown.err) == (2, True)
-    given = run("bench", "turn", "file")
-    assert (given.code, "turn takes no data" in given.err) == (2, True)
+    assert (unknown.code, "choose one of recall, handover, cost" in unknown.err) == (2, True)
+    surplus = run("bench", "turn", "file")
+    assert (surplus.code, "turn takes no files" in surplus.err) == (2, True)
 
 
 def test_without_a_clone_it_says_where_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known = benching.named(tmp_path)
+    known = bench.list_benchmarks(tmp_path)
     assert known == {}
-    benching.show(Screen(width=200, unicode=True), known)
+    bench.show(Screen(width=200, unicode=True), known)
     assert "the project's repository" in capsys.readouterr().out
 
 

@@ -23,15 +23,15 @@ def demo() -> Done:
 
 def figure(demo: Done, name: str) -> tuple[int, str]:
     """The number and the remark beside it."""
-    (found,) = re.findall(rf"^(?:[✓✗] )? *{name} +([\d,]+)  (.*)$", demo.out, re.MULTILINE)
-    return int(found[0].replace(",", "")), found[1]
+    (match,) = re.findall(rf"^(?:[✓✗] )? *{name} +([\d,]+)  (.*)$", demo.out, re.MULTILINE)
+    return int(match[0].replace(",", "")), match[1]
 
 
 def test_everything_holds(demo: Done) -> None:
     assert (demo.code, "✗" in demo.out, demo.out.count("Traceback") + demo.err.count("Traceback")) == (0, False, 0)
     assert figure(demo, "originals intact") == (899, "of 899, byte for byte")
     assert figure(demo, "found from the view")[0] == 899
-    assert figure(demo, "contexts valid") == (438, "of 438 by strict chat rules")
+    assert figure(demo, "contexts valid") == (438, "of 438, by strict chat rules")
     assert figure(demo, "model calls")[0] == 0
 
 
@@ -65,7 +65,7 @@ def test_three_items_are_reloaded_with_the_same_hash(demo: Done) -> None:
     assert len(set(added)) == 3
     assert added == reloaded
     assert demo.out.count("same ids, whole messages; context_reload:") == 3
-    assert demo.out.count("every text word for word") == 3
+    assert demo.out.count("every text verbatim") == 3
 
 
 def test_it_fits_a_terminal_of_80_columns(demo: Done) -> None:

@@ -30,17 +30,17 @@ def test_calls_and_tokens_are_those_the_service_saw(tmp_path: Path, service: Fak
     calls = len(service.requests)
     assert (done.code, done.err, calls > 3) == (0, "", True)
     assert {r.body["model"] for r in service.requests} == {"gpt-4o-mini"}
-    (found,) = re.findall(
+    (match,) = re.findall(
         r"^✓ +model calls +(\d+)  0 failed; ([\d,]+) tokens in, ([\d,]+) out$", done.out, re.MULTILINE
     )
-    assert [int(n.replace(",", "")) for n in found] == [calls, 11 * calls, 7 * calls]
+    assert [int(n.replace(",", "")) for n in match] == [calls, 11 * calls, 7 * calls]
 
 
 def test_model_that_never_answers_is_told_and_the_replay_goes_on(tmp_path: Path, service: FakeOpenAI) -> None:
     done = replayed(tmp_path, service, KEY)
     assert done.code == 1
     assert re.search(r"^chats|originals intact +(\d+)  of \1, byte", done.out, re.MULTILINE)
-    (failed, calls) = re.findall(r"gpt-4o-mini failed at ([\d,]+) of ([\d,]+) calls; the last: ", done.err)[0]
+    (failed, calls) = re.findall(r"gpt-4o-mini failed in ([\d,]+) of ([\d,]+) calls; the last: ", done.err)[0]
     assert failed == calls
     assert int(calls) > 0
     assert "401" in done.err
@@ -52,4 +52,4 @@ def test_model_that_fails_once_costs_nothing(tmp_path: Path, service: FakeOpenAI
     service.script([Raw(400, {"error": {"message": "no", "type": "invalid_request_error"}})])
     done = replayed(tmp_path, service, service.api_key)
     assert done.code == 0
-    assert "gpt-4o-mini failed at 1 of " in done.err
+    assert "gpt-4o-mini failed in 1 of " in done.err

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cli import plot
 from autocontext.cli.conversations import Conversation, conversation_in
-from autocontext.cli.layout import Column, cells, column_widths, fitting, harmless
-from autocontext.cli.lines import read_lines
-from autocontext.cli.proof import Reloaded, reachable, reload_some
-from autocontext.cli.running import Replayed, Turn, dumps, replay
+from autocontext.cli.json_lines import read_lines
+from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
+from autocontext.cli.proof import ReloadCheck, reachable, reload_some
+from autocontext.cli.replay_run import ModelCall, ReplayResult, dumps, replay
 from autocontext.testing import conversation
 from tests.invariants import ESTIMATE
 
@@ -29,7 +29,7 @@ VALUES = st.recursive(
 )
 ROLES = st.sampled_from(["system", "user", "assistant", "tool", "function", "wizard"])
 MESSAGES = st.lists(st.fixed_dictionaries({"role": ROLES}, optional={"content": VALUES, "tool_calls": VALUES}))
-TURNS = st.lists(st.builds(lambda a, b: Turn(min(a, b), max(a, b)), *[st.integers(0, 10**6)] * 2), min_size=1)
+TURNS = st.lists(st.builds(lambda a, b: ModelCall(min(a, b), max(a, b)), *[st.integers(0, 10**6)] * 2), min_size=1)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -38,67 +38,67 @@ TURNS = st.lists(st.builds(lambda a, b: Turn(min(a, b), max(a, b)), *[st.integer
 )
 @example(["[" * 20_000])
 def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> None:
-    found = list(read_lines(io.BytesIO("\n".join(lines).encode()), conversation_in))
-    assert [f.line for f in found] == list(range(1, len(lines) + 1))
-    assert all(f.messages if isinstance(f, Conversation) else f.reason for f in found)
+    items = list(read_lines(io.BytesIO("\n".join(lines).encode()), conversation_in))
+    assert [f.line for f in items] == list(range(1, len(lines) + 1))
+    assert all(f.messages if isinstance(f, Conversation) else f.reason for f in items)
 
 
 # ----------------------------------------------------------------------------------------------------------- plots
 @pytest.mark.parametrize("draw", [plot.both, plot.enlarged])
-@given(turns=TURNS, window=st.integers(500, 10**6), width=st.integers(40, 100), unicode=st.booleans())
+@given(calls=TURNS, window=st.integers(500, 10**6), width=st.integers(40, 100), unicode=st.booleans())
 def test_plot_is_a_rectangle_with_the_window_in_it(
-    draw: Callable[..., list[Any]], turns: list[Turn], window: int, width: int, unicode: bool
+    draw: Callable[..., list[Any]], calls: list[ModelCall], window: int, width: int, unicode: bool
 ) -> None:
-    rows = ["".join(text for text, _ in line) for line in draw(turns, window, width=width, unicode=unicode)]
+    rows = ["".join(text for text, _ in line) for line in draw(calls, window, width=width, unicode=unicode)]
     assert {len(row) for row in rows} == {width}
     assert f"{window:,} " in "".join(rows)
     assert unicode or all(row.isascii() for row in rows)
 
 
-@given(turns=TURNS, window=st.integers(500, 10**6))
-def test_columns_are_as_high_as_what_they_show(turns: list[Turn], window: int) -> None:
-    width = len(turns) + 30
-    rows = ["".join(text for text, _ in line) for line in plot.enlarged(turns, window, width=width)][:-1]
+@given(calls=TURNS, window=st.integers(500, 10**6))
+def test_columns_are_as_high_as_what_they_show(calls: list[ModelCall], window: int) -> None:
+    width = len(calls) + 30
+    rows = ["".join(text for text, _ in line) for line in plot.enlarged(calls, window, width=width)][:-1]
     label = rows[0].index("┤") + 1
-    top = max(window, *(t.sent for t in turns))
+    top = max(window, *(t.sent for t in calls))
     columns = list(zip(*(row[label:] for row in rows), strict=True))
     for i, column in enumerate(columns):
         eighths = sum(" ▁▂▃▄▅▆▇█".find(c) if c in "▁▂▃▄▅▆▇█" else 0 for c in column)
-        sent = turns[i * len(turns) // len(columns)].sent
+        sent = calls[i * len(calls) // len(columns)].sent
         assert eighths - 1 <= sent / top * 8 * len(rows) <= eighths + 1e-6
 
 
 def test_context_over_the_window_is_red() -> None:
-    styles = {style for line in plot.enlarged([Turn(900, 900)], 500, width=40) for _, style in line}
+    styles = {style for line in plot.enlarged([ModelCall(900, 900)], 500, width=40) for _, style in line}
     assert "red" in styles
     assert "green" not in styles
 
 
 # ---------------------------------------------------------------------------------------------------------- tables
 @given(
-    titles=st.lists(st.text(max_size=60).map(harmless), min_size=1, max_size=4),
+    titles=st.lists(st.text(max_size=60).map(printable), min_size=1, max_size=4),
     numbers=st.lists(st.integers(0, 10**6), min_size=6, max_size=6),
     width=st.integers(40, 100),
 )
 def test_table_fits(titles: list[str], numbers: list[int], width: int) -> None:
     columns = [Column("what", right=False), *(Column("number", optional=i > 1) for i in range(6))]
     rows = [[title, *map(str, numbers)] for title in titles]
-    kept, shown = fitting(columns, rows, width)
-    widths = column_widths(kept, shown, width)
+    fitting, cut_rows = fit_columns(columns, rows, width)
+    widths = column_widths(fitting, cut_rows, width)
     assert sum(widths) + 2 * (len(widths) - 1) <= width
-    assert [row[:3] for row in shown] == [row[:3] for row in rows]
-    assert all(cells(cell) <= w for row in shown for cell, w in list(zip(row, widths, strict=True))[1:])
+    assert [row[:3] for row in cut_rows] == [row[:3] for row in rows]
+    assert all(cells(cell) <= w for row in cut_rows for cell, w in list(zip(row, widths, strict=True))[1:])
 
 
 @given(st.text())
 def test_harmless_text_is_one_printable_line_of_the_same_length(text: str) -> None:
-    assert harmless(text).isprintable()
-    assert len(harmless(text)) == len(text)
-    assert not text.isprintable() or harmless(text) == text
+    assert printable(text).isprintable()
+    assert len(printable(text)) == len(text)
+    assert not text.isprintable() or printable(text) == text
 
 
 # ----------------------------------------------------------------------------------------------------------- proof
-MADE = conversation(rounds=12, chars=900)
+MESSAGES_ADDED = conversation(rounds=12, chars=900)
 
 
 class Forgetful(AutoContextMemory):
@@ -114,7 +114,7 @@ def filled() -> Forgetful:
     # Counted in bytes: the tokens of a UUID, and with them the notes that are made, differ from run to run. Settings
     # that leave three notes of originals, whatever is found to be best for a window.
     memory = Forgetful(AutoContextConfig.for_window(2_000, target_ratio=0.7, ledger_ratio=0.34, **ESTIMATE))
-    for msg in MADE:
+    for msg in MESSAGES_ADDED:
         memory.add_message(msg)
         memory.get_messages()
     return memory
@@ -134,35 +134,35 @@ def other_time(msgs: list[Msg]) -> list[Msg]:
 
 def test_proof_of_a_sound_memory() -> None:
     memory = filled()
-    items = reload_some(memory, MADE, dumps(MADE))
+    items = reload_some(memory, MESSAGES_ADDED, dumps(MESSAGES_ADDED))
     assert len(items) == 3
     assert all(item.identical for item in items)
-    assert reachable(memory) == set(dumps(MADE))
+    assert reachable(memory) == set(dumps(MESSAGES_ADDED))
 
 
 def test_proof_reads_what_the_tool_gives() -> None:
     memory = filled()
     memory.change = other_text
-    items = reload_some(memory, MADE, dumps(MADE))
+    items = reload_some(memory, MESSAGES_ADDED, dumps(MESSAGES_ADDED))
     assert [item.verbatim for item in items] == [False] * 3
     memory.change = other_id
-    assert [item.verbatim for item in reload_some(memory, MADE, dumps(MADE))] == [True] * 3
+    assert [item.verbatim for item in reload_some(memory, MESSAGES_ADDED, dumps(MESSAGES_ADDED))] == [True] * 3
 
 
 @pytest.mark.parametrize("change", [other_text, other_id, other_time, lambda msgs: msgs[:-1]])
 def test_proof_sees_what_a_faulty_memory_changes(change: Callable[[list[Msg]], list[Msg]]) -> None:
     memory = filled()
     memory.change = change
-    items = reload_some(memory, MADE, dumps(MADE))
+    items = reload_some(memory, MESSAGES_ADDED, dumps(MESSAGES_ADDED))
     assert items
     assert not any(item.identical for item in items)
-    assert len(reachable(memory) & set(dumps(MADE))) < len(MADE)
+    assert len(reachable(memory) & set(dumps(MESSAGES_ADDED))) < len(MESSAGES_ADDED)
 
 
 def test_result_holds_only_if_everything_does() -> None:
-    good = replay(Conversation("made", MADE), AutoContextConfig.for_window(2_000), None, lambda *_: None)
+    good = replay(Conversation("chat", MESSAGES_ADDED), AutoContextConfig.for_window(2_000), None, lambda *_: None)
     assert good.held
-    assert good.turns[-1].full <= good.tokens
+    assert good.calls[-1].full <= good.tokens
     item = good.reloaded[0]
     faults: list[dict[str, Any]] = [{"over": 1}, {"invalid": 1}, {"intact": 1}, {"reachable": 1}]
     parts: list[dict[str, Any]] = [{"verbatim": False}, {"same_ids": False}, {"same_messages": False}]
@@ -172,11 +172,14 @@ def test_result_holds_only_if_everything_does() -> None:
 
 
 def test_watcher_hears_every_call() -> None:
-    heard: list[tuple[Turn, int]] = []
-    made = replay(
-        Conversation("made", MADE), AutoContextConfig.for_window(2_000), None, lambda *told: heard.append(told)
+    heard: list[tuple[ModelCall, int]] = []
+    result = replay(
+        Conversation("chat", MESSAGES_ADDED),
+        AutoContextConfig.for_window(2_000),
+        None,
+        lambda *event: heard.append(event),
     )
-    assert tuple(turn for turn, _ in heard) == made.turns
-    assert [done for _, done in heard] == [i for i, m in enumerate(MADE) if m.role == "assistant"]
-    assert isinstance(made, Replayed)
-    assert all(isinstance(item, Reloaded) for item in made.reloaded)
+    assert [call for call, _ in heard] == result.calls
+    assert [done for _, done in heard] == [i for i, m in enumerate(MESSAGES_ADDED) if m.role == "assistant"]
+    assert isinstance(result, ReplayResult)
+    assert all(isinstance(item, ReloadCheck) for item in result.reloaded)

@@ -37,7 +37,7 @@ def test_one_row_per_conversation_and_a_total(tmp_path: Path) -> None:
 
 def test_standard_input_and_limit() -> None:
     lines = [json.dumps({"id": f"chat{n}", "messages": chat(2)}) for n in range(3)]
-    done = run("replay", "-", "--limit", "2", given="\n".join(lines).encode())
+    done = run("replay", "-", "--limit", "2", stdin="\n".join(lines).encode())
     assert done.code == 0
     assert ("chat1 " in done.out, "chat2 " in done.out, "2 in all" in done.out) == (True, False, True)
 
@@ -81,7 +81,7 @@ def test_file_of_broken_lines_only(tmp_path: Path) -> None:
     done = run("replay", write(tmp_path / "chats.jsonl", [b"x"] * 60))
     assert (done.code, done.out) == (1, "")
     assert len(done.err.splitlines()) == 51
-    assert done.err.endswith("60 lines left out (10 of them not named), 0 conversations replayed\n")
+    assert done.err.endswith("60 lines left out (10 of them not listed), 0 conversations replayed\n")
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_file_of_broken_lines_only(tmp_path: Path) -> None:
     [
         (["replay", "/nowhere/chats.jsonl"], "autocontext replay: /nowhere/chats.jsonl: No such file or directory"),
         (["replay", "/"], "autocontext replay: /: Is a directory"),
-        (["replay", "/dev/null"], "autocontext replay: /dev/null: holds no conversation"),
+        (["replay", "/dev/null"], "autocontext replay: /dev/null: contains no conversation"),
         (["replay", "x", "--model", "gpt"], "autocontext replay: --model gpt: write openai:NAME, dashscope:NAME or"),
         (["replay", "x", "--model", "openai:"], "autocontext replay: --model openai:: write openai:NAME"),
         (["replay", "x", "--model", "openai:gpt-4o"], "autocontext replay: OpenAIChatModel has no API key"),
@@ -106,10 +106,10 @@ def test_nothing_can_be_done(arguments: list[str], problem: str) -> None:
     ("arguments", "problem"),
     [
         (["demo", "--window", "499"], "argument --window: window must be at least 500 tokens (got 499)"),
-        (["demo", "--window", "-1"], "argument --window: '-1' is no number of tokens"),
-        (["demo", "--window", "many"], "argument --window: 'many' is no number of tokens; write 16000 or 16k"),
-        (["demo", "--window", "1" * 5_000], "is no number of tokens"),
-        (["replay", "x", "--limit", "0"], "argument --limit: '0' is no whole number of at least 1"),
+        (["demo", "--window", "-1"], "argument --window: '-1' is not a number of tokens"),
+        (["demo", "--window", "many"], "argument --window: 'many' is not a number of tokens; write 16000 or 16k"),
+        (["demo", "--window", "1" * 5_000], "is not a number of tokens"),
+        (["replay", "x", "--limit", "0"], "argument --limit: '0' is not a whole number of at least 1"),
         (["replay"], "the following arguments are required: FILE.jsonl"),
         (["play"], "invalid choice: 'play'"),
     ],
@@ -150,8 +150,8 @@ def test_conversation_that_came_broken_is_no_fault_of_the_memory(tmp_path: Path)
     ]
     done = run("replay", write(tmp_path / "chats.jsonl", [{"id": "broken", "messages": broken}]))
     assert (done.code, done.err) == (0, "")
-    assert row(done.out, "broken")[-2:] == ["came", "broken"]
-    assert "1  of 2 by strict chat rules; 1 came broken" in done.out
+    assert row(done.out, "broken")[-2:] == ["was", "broken"]
+    assert "1  of 2, by strict chat rules; 1 was broken" in done.out
 
 
 def test_foreign_texts_cannot_steer_the_terminal(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_conversation_without_an_assistant(tmp_path: Path) -> None:
     done = run("replay", write(tmp_path / "chats.jsonl", [[{"role": "user", "content": "hi"}]]))
     assert done.code == 0
     assert row(done.out, "line 1")[:2] == ["1", "1"]
-    assert "Nothing had to be compressed" in done.out
+    assert "Nothing was compressed" in done.out
 
 
 def test_ids_that_are_used_twice(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, Msg
-from autocontext.cli.history import KINDS, History
-from autocontext.cli.report_data import data
-from autocontext.cli.report_page import embedded, written
+from autocontext.cli.report import render_page
+from autocontext.cli.report_data import data, script_json
+from autocontext.cli.session_history import KINDS, SessionHistory
 from autocontext.history.entries import NoteReplaced
 from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
@@ -33,7 +33,7 @@ HOSTILE = (
 )
 
 
-class Kept:
+class Case:
     """A memory with its store and the reports of its passes."""
 
     def __init__(self, config: AutoContextConfig, model: object = None) -> None:
@@ -43,8 +43,8 @@ class Kept:
         self.memory.on_compression(self.reports.append)
 
     @property
-    def history(self) -> History:
-        return History(self.store.read(SessionKey("u", "s")), self.memory.counter)
+    def history(self) -> SessionHistory:
+        return SessionHistory(self.store.read(SessionKey("u", "s")), self.memory.counter)
 
     def data(self) -> dict[str, object]:
         return data(self.history, SessionKey("u", "s"), "agent.db", self.memory.counter)
@@ -58,19 +58,19 @@ def spread(ranges: list[list[int]]) -> list[int]:
 @settings(max_examples=share(25))
 @given(talk=histories(min_moves=6), keep=st.integers(0, 6), ledger=st.sampled_from([0.0, 0.15]))
 def test_sizes_and_passes_are_those_the_memory_had(talk: list[Msg], keep: int, ledger: float) -> None:
-    kept = Kept(small(max_token=900, msg_threshold=12, last_keep=keep, ledger_ratio=ledger))
+    case = Case(small(max_token=900, msg_threshold=12, last_keep=keep, ledger_ratio=ledger))
     sizes, cached, last = [], 0, list[Msg]()
     for msg in talk:
-        if msg.role == "assistant" and kept.memory.messages:
-            context = kept.memory.get_messages()
-            sizes.append(kept.memory.token_count)
+        if msg.role == "assistant" and case.memory.messages:
+            context = case.memory.get_messages()
+            sizes.append(case.memory.token_count)
             same = itertools.takewhile(lambda pair: pair[0] is pair[1], zip(last, context, strict=False))
-            cached += sum(kept.memory.counter.count(m) for _, m in same)
+            cached += sum(case.memory.counter.count(m) for _, m in same)
             last = context
-        kept.memory.add_message(msg)
-    kept.memory.compress_if_needed(force=True)
-    history = kept.history
-    changed = [r for r in kept.reports if r]
+        case.memory.add_message(msg)
+    case.memory.compress_if_needed(force=True)
+    history = case.history
+    changed = [r for r in case.reports if r]
     event(f"{len(changed)} passes")
     assert [(p.before, p.after, p.messages_before, p.messages_after, p.before - p.kept) for p in history.passes] == [
         (r.tokens_before, r.tokens_after, r.messages_before, r.messages_after, r.prefix_tokens_invalidated)
@@ -78,78 +78,80 @@ def test_sizes_and_passes_are_those_the_memory_had(talk: list[Msg], keep: int, l
     ]
     assert (history.sent.calls, history.sent.tokens) == (len(sizes), sum(sizes))
     assert history.sent.largest == max(sizes, default=0)
-    assert history.size == kept.memory.token_count
-    assert history.full == sum(map(kept.memory.counter.count, talk))
+    assert history.size == case.memory.token_count
+    assert history.full == sum(map(case.memory.counter.count, talk))
     assert all(sum(point[3:]) == point[1] for point in history.points)
     assert history.sent.cached == cached
-    check_ways_back(kept)
+    check_ways_back(case)
 
 
-def check_ways_back(kept: Kept) -> None:
+def check_ways_back(case: Case) -> None:
     """Every original is in view, or behind the UUID that the page names, and what the page shows of a reload is it."""
-    told = kept.data()
-    messages, states = told["messages"], told["states"]
+    page_data = case.data()
+    messages, states = page_data["messages"], page_data["states"]
     assert isinstance(messages, list)
     assert isinstance(states, list)
-    originals = kept.memory.get_original_memory_msgs()
-    in_view = [m.id for m in kept.memory.messages]
+    originals = case.memory.get_original_memory_msgs()
+    in_view = [m.id for m in case.memory.messages]
     for i, state in enumerate(states):
         if state == -1:
             assert originals[i].id in in_view
         elif state >= 0:
-            assert originals[i] in kept.memory.reload(messages[state]["uuid"])
+            assert originals[i] in case.memory.reload(messages[state]["uuid"])
         else:
             assert state == -2
-    for one in told["passes"]:  # type: ignore[attr-defined]
+    for one in page_data["passes"]:  # type: ignore[attr-defined]
         for edit in one["edits"]:
-            shown = spread(edit["reload"])
-            assert len(shown) == len(kept.memory.reload(edit["uuid"]))
-            assert max(shown, default=0) < len(originals)
+            numbers = spread(edit["reload"])
+            assert len(numbers) == len(case.memory.reload(edit["uuid"]))
+            assert max(numbers, default=0) < len(originals)
 
 
 def test_what_was_removed_undone_and_cleared_is_followed() -> None:
-    kept = Kept(small())
-    kept.memory.add_messages(day(12))
-    assert kept.memory.compress_if_needed(force=True)
-    uuid = next(m.origin.uuid for m in kept.memory.messages if m.origin is not None)
-    assert kept.memory.undo(uuid)
-    kept.memory.delete_message(len(kept.memory.messages) - 1)
-    told = kept.data()
-    assert told["size"] == kept.memory.token_count
-    assert told["states"].count(-2) == 1  # type: ignore[attr-defined]
-    check_ways_back(kept)
-    kept.memory.clear()
-    kept.memory.add_message(user("anew"))
-    told = kept.data()
-    assert (told["originals"], told["size"]) == (1, kept.memory.token_count)
-    assert [edit["reload"] for p in told["passes"] for edit in p["edits"]] == [[]] * len(told["passes"][0]["edits"])  # type: ignore[attr-defined,index]
+    case = Case(small())
+    case.memory.add_messages(day(12))
+    assert case.memory.compress_if_needed(force=True)
+    uuid = next(m.origin.uuid for m in case.memory.messages if m.origin is not None)
+    assert case.memory.undo(uuid)
+    case.memory.delete_message(len(case.memory.messages) - 1)
+    page_data = case.data()
+    assert page_data["size"] == case.memory.token_count
+    assert page_data["states"].count(-2) == 1  # type: ignore[attr-defined]
+    check_ways_back(case)
+    case.memory.clear()
+    case.memory.add_message(user("anew"))
+    page_data = case.data()
+    assert (page_data["originals"], page_data["size"]) == (1, case.memory.token_count)
+    assert [edit["reload"] for p in page_data["passes"] for edit in p["edits"]] == [[]] * len(
+        page_data["passes"][0]["edits"]
+    )  # type: ignore[attr-defined,index]
 
 
 def test_a_ledger_of_an_earlier_release_is_told_as_such_until_a_pass_takes_it_away() -> None:
-    kept = Kept(small())
-    kept.memory.add_messages(day(12))
-    assert kept.memory.compress_if_needed(force=True)
-    key, entries = SessionKey("u", "s"), len(kept.store.read(SessionKey("u", "s")))
+    case = Case(small())
+    case.memory.add_messages(day(12))
+    assert case.memory.compress_if_needed(force=True)
+    key, entries = SessionKey("u", "s"), len(case.store.read(SessionKey("u", "s")))
     ledger = user("Values: a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
-    kept.store.append(key, [NoteReplaced(message=ledger)], after=entries)
-    kept.memory.refresh()
-    told = kept.data()
-    (done,) = told["passes"]  # type: ignore[misc]
-    assert told["messages"][done["ledger"]]["blocks"] == [["text", "", "Values: a = 1"]]  # type: ignore[index]
-    assert dict(zip(told["kinds"], told["parts"], strict=True))["ledger"] == kept.memory.counter.count(ledger)  # type: ignore[call-overload]
-    assert "earlier release" in dict(zip(KINDS, told["kind_names"], strict=True))["ledger"]  # type: ignore[call-overload]
-    check_ways_back(kept)
-    kept.memory.add_messages(day(12))
-    assert kept.memory.compress_if_needed(force=True)
-    told = kept.data()
-    assert [p["ledger"] is None for p in told["passes"]] == [False, True]  # type: ignore[attr-defined]
-    assert dict(zip(told["kinds"], told["parts"], strict=True))["ledger"] == 0  # type: ignore[call-overload]
-    assert told["size"] == kept.memory.token_count
-    check_ways_back(kept)
+    case.store.append(key, [NoteReplaced(message=ledger)], after=entries)
+    case.memory.refresh()
+    page_data = case.data()
+    (done,) = page_data["passes"]  # type: ignore[misc]
+    assert page_data["messages"][done["ledger"]]["blocks"] == [["text", "", "Values: a = 1"]]  # type: ignore[index]
+    assert dict(zip(page_data["kinds"], page_data["parts"], strict=True))["ledger"] == case.memory.counter.count(ledger)  # type: ignore[call-overload]
+    assert "earlier release" in dict(zip(KINDS, page_data["kind_names"], strict=True))["ledger"]  # type: ignore[call-overload]
+    check_ways_back(case)
+    case.memory.add_messages(day(12))
+    assert case.memory.compress_if_needed(force=True)
+    page_data = case.data()
+    assert [p["ledger"] is None for p in page_data["passes"]] == [False, True]  # type: ignore[attr-defined]
+    assert dict(zip(page_data["kinds"], page_data["parts"], strict=True))["ledger"] == 0  # type: ignore[call-overload]
+    assert page_data["size"] == case.memory.token_count
+    check_ways_back(case)
 
 
 def test_a_loaded_state_is_followed() -> None:
-    first, second = Kept(small()), Kept(small())
+    first, second = Case(small()), Case(small())
     first.memory.add_messages(day(12))
     first.memory.compress_if_needed(force=True)
     second.memory.add_message(user("before"))
@@ -160,11 +162,11 @@ def test_a_loaded_state_is_followed() -> None:
 
 
 def test_what_a_model_used_is_told() -> None:
-    kept = Kept(small(), ScriptedModel("In short."))
-    kept.memory.add_messages(day(12))
-    report = kept.memory.compress_if_needed(force=True)
+    case = Case(small(), ScriptedModel("In short."))
+    case.memory.add_messages(day(12))
+    report = case.memory.compress_if_needed(force=True)
     assert report.model_calls
-    edits = [e for p in kept.data()["passes"] for e in p["edits"]]  # type: ignore[attr-defined]
+    edits = [e for p in case.data()["passes"] for e in p["edits"]]  # type: ignore[attr-defined]
     assert sum(e["model"][0] for e in edits) == report.usage.input_tokens
     assert sum(e["model"][1] for e in edits) == report.usage.output_tokens
 
@@ -178,7 +180,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_embedded_data_come_back_and_end_nothing(value: object) -> None:
-    text = embedded(value)
+    text = script_json(value)
     assert json.loads(text) == value
     assert not re.search("[<>&\u2028\u2029]", text)
     text.encode()
@@ -197,17 +199,17 @@ class Elements(HTMLParser):
 
 
 def test_the_page_holds_the_same_elements_whatever_was_said() -> None:
-    plain, hostile = Kept(small()), Kept(small())
+    plain, hostile = Case(small()), Case(small())
     plain.memory.add_message(user("hello"))
     hostile.memory.add_message(Msg(role="user", content=HOSTILE))
     hostile.memory.add_messages(tool_exchange(HOSTILE.replace("\ud800", ""), {HOSTILE: HOSTILE}, HOSTILE))
     tame = data(plain.history, SessionKey("u", "s"), "agent.db", plain.memory.counter)
     wild = data(hostile.history, SessionKey(HOSTILE, HOSTILE), HOSTILE, hostile.memory.counter)
-    assert Elements(written(wild)).names == Elements(written(tame)).names
+    assert Elements(render_page(wild)).names == Elements(render_page(tame)).names
 
 
 def test_the_script_makes_no_html_of_texts_and_loads_nothing() -> None:
-    page = written(Kept(small()).data())
+    page = render_page(Case(small()).data())
     for word in (
         "innerHTML",
         "outerHTML",
@@ -225,14 +227,14 @@ def test_the_script_makes_no_html_of_texts_and_loads_nothing() -> None:
 
 
 def test_long_texts_are_cut_and_the_page_says_so() -> None:
-    kept = Kept(AutoContextConfig.for_window(64_000))
-    kept.memory.add_messages(Msg(role="user", content=f"{i} " + "<&> word " * 400) for i in range(1_000))
-    told = kept.data()
-    page = written(told)
+    case = Case(AutoContextConfig.for_window(64_000))
+    case.memory.add_messages(Msg(role="user", content=f"{i} " + "<&> word " * 400) for i in range(1_000))
+    page_data = case.data()
+    page = render_page(page_data)
     assert len(page.encode()) < 2_000_000
-    assert told["cut"] == 1_000
-    block = told["messages"][0]["blocks"][0]  # type: ignore[index]
-    assert len(block[2]) == told["cap"]
+    assert page_data["cut"] == 1_000
+    block = page_data["messages"][0]["blocks"][0]  # type: ignore[index]
+    assert len(block[2]) == page_data["cap"]
     assert block[3] == 2 + 9 * 400
 
 
@@ -275,12 +277,12 @@ def test_the_command_writes_one_page(busy: Path) -> None:
     page = busy
     assert page.stat().st_size < 2_000_000
     assert [f.name for f in page.parent.iterdir()] == ["report.html"]
-    told = json.loads(re.search(r'id="data">(.*)</script>', page.read_text())[1])  # type: ignore[index]
-    assert (told["originals"], told["window"], tuple(told["kinds"])) == (1_000, 4_000, KINDS)
+    page_data = json.loads(re.search(r'id="data">(.*)</script>', page.read_text())[1])  # type: ignore[index]
+    assert (page_data["originals"], page_data["window"], tuple(page_data["kinds"])) == (1_000, 4_000, KINDS)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["{db}", "nowhere", "--user", "ann"], "has no session 'nowhere'"),
         (["{tmp}/none.db", "s"], "none.db: no such database file"),
@@ -288,19 +290,19 @@ def test_the_command_writes_one_page(busy: Path) -> None:
         (["{db}", "small", "--window", "0"], "--window is 0"),
     ],
 )
-def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], message: str) -> None:
     done = run("report", *(a.format(db=db, tmp=tmp_path) for a in arguments))
     assert done.code == 2
-    assert told in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) == 1
 
 
 def test_a_password_does_not_get_into_the_page() -> None:
-    kept = Kept(small())
-    kept.memory.add_message(user("hello"))
-    told = data(kept.history, SessionKey("u", "s"), "postgresql://me:secret@db.example.org/a", kept.memory.counter)
-    assert told["db"] == "postgresql://me@db.example.org/a"
-    assert "secret" not in written(told)
+    case = Case(small())
+    case.memory.add_message(user("hello"))
+    page_data = data(case.history, SessionKey("u", "s"), "postgresql://me:secret@db.example.org/a", case.memory.counter)
+    assert page_data["db"] == "postgresql://me@db.example.org/a"
+    assert "secret" not in render_page(page_data)
 
 
 # -------------------------------------------------------------------------------------------------- in a real browser
@@ -334,9 +336,9 @@ def test_the_page_at_all_widths_light_and_dark(chromium: Browser, busy: Path, wi
     ground = chromium.js("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", ground))) < 200) is dark
     assert "1,000 messages" in chromium.js(TEXT.format("#lead"))
-    told = json.loads(chromium.js("document.getElementById('data').textContent"))
-    assert chromium.js("document.querySelectorAll('#chart .dot').length") == len(told["passes"]) > 5
-    assert chromium.js("document.querySelectorAll('#pass-list button').length") == len(told["passes"])
+    page_data = json.loads(chromium.js("document.getElementById('data').textContent"))
+    assert chromium.js("document.querySelectorAll('#chart .dot').length") == len(page_data["passes"]) > 5
+    assert chromium.js("document.querySelectorAll('#pass-list button').length") == len(page_data["passes"])
     chromium.js("document.getElementById('theme').click()")
     other = chromium.js("getComputedStyle(document.body).backgroundColor")
     assert other != ground
@@ -348,23 +350,23 @@ def test_the_page_at_all_widths_light_and_dark(chromium: Browser, busy: Path, wi
 @pytest.mark.slow
 def test_a_compression_shows_before_after_and_what_a_reload_gives(chromium: Browser, busy: Path, db: str) -> None:
     chromium.show(busy)
-    told = json.loads(chromium.js("document.getElementById('data').textContent"))
+    page_data = json.loads(chromium.js("document.getElementById('data').textContent"))
     chromium.js("document.querySelectorAll('#chart .hit')[2].dispatchEvent(new MouseEvent('click'))")
     assert "Compression 3 of" in chromium.js(TEXT.format("#detail"))
-    edit = told["passes"][2]["edits"][0]
+    edit = page_data["passes"][2]["edits"][0]
     tabs = "document.querySelectorAll('#detail .edit')[0].querySelectorAll('[role=tab]')"
     pane = "document.querySelector('#detail .edit .pane')"
     chromium.js(f"{tabs}[0].click()")
-    count = len(spread(edit["gone"]))
+    count = len(spread(edit["removed"]))
     assert chromium.js(f"{pane}.querySelectorAll('.msg').length") == min(30, count)
     chromium.js(f"{tabs}[1].click()")
     assert edit["uuid"] in chromium.js(f"{pane}.innerText")
     chromium.js(f"{tabs}[2].click()")
-    shown = chromium.js(f"{pane}.innerText")
+    text = chromium.js(f"{pane}.innerText")
     command = f"autocontext reload {db} {edit['uuid']} --session busy --user ann"
-    assert command in shown
+    assert command in text
     assert run(*command.split()[1:]).code == 0
-    assert "byte for byte" in shown
+    assert "byte for byte" in text
 
 
 @pytest.mark.slow
@@ -403,7 +405,7 @@ def test_everything_can_be_reached_from_the_keyboard(chromium: Browser, busy: Pa
 @pytest.mark.slow
 def test_messages_tell_where_they_are_now(chromium: Browser, busy: Path) -> None:
     chromium.show(busy)
-    told = json.loads(chromium.js("document.getElementById('data').textContent"))
+    page_data = json.loads(chromium.js("document.getElementById('data').textContent"))
 
     def chosen(state: str) -> str:
         chromium.js(
@@ -412,15 +414,15 @@ def test_messages_tell_where_they_are_now(chromium: Browser, busy: Path) -> None
         )
         return str(chromium.js("document.getElementById('found').innerText"))
 
-    hidden = [s for s in told["states"] if s >= 0]
-    assert chosen("view").startswith(f"{len(told['view']):,} message")
+    hidden = [s for s in page_data["states"] if s >= 0]
+    assert chosen("view").startswith(f"{len(page_data['view']):,} message")
     assert chosen("removed").startswith("0 messages")
     assert chosen("behind").startswith(f"{len(hidden):,} message")
     chromium.js("document.querySelector('#list summary').click()")
     chromium.until("document.querySelector('#list .body')")
-    shown = chromium.js("document.querySelector('#list li').innerText")
-    assert f"behind {told['messages'][hidden[0]]['uuid'][:8]}" in shown
-    assert told["messages"][hidden[0]]["uuid"] in shown
+    text = chromium.js("document.querySelector('#list li').innerText")
+    assert f"behind {page_data['messages'][hidden[0]]['uuid'][:8]}" in text
+    assert page_data["messages"][hidden[0]]["uuid"] in text
     chromium.js("document.querySelector('#list .link').click()")
     assert chromium.js("document.activeElement.id") == "detail"
 

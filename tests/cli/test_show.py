@@ -7,7 +7,7 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.adapters.openai_chat import from_openai
-from autocontext.cli.showing import before_last_reply, shortened
+from autocontext.cli.show import before_last_reply, shortened
 from autocontext.messages import is_note
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assistant, conversation, tool_exchange, user
@@ -19,7 +19,7 @@ WINDOW = 2_000
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+def stored_db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with a session that was compressed, and a large result that is in view."""
     path = str(tmp_path_factory.mktemp("db") / "agent.db")
     store = SqliteSessionStore(path)
@@ -48,31 +48,31 @@ def titles(out: str) -> list[str]:
     return [line.strip("─ ") for line in out.splitlines() if line.startswith("── ")]
 
 
-def test_one_line_for_each_message(made: str) -> None:
-    done = run("show", made, "long", *USER)
+def test_one_line_for_each_message(stored_db: str) -> None:
+    done = run("show", stored_db, "long", *USER)
     assert (done.code, done.err) == (0, "")
-    shown = [line.split()[:2] for line in done.out.splitlines() if line[:4].strip().isdecimal()]
-    assert shown == [[str(i), m.role] for i, m in enumerate(in_view(made))]
+    rows = [line.split()[:2] for line in done.out.splitlines() if line[:4].strip().isdecimal()]
+    assert rows == [[str(i), m.role] for i, m in enumerate(in_view(stored_db))]
 
 
-def test_context_is_every_message_in_order_with_calls_and_arguments(made: str) -> None:
-    done = run("show", made, "long", "--context", "--full", *USER)
+def test_context_is_every_message_in_order_with_calls_and_arguments(stored_db: str) -> None:
+    done = run("show", stored_db, "long", "--context", "--full", *USER)
     assert (done.code, done.err) == (0, "")
-    wanted = [
+    expected = [
         line.rstrip().replace("\x1b", "?")
-        for m in in_view(made)
+        for m in in_view(stored_db)
         for line in transcript(m).removeprefix(f"[{m.role}] ").splitlines()
     ]
     left = iter(rows(done.out))
-    assert [line for line in wanted if line not in left] == []  # all of them, in this order
+    assert [line for line in expected if line not in left] == []  # all of them, in this order
     assert '{"path": "a.log", "pages": [1, 2]}' in done.out
-    assert [title.split()[0].rstrip(",") for title in titles(done.out)[1:]] == [m.role for m in in_view(made)]
+    assert [title.split()[0].rstrip(",") for title in titles(done.out)[1:]] == [m.role for m in in_view(stored_db)]
 
 
-def test_titles_name_the_numbers_under_which_messages_are_reloaded(made: str) -> None:
-    done = run("show", made, "long", "--context", *USER)
-    note = next(m for m in in_view(made) if is_note(m))
-    store = SqliteSessionStore(made)
+def test_titles_name_the_numbers_under_which_messages_are_reloaded(stored_db: str) -> None:
+    done = run("show", stored_db, "long", "--context", *USER)
+    note = next(m for m in in_view(stored_db) if is_note(m))
+    store = SqliteSessionStore(stored_db)
     memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
     for title in titles(done.out)[1:]:
         number = title.split(",")[0].split()[-1] if ", note of " not in title else ""
@@ -85,35 +85,35 @@ def test_titles_name_the_numbers_under_which_messages_are_reloaded(made: str) ->
     store.close()
 
 
-def test_long_messages_are_cut_and_notes_are_not(made: str) -> None:
-    done = run("show", made, "long", "--context", *USER)
+def test_long_messages_are_cut_and_notes_are_not(stored_db: str) -> None:
+    done = run("show", stored_db, "long", "--context", *USER)
     assert "line 0 of the log" in done.out
     assert "line 99 of the log" in done.out
     assert "line 50 of the log" not in done.out
     assert "--full shows them" in done.out
-    note = next(m for m in in_view(made) if is_note(m))
+    note = next(m for m in in_view(stored_db) if is_note(m))
     assert all(line.rstrip() in rows(done.out) for line in note.text.splitlines())
 
 
-def test_a_foreign_text_cannot_steer_the_terminal(made: str) -> None:
-    assert "\x1b" not in run("show", made, "long", "--context", *USER).out
-    shown = on_terminal("show", made, "long", "--context", *USER).out
-    assert "Now ?[31mthe log." in without_escapes(shown)
+def test_a_foreign_text_cannot_steer_the_terminal(stored_db: str) -> None:
+    assert "\x1b" not in run("show", stored_db, "long", "--context", *USER).out
+    output = on_terminal("show", stored_db, "long", "--context", *USER).out
+    assert "Now ?[31mthe log." in without_escapes(output)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("long", "--user", "bob"), "user 'bob' has no session 'long' nor any other; --user can be 'ann'"),
         (("lang", *USER), "user 'ann' has no session 'lang'; there are 'long'"),
-        (USER, "which session? autocontext inspect"),
-        (("long", *USER, "--id", "x"), "--id names a conversation of a file"),
+        (USER, "SESSION is missing"),
+        (("long", *USER, "--id", "x"), "--id selects a conversation in a file"),
     ],
 )
-def test_what_is_not_there_is_told(made: str, arguments: tuple[str, ...], told: str) -> None:
-    done = run("show", made, *arguments)
+def test_what_is_missing_is_reported(stored_db: str, arguments: tuple[str, ...], message: str) -> None:
+    done = run("show", stored_db, *arguments)
     assert (done.code, done.out) == (2, "")
-    assert told in done.err
+    assert message in done.err
     assert done.err.count("\n") == 1
     assert run("show", "no.db", "long").err == "autocontext show: no.db: no such database file\n"
 
@@ -126,13 +126,13 @@ def test_a_conversation_is_replayed_up_to_its_last_reply(tmp_path: Path) -> None
     done = run("show", file, "--window", str(WINDOW), "--id", "second", "--full")
     assert (done.code, done.err) == (0, "")
     memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW))
-    wanted = before_last_reply(memory, from_openai(messages))
+    expected = before_last_reply(memory, from_openai(messages))
     last = max(i for i, m in enumerate(messages) if m["role"] == "assistant")
     assert len(memory.get_original_memory_msgs()) == last
     assert memory.token_count <= WINDOW
-    assert f"{len(wanted)} messages in view of {last}, " in done.out
-    assert len(titles(done.out)) == 1 + len(wanted)
-    assert transcript(wanted[-1]).splitlines()[0] in done.out
+    assert f"{len(expected)} messages in view of {last}, " in done.out
+    assert len(titles(done.out)) == 1 + len(expected)
+    assert transcript(expected[-1]).splitlines()[0] in done.out
     assert "second, window 2,000" in done.out
 
 
@@ -141,11 +141,13 @@ def test_the_first_conversation_unless_one_is_named(tmp_path: Path) -> None:
         tmp_path / "chats.jsonl", [{"id": "first", "messages": chat(2)}, {"id": "second", "messages": chat(3)}]
     )
     assert titles(run("show", file).out)[0] == "first, window 16,000"
-    assert titles(run("show", "-", given=json.dumps(chat(2)).encode()).out)[0] == "line 1, window 16,000"
+    assert titles(run("show", "-", stdin=json.dumps(chat(2)).encode()).out)[0] == "line 1, window 16,000"
     done = run("show", file, "--id", "third")
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"autocontext show: {file}: no conversation has the id 'third'; there are 'first', 'second'\n"
-    assert run("show", file, "session").err.endswith("is a file of conversations; --id says which one\n")
+    assert (
+        done.err == f"autocontext show: {file}: no conversation has the id 'third'; choose one of 'first', 'second'\n"
+    )
+    assert run("show", file, "session").err.endswith("is a file of conversations; select one with --id\n")
 
 
 def test_broken_lines_are_named_and_the_exit_code_says_so(tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ def test_broken_lines_are_named_and_the_exit_code_says_so(tmp_path: Path) -> Non
     assert done.err.startswith(f"{file}:1: not JSON")
     assert titles(done.out)[0].startswith("line 2")
     empty = run("show", write(tmp_path / "empty.jsonl", []))
-    assert (empty.code, empty.err.endswith("holds no conversation\n")) == (2, True)
+    assert (empty.code, empty.err.endswith("contains no conversation\n")) == (2, True)
 
 
 def test_without_a_reply_the_whole_conversation_is_shown() -> None:

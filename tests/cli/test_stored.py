@@ -18,7 +18,7 @@ USER = ("--user", "ann")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> str:
+def stored_db(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with a compressed session of one user and a short one of another."""
     path = str(tmp_path_factory.mktemp("db") / "agent.db")
     store = SqliteSessionStore(path)
@@ -36,10 +36,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def db(made: str, tmp_path: Path) -> str:
+def db(stored_db: str, tmp_path: Path) -> str:
     """A copy that a test may change."""
     copy = tmp_path / "copy.db"
-    copy.write_bytes(Path(made).read_bytes())
+    copy.write_bytes(Path(stored_db).read_bytes())
     return str(copy)
 
 
@@ -54,15 +54,15 @@ def uuid_in(db: str) -> str:
     return next(m.origin.uuid for m in memory_in(db).messages if m.origin is not None)
 
 
-def test_inspect_lists_sessions(made: str) -> None:
-    done = run("inspect", made)
+def test_inspect_lists_sessions(stored_db: str) -> None:
+    done = run("inspect", stored_db)
     assert (done.code, done.err) == (0, "")
     assert [line.split()[:2] for line in done.out.splitlines()[1:]] == [["short", "bob"], ["long", "ann"]]
 
 
-def test_inspect_shows_each_message_and_each_compression(made: str) -> None:
-    memory = memory_in(made)
-    done = run("inspect", made, "long", *USER)
+def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None:
+    memory = memory_in(stored_db)
+    done = run("inspect", stored_db, "long", *USER)
     assert (done.code, done.err) == (0, "")
     assert f"{len(memory.messages)} messages in view of {len(memory.get_original_memory_msgs())}" in done.out
     assert f"{memory.token_count:,} tokens" in done.out
@@ -76,16 +76,16 @@ def test_inspect_shows_each_message_and_each_compression(made: str) -> None:
         assert uuid[:8] in done.out
 
 
-def test_inspect_full_shows_whole_messages(made: str) -> None:
-    done = run("inspect", made, "long", "--full", *USER)
-    for text in (b.text for m in memory_in(made).messages for b in m.content if b.type == "text"):
+def test_inspect_full_shows_whole_messages(stored_db: str) -> None:
+    done = run("inspect", stored_db, "long", "--full", *USER)
+    for text in (b.text for m in memory_in(stored_db).messages for b in m.content if b.type == "text"):
         for line in text.splitlines():
             assert line in done.out
 
 
-def test_inspect_diff_shows_what_gave_way_to_what(made: str) -> None:
-    uuid = uuid_in(made)
-    done = run("inspect", made, "long", "--diff", uuid[:8], *USER)
+def test_inspect_diff_shows_what_gave_way_to_what(stored_db: str) -> None:
+    uuid = uuid_in(stored_db)
+    done = run("inspect", stored_db, "long", "--diff", uuid[:8], *USER)
     assert (done.code, done.err) == (0, "")
     gone = [line for line in done.out.splitlines() if line.startswith("-") and not line.startswith("---")]
     come = [line for line in done.out.splitlines() if line.startswith("+") and not line.startswith("+++")]
@@ -116,47 +116,47 @@ def test_inspect_watch_shows_what_is_added_meanwhile(db: str) -> None:
     assert err == "interrupted\n"
 
 
-def test_reload_gives_the_originals(made: str) -> None:
-    uuid = uuid_in(made)
-    originals = memory_in(made).reload(uuid)
-    whole = run("reload", made, uuid, *USER)
+def test_reload_gives_the_originals(stored_db: str) -> None:
+    uuid = uuid_in(stored_db)
+    originals = memory_in(stored_db).reload(uuid)
+    whole = run("reload", stored_db, uuid, *USER)
     assert (whole.code, whole.err) == (0, "")
     for msg in originals:
         assert msg.text in whole.out
-    lines = run("reload", made, uuid[:8], "--json", *USER).out.splitlines()
+    lines = run("reload", stored_db, uuid[:8], "--json", *USER).out.splitlines()
     assert [Msg.model_validate_json(line) for line in lines] == originals
     word = next(m.text for m in originals if m.text).split()[0]
-    found = run("reload", made, uuid, "--query", word, "--session", "long", *USER)
+    found = run("reload", stored_db, uuid, "--query", word, "--session", "long", *USER)
     assert f"passages for {word!r}" in found.out
 
 
-def test_reload_takes_numbers_within_a_session(made: str) -> None:
-    originals = memory_in(made).numbered("m2-m4")
-    lines = run("reload", made, "m2-m4", "--json", "--session", "long", *USER).out.splitlines()
+def test_reload_takes_numbers_within_a_session(stored_db: str) -> None:
+    originals = memory_in(stored_db).numbered("m2-m4")
+    lines = run("reload", stored_db, "m2-m4", "--json", "--session", "long", *USER).out.splitlines()
     assert [Msg.model_validate_json(line) for line in lines] == list(originals.values())
-    assert run("reload", made, "m2", "--session", "long", *USER).out.startswith("[m2")
+    assert run("reload", stored_db, "m2", "--session", "long", *USER).out.startswith("[m2")
     for arguments, told in (
-        (("reload", made, "m2", *USER), "nothing is stored under 'm2'"),
-        (("reload", made, "m99999", "--session", "long", *USER), "nothing is stored under 'm99999'"),
-        (("undo", made, "m2", "--session", "long", *USER), "m2: only a compression can be undone"),
+        (("reload", stored_db, "m2", *USER), "nothing is stored under 'm2'"),
+        (("reload", stored_db, "m99999", "--session", "long", *USER), "nothing is stored under 'm99999'"),
+        (("undo", stored_db, "m2", "--session", "long", *USER), "m2: not a compression"),
     ):
         done = run(*arguments)
         assert (done.code, done.out) == (2, "")
         assert told in done.err
 
 
-def test_a_users_uuid_is_nothing_to_another(made: str) -> None:
-    done = run("reload", made, uuid_in(made), "--user", "bob")
+def test_a_users_uuid_is_nothing_to_another(stored_db: str) -> None:
+    done = run("reload", stored_db, uuid_in(stored_db), "--user", "bob")
     assert (done.code, done.out) == (2, "")
     assert "nothing is stored under" in done.err
     assert "the 1 sessions of user 'bob'" in done.err
 
 
-def test_search_finds_messages_of_one_user_only(made: str) -> None:
-    done = run("search", made, "swordfish", "--user", "bob")
+def test_search_finds_messages_of_one_user_only(stored_db: str) -> None:
+    done = run("search", stored_db, "swordfish", "--user", "bob")
     assert done.code == 0
     assert done.out.startswith("short 0 The password")
-    other = run("search", made, "swordfish", *USER)
+    other = run("search", stored_db, "swordfish", *USER)
     assert other.code == 1
     assert "No message of user 'ann' matches" in other.out
 
@@ -171,7 +171,7 @@ def test_undo_puts_the_originals_back(db: str) -> None:
     assert all(m.origin is None or m.origin.uuid != uuid for m in after.messages)
     again = run("undo", db, uuid, *USER)
     assert again.code == 2
-    assert "its note is out of view" in again.err
+    assert "its note is no longer in view" in again.err
 
 
 def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     other = str(tmp_path / "other.db")
     assert run("import", other, file, "again", "--user", "eve").code == 0
     assert memory_in(other, "again", "eve").state_dict() == memory_in(db).state_dict()
-    taken = run("import", other, file, "again", "--user", "eve")
-    assert taken.code == 2
-    assert "exists already" in taken.err
+    second = run("import", other, file, "again", "--user", "eve")
+    assert second.code == 2
+    assert "exists already" in second.err
 
 
 def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path) -> None:
@@ -200,30 +200,30 @@ def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path
     store.close()
 
 
-def test_copy_moves_all_sessions_to_postgresql(made: str) -> None:
+def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
     with own_schema() as url:
-        done = run("copy", made, url)
+        done = run("copy", stored_db, url)
         # Where it takes long, it says how far it is.
         assert (done.code, [line for line in done.err.splitlines() if "% session" not in line]) == (0, [])
         listed = run("inspect", url).out
         assert "long" in listed
         assert "short" in listed
-        assert run("inspect", url, "long", *USER).out == run("inspect", made, "long", *USER).out
+        assert run("inspect", url, "long", *USER).out == run("inspect", stored_db, "long", *USER).out
 
 
 def test_purge_asks_first(db: str) -> None:
     refused = run("purge", db, "long", *USER)
     assert refused.code == 2
     assert "--yes" in refused.err
-    assert run("purge", db, "long", "--yes", *USER).out == "session ann/long dropped\n"
+    assert run("purge", db, "long", "--yes", *USER).out == "session ann/long deleted\n"
     assert "has no session 'long'" in run("inspect", db, "long", *USER).err
-    assert run("purge", db).out == "0 expired sessions dropped\n"
+    assert run("purge", db).out == "0 expired sessions deleted\n"
 
 
-def test_stats_count_everything(made: str) -> None:
-    rows = dict(line.rsplit(maxsplit=1) for line in run("stats", made).out.splitlines())
+def test_stats_count_everything(stored_db: str) -> None:
+    rows = dict(line.rsplit(maxsplit=1) for line in run("stats", stored_db).out.splitlines())
     assert rows["users"] == rows["sessions"] == "2"
-    assert int(rows["bytes of the file"].replace(",", "")) == Path(made).stat().st_size
+    assert int(rows["bytes of the file"].replace(",", "")) == Path(stored_db).stat().st_size
 
 
 def test_prune_compares_conversations(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_prune_compares_conversations(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["inspect", "{tmp}/none.db"], "none.db: no such database file"),
         (["inspect", "{db}", "nowhere"], "user '' has no session 'nowhere' nor any other; --user can be 'ann', 'bob'"),
@@ -248,15 +248,15 @@ def test_prune_compares_conversations(tmp_path: Path) -> None:
         (["import-java", "{db}", "{tmp}/nowhere"], "nowhere"),
     ],
 )
-def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], message: str) -> None:
     done = run(*(a.format(db=db, tmp=tmp_path) for a in arguments))
     assert (done.code, done.out) == (2, "")
-    assert told in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) == 1
     assert "secret" not in done.err
 
 
-def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database " * 100)
     done = run("inspect", str(path))
@@ -265,8 +265,8 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
     assert path.read_text() == "not a database " * 100
 
 
-def test_on_a_narrow_terminal_everything_is_there(made: str) -> None:
-    done = on_terminal("inspect", made, "long", *USER, columns=50)
+def test_on_a_narrow_terminal_everything_is_there(stored_db: str) -> None:
+    done = on_terminal("inspect", stored_db, "long", *USER, columns=50)
     lines = [line.rstrip() for line in without_escapes(done.out).splitlines()]
     assert done.code == 0
     assert [line for line in lines if len(line) > 50] == []

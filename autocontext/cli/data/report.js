@@ -235,10 +235,10 @@ let made = 0;
 function edit(e) {
   const id = `e${made++}`;
   const pane = el("div", {class: "pane", role: "tabpanel", id: id + "p", tabindex: "0"});
-  const count = spread(e.gone).length;
+  const count = spread(e.removed).length;
   const views = [
-    [`Before (${number(count)})`, () => several(e.gone, "Not kept any more.")],
-    ["After", () => several(e.come, "Nothing stands in its place.")],
+    [`Before (${number(count)})`, () => several(e.removed, "Not kept any more.")],
+    ["After", () => several(e.added, "Nothing stands in its place.")],
     ["Reload", () => e.reload.length ? [
       el("p", {}, `${plural(spread(e.reload).length, "original")}, byte for byte, under this UUID:`), copyable(e.uuid),
       el("p", {}, "The agent calls context_reload with it. In a terminal, the originals, the difference, and the way to put them back into the view:"),
@@ -298,7 +298,7 @@ $("pass-list").append(...D.passes.map((p, i) => el("li", {}, el("button", {type:
   el("small", {}, `after message ${number(p.at)}`),
   el("small", {}, [...new Set(p.edits.map(e => e.label))].join(", "))))));
 function opener(i) {
-  const p = D.passes.findIndex(p => p.edits.some(e => spread(e.come).includes(i)));
+  const p = D.passes.findIndex(p => p.edits.some(e => spread(e.added).includes(i)));
   return p < 0 ? null : el("button", {type: "button", class: "link", on: {click: () => { choose(p, true); $("detail").focus({preventScroll: true}); }}}, "its compression");
 }
 

@@ -159,7 +159,7 @@ def test_the_tools_can_be_used_without_a_server(file: Path) -> None:
 def test_the_command_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "no.db"
     assert main(["mcp", "--db", str(missing)]) == 2
-    assert "there is no file" in capsys.readouterr().err
+    assert "no file" in capsys.readouterr().err
     assert not missing.exists()
     with AutoContext.open(missing):
         pass

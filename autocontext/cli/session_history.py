@@ -1,4 +1,4 @@
-"""The life of a stored session by its entries: the size of its context, what each pass did, where everything is now."""
+"""The history of a stored session: the size of its context over time, what each pass did, where each message is now."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from autocontext.history.log import Log, ViewChange
 from autocontext.tokens import TokenCounter
 
 KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")
-"""What a context is made of."""
+"""The parts of a context."""
 Point = tuple[int, ...]
-"""Messages added so far, tokens of the context, tokens without compression, then the tokens of each of KINDS."""
+"""Messages added so far, tokens of the context, tokens without compression, then tokens of each of KINDS."""
 
 
 @dataclass(frozen=True)
@@ -27,50 +27,50 @@ class PassEdit:
 
 @dataclass
 class Pass:
-    """What one pass did; sizes in tokens."""
+    """What a pass did; sizes are tokens."""
 
     at: int
-    """Messages added before it."""
+    """Number of messages added before it."""
     before: int
     messages_before: int
     view: tuple[str, ...]
-    """Ids in view before it."""
+    """Ids in the view before it."""
     after: int = 0
     messages_after: int = 0
     kept: int = 0
-    """Tokens at the beginning of the context that are the same before and after: what a prompt cache keeps."""
+    """Tokens at the start of the context that did not change, so a prompt cache keeps them."""
     edits: list[PassEdit] = field(default_factory=list)
     ledger: str | None = None
-    """Id of the evidence ledger that it wrote, in sessions of earlier releases."""
+    """Id of the evidence ledger it wrote; only in sessions of earlier releases."""
 
 
 @dataclass
-class Sent:
-    """Tokens that the model has read over all its calls: one before each message of the assistant."""
+class CallTotals:
+    """Tokens that the model read in all its calls, one before each assistant message."""
 
     calls: int = 0
     tokens: int = 0
     cached: int = 0
-    """Of them, those that the call before had sent in the same place."""
+    """Of these, tokens that the previous call sent at the same position."""
     largest: int = 0
-    """The largest context of one call."""
+    """The largest context of a call."""
 
 
-class History:
-    """A session's entries, followed one by one."""
+class SessionHistory:
+    """Replays a session's entries one by one."""
 
     def __init__(self, entries: Iterable[Entry], counter: TokenCounter) -> None:
         self.log = Log()
         self.points: list[Point] = []
         self.passes: list[Pass] = []
-        self.sent, self.without = Sent(), Sent()
+        self.sent, self.without = CallTotals(), CallTotals()
         self.messages: dict[str, Msg] = {}
-        """All that ever were, by id; ids of a memory that was cleared or loaded anew count from there on."""
+        """All messages by id, including removed ones. After a clear or a load, ids refer to the newer messages."""
         self._counter = counter
         self._sizes: dict[str, int] = {}
         self._parts = dict.fromkeys(KINDS, 0)
-        self._said: dict[str, None] = {}
-        """Originals that would be sent without any compression."""
+        self._uncompressed: dict[str, None] = {}
+        """Ids of the originals that would be sent without compression."""
         self._full = self._last_sent = self._last_full = 0
         self._pass: Pass | None = None
         for entry in entries:
@@ -78,24 +78,24 @@ class History:
         self._close()
 
     def tokens(self, id_: str) -> int:
-        """Tokens of a message, counted once."""
+        """Tokens of a message in the log, counted once."""
         if id_ not in self._sizes:
             self._sizes[id_] = self._counter.count(self.log.messages[id_])
         return self._sizes[id_]
 
     def tokens_of(self, id_: str) -> int:
-        """Tokens of any message there ever was."""
+        """Tokens of any message, including removed ones."""
         return self.tokens(id_) if id_ in self.log.messages else self._counter.count(self.messages[id_])
 
     def originals_behind(self, uuid: str) -> list[str]:
-        """Ids of what a reload of an offload entry gives."""
-        # Of messages that were added twice the log holds two ids; the message itself tells them apart.
+        """Ids of the messages that a reload of an offload entry returns."""
+        # A message that was added twice has two ids in the log, so compare the objects.
         originals = {id(m) for m in self.log.originals_of(uuid)}
         return [id_ for id_, m in self.log.messages.items() if id(m) in originals]
 
     @property
     def size(self) -> int:
-        """Tokens of the context as it stands."""
+        """Tokens of the current context."""
         return sum(self._parts.values())
 
     @property
@@ -111,7 +111,7 @@ class History:
         else:
             self._close()
         if entry.type == "added" and entry.message.role == "assistant" and self.log.view_ids:
-            self._call()
+            self._record_call()
         covered = self.log.covered(entry.ids) if entry.type == "removed" else []
         view = tuple(self.log.view_ids)
         change = self.log.record(entry)
@@ -130,51 +130,54 @@ class History:
     def _change(self, entry: Entry, change: ViewChange, covered: Sequence[str]) -> None:
         log = self.log
         if change.all_new:
-            self._sizes, self._said = {}, {}
+            self._sizes, self._uncompressed = {}, {}
             self._parts = dict.fromkeys(KINDS, 0)
             self._full = self._last_full = 0
             self.messages.update(log.messages)
-            self._say(log.original)
+            self._add_uncompressed(log.original)
         for id_ in change.removed:
             self._weigh(id_, -1)
         for id_ in change.added:
             self.messages[id_] = log.messages[id_]
             self._weigh(id_, 1)
         if entry.type == "added":
-            self._say(change.added)
+            self._add_uncompressed(change.added)
         elif entry.type == "removed":
-            for id_ in {*covered, *entry.ids} & self._said.keys():
-                del self._said[id_]
+            for id_ in {*covered, *entry.ids} & self._uncompressed.keys():
+                del self._uncompressed[id_]
                 self._full -= self.tokens(id_)
             self._last_full = min(self._last_full, self._full)
 
-    def _say(self, ids: Iterable[str]) -> None:
+    def _add_uncompressed(self, ids: Iterable[str]) -> None:
         for id_ in ids:
-            self._said[id_] = None
+            self._uncompressed[id_] = None
             self._full += self.tokens(id_)
 
     def _weigh(self, id_: str, sign: int) -> None:
         self._parts[kind_of(self.log.messages[id_])] += sign * self.tokens(id_)
 
-    def _call(self) -> None:
-        for sent, size, last in ((self.sent, self.size, self._last_sent), (self.without, self._full, self._last_full)):
-            sent.calls += 1
-            sent.tokens += size
-            sent.cached += min(size, last)
-            sent.largest = max(sent.largest, size)
+    def _record_call(self) -> None:
+        for totals, size, last in (
+            (self.sent, self.size, self._last_sent),
+            (self.without, self._full, self._last_full),
+        ):
+            totals.calls += 1
+            totals.tokens += size
+            totals.cached += min(size, last)
+            totals.largest = max(totals.largest, size)
         self._last_sent, self._last_full = self.size, self._full
 
     def _shared(self, before: Sequence[str]) -> int:
-        """Tokens of the messages that stand at the beginning of the view now as they did before."""
-        kept = 0
+        """Tokens of the messages at the start of the view that are the same as before."""
+        tokens = 0
         for old, new in zip(before, self.log.view_ids, strict=False):
             if old != new:
                 break
-            kept += self.tokens(new)
-        return kept
+            tokens += self.tokens(new)
+        return tokens
 
     def _close(self) -> None:
-        """End the pass under way: another one's entries, or something else, come next."""
+        """End the current pass."""
         done, self._pass = self._pass, None
         if done is None:
             return
@@ -189,7 +192,7 @@ class History:
 
 
 def kind_of(msg: Msg) -> str:
-    """Which of KINDS a message belongs to, as a whole."""
+    """Which of KINDS a message counts as."""
     if msg.origin is not None and not msg.tool_results and not msg.tool_uses:
         return "ledger" if msg.origin.kind == "ledger" else "notes"
     if msg.tool_results:
@@ -200,18 +203,18 @@ def kind_of(msg: Msg) -> str:
 
 
 def holders(log: Log) -> dict[str, str]:
-    """Per original that is out of view, the id of the message in view that stands for it."""
-    seen = set(log.view_ids)
-    return {id_: note for note in log.view_ids for id_ in log.covered([note]) if id_ not in seen}
+    """For each original out of view, the id of the message in view that replaces it."""
+    in_view = set(log.view_ids)
+    return {id_: note for note in log.view_ids for id_ in log.covered([note]) if id_ not in in_view}
 
 
 def tool_sizes(log: Log, counter: TokenCounter) -> dict[str, int]:
-    """Tokens in view by tool: its results, and the arguments it was called with."""
+    """Tokens in view by tool: its calls and their results."""
     names = {use.id: use.name for m in log.messages.values() for use in m.tool_uses}
     sizes: dict[str, int] = {}
     for m in log.view_messages:
         tools = {names.get(r.id, r.name) or "?" for r in m.tool_results} | {use.name for use in m.tool_uses}
         for tool in tools:
-            # A message with calls of several tools counts in equal parts: its tokens are counted as a whole.
+            # Tokens are counted per message, so a message of several tools is divided equally.
             sizes[tool] = sizes.get(tool, 0) + counter.count(m) // len(tools)
     return dict(sorted(sizes.items(), key=lambda pair: -pair[1]))

@@ -1,4 +1,4 @@
-"""Files of JSON lines, one line at a time: one that cannot be read does not hide the others."""
+"""Reads files of JSON lines; a broken line does not stop the rest."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class BrokenLine:
-    """A line that could not be read, and why."""
+    """A line that cannot be read, and why."""
 
     line: int
     reason: str
 
 
 def read(path: str, parse: Callable[[Any, int], T]) -> Iterator[T | BrokenLine]:
-    """What `parse` makes of each line's value and number ("-": of standard input); blank lines are passed over.
+    """Parse each line's value and number ("-": standard input), skipping blank lines.
 
-    `parse` raises InvalidMessage for a value that is none of its kind. Raises OSError when the file cannot be read.
+    `parse` raises InvalidMessage for a wrong value. Raises OSError if the file cannot be read.
     """
     if path == "-":
         yield from read_lines(sys.stdin.buffer, parse)
     else:
-        with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as it was given)
+        with open(path, "rb") as file:  # noqa: PTH123 (so that an OSError names this path)
             yield from read_lines(file, parse)
 
 
 def read_lines(file: BinaryIO, parse: Callable[[Any, int], T]) -> Iterator[T | BrokenLine]:
-    """The same from an open file."""
+    """`read` for an open file."""
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
         if line:

@@ -1,0 +1,164 @@
+"""Shows the results of replays: strategies, plots, reloads, and the summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from autocontext.cli import plot
+from autocontext.cli.layout import Column
+from autocontext.cli.models import Meter
+from autocontext.cli.proof import ReloadCheck
+from autocontext.cli.replay_run import ReplayResult
+from autocontext.cli.screen import Screen
+
+_STRATEGIES = {
+    "TOOL_INVOCATION_COMPRESS": "1  tool runs",
+    "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION": "2  large messages, newest kept",
+    "LARGE_MESSAGE_OFFLOAD": "3  large messages",
+    "PREVIOUS_ROUND_CONVERSATION_SUMMARY": "4  earlier rounds",
+    "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY": "5  current round, large messages",
+    "CURRENT_ROUND_MESSAGE_COMPRESS": "5  current round",
+    "FIRST_MESSAGE_SHORTENED": "+  first message in part",
+    "PASTE_SHORTENED": "+  the user's paste in part",
+    "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
+    "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
+}
+"""Event types in the words of the documentation, in the order in which they are tried."""
+
+_KINDS = {
+    "tool_run": "tool run",
+    "round_summary": "earlier round",
+    "stub": "large message",
+    "current_round": "current round",
+    "fold": "oldest rounds",
+    "ledger": "evidence (of an earlier release)",
+}
+
+
+def strategy_name(event_type: str) -> str:
+    """An event type in the words of the documentation."""
+    return _STRATEGIES.get(event_type, event_type)
+
+
+def origin_name(origin: str) -> str:
+    """The origin of a message in words."""
+    return _KINDS.get(origin, origin)
+
+
+def show_strategies(screen: Screen, results: Sequence[ReplayResult]) -> None:
+    """One row per strategy that was applied, over all conversations."""
+    events = [e for r in results for e in r.events]
+    if not events:
+        screen.text("Nothing was compressed: no conversation came near the window.")
+        return
+    kinds = [k for k in _STRATEGIES if any(e.event_type == k for e in events)]
+    kinds += sorted({e.event_type for e in events} - _STRATEGIES.keys())
+    rows = []
+    for kind in [*kinds, ""]:
+        matching = [e for e in events if kind in ("", e.event_type)]
+        before = sum(int(e.metadata.get("tokenBefore", 0)) for e in matching)
+        after = sum(int(e.metadata.get("tokenAfter", 0)) for e in matching)
+        replaced = sum(e.compressed_message_count for e in matching)
+        numbers = [len(matching), replaced, before, after, before - after]
+        rows.append([_STRATEGIES.get(kind, kind) or "all", *(f"{n:,}" for n in numbers)])
+    columns = [Column("strategy", right=False), Column("times"), Column("messages", optional=True)]
+    tokens = [Column("tokens"), Column("after"), Column("saved", optional=True)]
+    screen.table([*columns, *tokens], rows, total=True)
+
+
+def show_context_plot(screen: Screen, result: ReplayResult, window: int) -> None:
+    """Two plots: the context against the full conversation, and the context alone."""
+    block, shade = ("█", "░") if screen.unicode else ("#", ".")
+    screen.line((f"{shade} ", "yellow"), f"without compression: up to {result.full:,}")
+    screen.line((f"{block} ", "green"), f"with compression: never over {result.largest:,}")
+    for line in plot.both(result.calls, window, width=screen.width, unicode=screen.unicode):
+        screen.line(*line)
+    screen.line()
+    grouped = len(result.calls) > screen.width
+    spread = f" ({'▒' if screen.unicode else ':'} reached by some of the calls in a column)" if grouped else ""
+    screen.aside((f"{block} ", "green"), ("the same, enlarged", ""), remark=spread)
+    for line in plot.enlarged(result.calls, window, width=screen.width, unicode=screen.unicode):
+        screen.line(*line)
+
+
+def show_reloads(screen: Screen, items: Sequence[ReloadCheck]) -> None:
+    """Show each reloaded item with both hashes."""
+    for item in items:
+        count = f"{item.messages} message{'s' if item.messages != 1 else ''}"
+        shrunk = f"{item.characters:,} characters, {item.shown:,} in view, uuid {item.uuid[:8]}…"
+        screen.aside((_KINDS[item.kind], "bold"), (f": {count}, ", ""), remark=shrunk)
+        room = screen.width - 13
+        screen.line(("  added    ", "dim"), item.sha256_added[:room])
+        screen.line(("  reloaded ", "dim"), item.sha256_reloaded[:room], " ", verdict(ok=item.identical))
+        pages = f"{item.pages} page{'s' if item.pages != 1 else ''}"
+        checks = (("ids", item.same_ids), ("whole messages", item.same_messages))
+        same = ", ".join(name if ok else f"{name} DIFFER" for name, ok in checks)
+        read = "every text verbatim" if item.verbatim else "TEXTS MISSING"
+        screen.aside((f"  same {same}; ", "dim"), remark=f"context_reload: {pages}, {read}")
+
+
+def verdict(*, ok: bool) -> tuple[str, str]:
+    """A tick or a cross."""
+    return ("✓", "green") if ok else ("✗", "bold red")
+
+
+class Figure(NamedTuple):
+    """A number, a remark, and whether a check passed (None: there is no check)."""
+
+    name: str
+    value: str
+    remark: str = ""
+    held: bool | None = None
+
+
+def show_figures(screen: Screen, figures: Iterable[Figure]) -> None:
+    """Show one figure per line, with a tick or a cross if it was checked."""
+    for name, value, remark, held in figures:
+        mark, style = (" ", "") if held is None else verdict(ok=held)
+        gap = " " * (3 - len(screen.plain(mark)))
+        screen.aside((mark + gap, style), (f"{name:<21}", ""), (f"{value:>12}  ", "bold"), remark=remark)
+
+
+def summary_figures(results: Sequence[ReplayResult], window: int, meter: Meter | None) -> Iterator[Figure]:
+    """The figures of all conversations together."""
+    calls, added = sum(len(r.calls) for r in results), sum(r.messages for r in results)
+    full, largest = max(r.tokens for r in results), max(r.largest for r in results)
+    yield Figure("window", f"{window:,}", "tokens")
+    name = "whole conversation" if len(results) == 1 else "longest conversation"
+    yield Figure(name, f"{full:,}", f"tokens, {full / window:.1f} windows")
+    over = sum(r.over for r in results)
+    yield Figure("largest context sent", f"{largest:,}", f"tokens; {over} of {calls:,} over the window", not over)
+    yield _valid(results, calls)
+    sent, without = sum(r.sent for r in results), sum(r.sent_without for r in results)
+    share = f"{sent / without:.0%}" if without else "all"
+    yield Figure("tokens sent in sum", f"{sent:,}", f"instead of {without:,} ({share})")
+    yield Figure("messages in view", f"{sum(r.in_view for r in results):,}", f"of {added:,} at the end")
+    intact, reachable = sum(r.intact for r in results), sum(r.reachable for r in results)
+    yield Figure("originals intact", f"{intact:,}", f"of {added:,}, byte for byte", intact == added)
+    yield Figure("found from the view", f"{reachable:,}", f"of {added:,}, by reloading notes", reachable == added)
+    edits = sum(len(r.events) for r in results)
+    yield Figure("compressions", f"{sum(r.passes for r in results):,}", f"with {edits:,} edits")
+    yield from _model_calls(results, meter)
+    wait = max(r.longest_wait for r in results)
+    yield Figure(
+        "seconds", f"{sum(r.seconds for r in results):.1f}", f"longest wait for a context {wait * 1000:,.0f} ms"
+    )
+
+
+def _valid(results: Sequence[ReplayResult], calls: int) -> Figure:
+    invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
+    remark = f"of {calls:,}, by strict chat rules"
+    if broken:
+        remark += f"; {broken:,} was broken"
+    return Figure("contexts valid", f"{calls - invalid - broken:,}", remark, not invalid)
+
+
+def _model_calls(results: Sequence[ReplayResult], meter: Meter | None) -> Iterator[Figure]:
+    if meter is None:
+        yield Figure("model calls", "0", "notes by rules alone")
+        return
+    used = f"{meter.usage.input_tokens:,} tokens in, {meter.usage.output_tokens:,} out"
+    yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
+    if fallbacks := sum(r.fallbacks for r in results):
+        yield Figure("notes without it", f"{fallbacks:,}", "by rules alone")
