@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from autocontext import AutoContextError, Msg
 from autocontext.adapters.openai_chat import from_openai
-from autocontext.cli import json_lines
-from autocontext.cli.json_lines import BrokenLine
+from autocontext.cli.json_lines import JsonLines
 from autocontext.errors import InvalidMessage
 
 
@@ -36,9 +35,9 @@ def shipped() -> Conversation:
     return Conversation(record["id"], from_openai(record["messages"]))
 
 
-def read(path: str) -> Iterator[Conversation | BrokenLine]:
-    """The conversations of a file of JSON lines ("-": standard input), one at a time. Raises OSError."""
-    return json_lines.read(path, conversation_in)
+def read(path: str, report: Callable[[str], None]) -> JsonLines[Conversation]:
+    """The conversations of a file of JSON lines ("-": standard input); broken lines go to `report`."""
+    return JsonLines(path, conversation_in, report)
 
 
 def conversation_in(record: Any, line: int) -> Conversation:

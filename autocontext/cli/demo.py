@@ -62,4 +62,4 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     )
     screen.line()
     screen.aside(("Your own conversations: ", ""), remark="autocontext replay FILE.jsonl")
-    return result.held
+    return result.passed

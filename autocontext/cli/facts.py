@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from autocontext.cli import json_lines
-from autocontext.cli.json_lines import BrokenLine
+from autocontext.cli.json_lines import JsonLines
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
@@ -24,13 +23,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     Raises OSError for an unreadable file, InvalidMessage for one without a query.
     """
     judged: list[Judged] = []
-    problems = unlabelled = 0
-    for item in json_lines.read(arguments.file, facts_in):
-        if isinstance(item, BrokenLine):
-            problems += 1
-            screen.complain(f"{arguments.file}:{item.line}: {item.reason}")
-            continue
-        facts, without = item
+    unlabelled = 0
+    lines = JsonLines(arguments.file, facts_in, screen.complain)
+    for facts, without in lines:
         unlabelled += without
         for done, one in enumerate(judge(default_ranker, facts, DEPTHS), 1):
             judged.append(one)
@@ -41,7 +36,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     screen.table(_COLUMNS, list(rows(judged)), total=True)
     if unlabelled:
         screen.text(f"{unlabelled:,} queries skipped: none of their evidence is among the facts.")
-    return not problems
+    return not lines.broken
 
 
 def rows(judged: Iterable[Judged]) -> Iterator[list[str]]:

@@ -86,7 +86,7 @@ def show_reloads(screen: Screen, items: Sequence[ReloadCheck]) -> None:
     """Show each reloaded item with both hashes."""
     for item in items:
         count = f"{item.messages} message{'s' if item.messages != 1 else ''}"
-        shrunk = f"{item.characters:,} characters, {item.shown:,} in view, uuid {item.uuid[:8]}…"
+        shrunk = f"{item.characters:,} characters, {item.note_characters:,} in view, uuid {item.uuid[:8]}…"
         screen.aside((_KINDS[item.kind], "bold"), (f": {count}, ", ""), remark=shrunk)
         room = screen.width - 13
         screen.line(("  added    ", "dim"), item.sha256_added[:room])
@@ -109,13 +109,13 @@ class Figure(NamedTuple):
     name: str
     value: str
     remark: str = ""
-    held: bool | None = None
+    passed: bool | None = None
 
 
 def show_figures(screen: Screen, figures: Iterable[Figure]) -> None:
     """Show one figure per line, with a tick or a cross if it was checked."""
-    for name, value, remark, held in figures:
-        mark, style = (" ", "") if held is None else verdict(ok=held)
+    for name, value, remark, passed in figures:
+        mark, style = (" ", "") if passed is None else verdict(ok=passed)
         gap = " " * (3 - len(screen.plain(mark)))
         screen.aside((mark + gap, style), (f"{name:<21}", ""), (f"{value:>12}  ", "bold"), remark=remark)
 

@@ -79,13 +79,9 @@ def sessions(screen: Screen, infos: Sequence[SessionInfo]) -> None:
 
 def view(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
     """Show the working view, then the compressions."""
-    messages = memory.messages
-    originals = len(memory.get_original_memory_msgs())
-    screen.heading(f"session {printable(memory.session.session_id)}")
-    screen.line(f"{len(messages):,} messages in view of {originals:,}, {memory.token_count:,} tokens")
+    header(screen, memory)
     screen.heading("what the model sees")
-    for i, msg in enumerate(messages):
-        message(screen, i, msg, memory.count([msg]), full=full)
+    messages(screen, memory, full=full)
     events = memory.get_compression_events()
     screen.heading("what was compressed")
     if not events:
@@ -94,7 +90,20 @@ def view(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
     compressions(screen, memory, events)
 
 
-def message(screen: Screen, index: int, msg: Msg, tokens: int, *, full: bool) -> None:
+def header(screen: Screen, memory: AutoContextMemory) -> None:
+    """Show the name and the size of a session."""
+    originals = len(memory.get_original_memory_msgs())
+    screen.heading(f"session {printable(memory.session.session_id)}")
+    screen.line(f"{len(memory.messages):,} messages in view of {originals:,}, {memory.token_count:,} tokens")
+
+
+def messages(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
+    """Show the messages in view, one line each or whole."""
+    for i, msg in enumerate(memory.messages):
+        _message(screen, i, msg, memory.count([msg]), full=full)
+
+
+def _message(screen: Screen, index: int, msg: Msg, tokens: int, *, full: bool) -> None:
     """Show one message: its index, role, size, and its first line or all of it."""
     note = f" {figures.origin_name(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
     head = f"{index:>4} {msg.role:<9} {tokens:>7,} "

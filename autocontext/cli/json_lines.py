@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Generic, TypeVar
 
 from autocontext.errors import InvalidMessage
 
@@ -21,20 +22,29 @@ class BrokenLine:
     reason: str
 
 
-def read(path: str, parse: Callable[[Any, int], T]) -> Iterator[T | BrokenLine]:
-    """Parse each line's value and number ("-": standard input), skipping blank lines.
+class JsonLines(Generic[T]):
+    """The values of a file ("-": standard input), parsed. Broken lines go to `report`, as "FILE:LINE: REASON"."""
 
-    `parse` raises InvalidMessage for a wrong value. Raises OSError if the file cannot be read.
-    """
-    if path == "-":
-        yield from read_lines(sys.stdin.buffer, parse)
-    else:
-        with open(path, "rb") as file:  # noqa: PTH123 (so that an OSError names this path)
-            yield from read_lines(file, parse)
+    def __init__(self, path: str, parse: Callable[[Any, int], T], report: Callable[[str], None]) -> None:
+        self.name = "stdin" if path == "-" else path
+        self.broken = 0
+        """Number of broken lines so far."""
+        self._path, self._parse, self._report = path, parse, report
+
+    def __iter__(self) -> Iterator[T]:
+        """Read line by line. Raises OSError if the file cannot be read."""
+        # `open`, not Path.open: an OSError then names the path as the user wrote it.
+        with nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb") as file:  # noqa: PTH123
+            for item in read_lines(file, self._parse):
+                if isinstance(item, BrokenLine):
+                    self.broken += 1
+                    self._report(f"{self.name}:{item.line}: {item.reason}")
+                else:
+                    yield item
 
 
 def read_lines(file: BinaryIO, parse: Callable[[Any, int], T]) -> Iterator[T | BrokenLine]:
-    """`read` for an open file."""
+    """Parse each line's value and number, skipping blank lines; `parse` raises InvalidMessage for a wrong value."""
     for number, raw in enumerate(file, 1):
         line = raw.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else raw.strip()
         if line:

@@ -24,7 +24,7 @@ class ReloadCheck:
     uuid: str
     messages: int
     characters: int
-    shown: int
+    note_characters: int
     """Characters of the message that replaces it."""
     sha256_added: str
     """Of the whole messages (ids, roles, blocks, metadata, timestamps) as JSON lines, before they were added."""
@@ -107,7 +107,7 @@ def _check(memory: AutoContextMemory, uuid: str, note: Msg, added: Sequence[Msg]
         uuid=uuid,
         messages=len(reloaded),
         characters=sum(map(_size, reloaded)),
-        shown=_size(note),
+        note_characters=_size(note),
         sha256_added=_sha256(lines_added),
         sha256_reloaded=_sha256(lines_reloaded),
         same_ids=[m.id for m in originals] == [m.id for m in reloaded],

@@ -6,7 +6,6 @@ import argparse
 
 from autocontext.cli.arguments import Commands
 from autocontext.cli.conversations import read
-from autocontext.cli.json_lines import BrokenLine
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.content import PrunePolicy, SqliteContentStore, prune_messages, restore_messages
@@ -27,28 +26,25 @@ def add(commands: Commands) -> None:
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Show one row per conversation; False if a line could not be read or a text was not restored exactly."""
-    policy, rows, succeeded = PrunePolicy(keep_last=arguments.keep_last), [], True
+    policy, rows, restored = PrunePolicy(keep_last=arguments.keep_last), [], True
     before = after = 0
-    for item in read(arguments.file):
-        if isinstance(item, BrokenLine):
-            screen.complain(f"{arguments.file}:{item.line}: {item.reason}")
-            succeeded = False
-            continue
+    conversations = read(arguments.file, screen.complain)
+    for item in conversations:
         screen.progress(f"{item.title}")
         store = SqliteContentStore(":memory:")
         result = prune_messages(item.messages, store=store, policy=policy)
         whole = restore_messages(result.messages, store=store) == item.messages
         store.close()
-        succeeded = succeeded and whole
+        restored = restored and whole
         before, after = before + result.chars_before, after + result.chars_after
         sizes = [f"{n:,}" for n in (len(item.messages), result.chars_before, result.chars_after)]
         rows.append([printable(item.title), *sizes, f"{result.reduction:.1%}", "yes" if whole else "NO"])
     screen.done()
     if not rows:
         screen.text("No conversation to prune.")
-        return succeeded
+        return not conversations.broken
     share = f"{1 - after / before:.1%}" if before else "0.0%"
-    rows.append([f"{len(rows)} in all", "", f"{before:,}", f"{after:,}", share, "yes" if succeeded else "NO"])
+    rows.append([f"{len(rows)} in all", "", f"{before:,}", f"{after:,}", share, "yes" if restored else "NO"])
     columns = [Column("conversation", right=False), Column("messages", optional=True), Column("characters")]
     screen.table([*columns, Column("after"), Column("less"), Column("all restored")], rows, total=True)
-    return succeeded
+    return restored and not conversations.broken

@@ -11,7 +11,6 @@ from autocontext import AutoContextConfig
 from autocontext.cli import conversations, figures, models
 from autocontext.cli.arguments import Commands, add_window, positive
 from autocontext.cli.conversations import Conversation
-from autocontext.cli.json_lines import BrokenLine
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.models import Meter
 from autocontext.cli.proof import ReloadCheck
@@ -54,9 +53,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """
     meter = models.open_model(arguments.model)
     replays = _Replays(screen, arguments.file, arguments.window, meter)
-    items = conversations.read(arguments.file)
     try:
-        replays.all(items, arguments.limit)
+        replays.all(arguments.limit)
     except KeyboardInterrupt:
         screen.done()
         if replays.results:
@@ -73,25 +71,23 @@ class _Replays:
     """The replays of a file."""
 
     def __init__(self, screen: Screen, path: str, window: int, meter: Meter | None) -> None:
-        self.screen, self.path, self.window, self.meter = screen, path, window, meter
-        self.name = "stdin" if path == "-" else path
+        self.screen, self.window, self.meter = screen, window, meter
+        self.conversations = conversations.read(path, self._problem)
+        self.name = self.conversations.name
         self.config = AutoContextConfig.for_window(window)
         self.results: list[ReplayResult] = []
         self.problems = 0
 
-    def all(self, items: Iterator[Conversation | BrokenLine], limit: int | None) -> None:
+    def all(self, limit: int | None) -> None:
         """Replay one conversation after another; an error in one does not stop the rest."""
         remaining = sys.maxsize if limit is None else limit
-        for item in items:
-            if isinstance(item, BrokenLine):
-                self._problem(item.line, item.reason)
-                continue
+        for item in self.conversations:
             try:
                 self.results.append(replay(item, self.config, self.meter, self._watch(item)))
             except OSError:  # of the output; the memory handles a model's errors
                 raise
             except Exception as e:  # noqa: BLE001 (one failing conversation must not stop the others)
-                self._problem(item.line, f"could not be replayed: {type(e).__name__}: {e}")
+                self._problem(f"{self.name}:{item.line}: could not be replayed: {type(e).__name__}: {e}")
                 if self.screen.debug:
                     traceback.print_exc()
             remaining -= 1
@@ -99,10 +95,10 @@ class _Replays:
                 break
         self.screen.done()
 
-    def _problem(self, line: int, reason: str) -> None:
+    def _problem(self, text: str) -> None:
         self.problems += 1
         if self.problems <= _REPORTED:
-            self.screen.complain(f"{self.name}:{line}: {reason}")
+            self.screen.complain(text)
 
     def _watch(self, conversation: Conversation) -> Watcher:
         total = len(conversation.messages)
@@ -154,7 +150,7 @@ class _Replays:
                 f"{self.meter.model} failed in {self.meter.failures:,} of {self.meter.calls:,} calls; the last: "
                 f"{self.meter.last_failure}"
             )
-        return not self.problems and not model_failed and all(r.held for r in self.results)
+        return not self.problems and not model_failed and all(r.passed for r in self.results)
 
 
 _COLUMNS = (
@@ -171,7 +167,7 @@ _COLUMNS = (
 
 def _row(r: ReplayResult) -> list[str]:
     numbers = (f"{r.messages:,}", f"{len(r.calls):,}", f"{r.tokens:,}", f"{r.largest:,}")
-    verdict = "✗" if not r.held else "was broken" if r.came_broken else "✓"
+    verdict = "✗" if not r.passed else "was broken" if r.came_broken else "✓"
     return [printable(r.title), *numbers, _share(r.sent, r.sent_without), f"{r.intact:,}", verdict]
 
 
@@ -184,7 +180,7 @@ def _total(results: Sequence[ReplayResult]) -> list[str]:
         f"{full:,}",
         f"{max(r.largest for r in results):,}",
     )
-    verdict = "✓" if all(r.held for r in results) else "✗"
+    verdict = "✓" if all(r.passed for r in results) else "✗"
     return [f"{len(results):,} in all", *numbers, share, f"{sum(r.intact for r in results):,}", verdict]
 
 

@@ -81,7 +81,7 @@ class ReplayResult:
         return sum(t.full for t in self.calls)
 
     @property
-    def held(self) -> bool:
+    def passed(self) -> bool:
         """Whether every check passed: nothing lost, all contexts valid and within the window."""
         whole = self.intact == self.reachable == self.messages
         return whole and not self.over and not self.invalid and all(r.identical for r in self.reloaded)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from autocontext import AutoContextConfig, AutoContextError, AutoContextMemory, Msg
 from autocontext.cli import conversations, inspect, stored
 from autocontext.cli.arguments import Commands, add_window
 from autocontext.cli.conversations import Conversation
-from autocontext.cli.json_lines import BrokenLine
 from autocontext.cli.layout import printable
 from autocontext.cli.screen import Screen
 from autocontext.errors import InvalidMessage
@@ -69,64 +68,41 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         if arguments.session is None:
             raise AutoContextError(f"SESSION is missing; `autocontext inspect {arguments.source}` lists the sessions")
         memory = stored.open_memory(store, stored.session_info(store, arguments.user, arguments.session))
-        messages = memory.messages
-        originals = len(memory.get_original_memory_msgs())
-        screen.heading(f"session {printable(memory.session.session_id)}")
-        screen.line(f"{len(messages):,} messages in view of {originals:,}, {memory.token_count:,} tokens")
+        inspect.header(screen, memory)
         if arguments.context:
-            context(screen, memory, messages, full=arguments.full)
+            context(screen, memory, memory.messages, full=arguments.full)
         else:
-            for i, msg in enumerate(messages):
-                inspect.message(screen, i, msg, memory.count([msg]), full=arguments.full)
+            inspect.messages(screen, memory, full=arguments.full)
     return True
 
 
 def _show_replay(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Replay one conversation of a file and show its context."""
-    name = "stdin" if arguments.source == "-" else arguments.source
+    lines = conversations.read(arguments.source, screen.complain)
     if arguments.session is not None:
-        raise AutoContextError(f"{name} is a file of conversations; select one with --id")
-    search = _Search()
-    for item in search.run(arguments.source, arguments.id):
-        screen.complain(f"{name}:{item.line}: {item.reason}")
-    if search.match is None:
-        raise search.missing(name, arguments.id)
+        raise AutoContextError(f"{lines.name} is a file of conversations; select one with --id")
+    conversation = _select(lines, lines.name, arguments.id)
     memory = AutoContextMemory(AutoContextConfig.for_window(arguments.window))
-    messages = before_last_reply(memory, search.match.messages)
+    messages = before_last_reply(memory, conversation.messages)
     added = len(memory.get_original_memory_msgs())
-    screen.heading(f"{printable(search.match.title)}, window {arguments.window:,}")
+    screen.heading(f"{printable(conversation.title)}, window {arguments.window:,}")
     screen.line(f"{len(messages):,} messages in view of {added:,}, {memory.token_count:,} tokens")
     context(screen, memory, messages, full=arguments.full)
-    return not search.broken
+    return not lines.broken
 
 
-class _Search:
-    """A search for one conversation in a file, and its result."""
-
-    def __init__(self) -> None:
-        self.match: Conversation | None = None
-        self.titles: list[str] = []
-        self.broken = 0
-
-    def run(self, path: str, title: str | None) -> Iterator[BrokenLine]:
-        """Read up to the conversation of this title; yield the lines that cannot be read."""
-        for item in conversations.read(path):
-            if isinstance(item, BrokenLine):
-                self.broken += 1
-                yield item
-                continue
-            self.titles.append(item.title)
-            if title in (None, item.title):
-                self.match = item
-                return
-
-    def missing(self, name: str, title: str | None) -> AutoContextError:
-        """The error that says why there is no result."""
-        if not self.titles:
-            return InvalidMessage(f"{name}: contains no conversation")
-        titles = ", ".join(map(repr, self.titles[:_LISTED]))
-        more = f" and {len(self.titles) - _LISTED} more" if len(self.titles) > _LISTED else ""
-        return AutoContextError(f"{name}: no conversation has the id {title!r}; choose one of {titles}{more}")
+def _select(lines: Iterable[Conversation], name: str, title: str | None) -> Conversation:
+    """The conversation with this title (default: the first). Raises AutoContextError if there is none."""
+    titles = []
+    for conversation in lines:
+        if title in (None, conversation.title):
+            return conversation
+        titles.append(repr(conversation.title))
+    if not titles:
+        raise InvalidMessage(f"{name}: contains no conversation")
+    more = f" and {len(titles) - _LISTED} more" if len(titles) > _LISTED else ""
+    some = ", ".join(titles[:_LISTED])
+    raise AutoContextError(f"{name}: no conversation has the id {title!r}; choose one of {some}{more}")
 
 
 def before_last_reply(memory: AutoContextMemory, messages: Sequence[Msg]) -> list[Msg]:

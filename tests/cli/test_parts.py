@@ -161,14 +161,14 @@ def test_proof_sees_what_a_faulty_memory_changes(change: Callable[[list[Msg]], l
 
 def test_result_holds_only_if_everything_does() -> None:
     good = replay(Conversation("chat", MESSAGES_ADDED), AutoContextConfig.for_window(2_000), None, lambda *_: None)
-    assert good.held
+    assert good.passed
     assert good.calls[-1].full <= good.tokens
     item = good.reloaded[0]
     faults: list[dict[str, Any]] = [{"over": 1}, {"invalid": 1}, {"intact": 1}, {"reachable": 1}]
     parts: list[dict[str, Any]] = [{"verbatim": False}, {"same_ids": False}, {"same_messages": False}]
     parts += [{"sha256_reloaded": ""}]
     faults += [{"reloaded": (dataclasses.replace(item, **part),)} for part in parts]
-    assert not any(dataclasses.replace(good, **fault).held for fault in faults)
+    assert not any(dataclasses.replace(good, **fault).passed for fault in faults)
 
 
 def test_watcher_hears_every_call() -> None:
