@@ -1,4 +1,4 @@
-"""Whether a context answers what somebody who takes over would ask; see `questions` for what is asked.
+"""Whether a context answers the questions of a reader who continues the work; see `questions`.
 
 Shown are *originals*, messages of the conversation as they were, and *notes*, all others (system messages aside). A
 result that was changed counts as a note that begins with the name and the label of its call. Of calls only the id
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from calls import Call
-from chat import Chat, content_text, said
+from chat import Chat, content_text, visible_text
 from needs import occurs
 from questions import Probe
 from texts import LONG_LINE, lines_with, squeeze
@@ -23,7 +23,7 @@ _PIECE_STEP = 10
 _LINES_ABOVE = 30
 """A line's source may be named this far above it."""
 _LINES_BELOW = 12
-"""A failure's own words may stand this far below its call."""
+"""Maximum number of lines between a failed call and the error text."""
 _ERROR_WORDS, _LEAST_ERROR_WORDS = 40, 8
 _LEAST_QUOTE = 12
 _ELLIPSES = ("…", "...")
@@ -71,7 +71,7 @@ class View:
             answered = self.probe.calls.by_id.get(message.get("tool_call_id") or "")
             head = [f"{answered.name} {answered.label}"] if answered else []
             self.notes.append(Note(message["role"], [*head, *text.splitlines()]))
-        return "\n".join([*(said({"tool_calls": [call]}) for call in calls), text])
+        return "\n".join([*(visible_text({"tool_calls": [call]}) for call in calls), text])
 
     @property
     def note_lines(self) -> Iterable[str]:
@@ -88,11 +88,11 @@ class View:
             "done": [self.tells_call(call) for call in probe.done],
         }
         words = sum(len(sentence) for sentence in probe.requests if sentence in self.squeezed)
-        found = {question: (sum(given), len(given)) for question, given in answers.items()}
-        return {**found, "requests": (words, sum(map(len, probe.requests)))}
+        scores = {question: (sum(hits), len(hits)) for question, hits in answers.items()}
+        return {**scores, "requests": (words, sum(map(len, probe.requests)))}
 
     def tells_value(self, value: str) -> bool:
-        """Whether a value is shown in a line of its original, and where it comes from."""
+        """Whether a note shows a value in a line of its original, with the source."""
         if not occurs(value, self.text):
             return False
         sources = [(message, text) for message, text in self.probe.sources if occurs(value, text)]
@@ -111,7 +111,7 @@ class View:
         return there or any(call["id"] in self.calls for call in message.get("tool_calls") or ())
 
     def _says_where(self, message: Chat, note: Note, at: int) -> bool:
-        """Whether a line of a note, or those above it, say that it comes from this message."""
+        """Whether a line of a note, or a line above it, names this message as the source."""
         above = "\n".join(note.lines[max(0, at - _LINES_ABOVE) : at + 1])
         if any(call.named_in(above) for call in self.probe.calls.of(message)):
             return True
@@ -150,25 +150,25 @@ class View:
         return filter(None, (quote(line, self.probe) for line in self.note_lines))
 
 
-def quoted(value: str, text: str, shown: str) -> bool:
+def quoted(value: str, text: str, visible: str) -> bool:
     """Whether a shown line is the whole line of the text that holds the value; of a long one: a piece of it."""
-    return any(_piece_shown(line.strip(), value, shown) for line in lines_with(value, text))
+    return any(_piece_shown(line.strip(), value, visible) for line in lines_with(value, text))
 
 
-def _piece_shown(line: str, value: str, shown: str) -> bool:
+def _piece_shown(line: str, value: str, visible: str) -> bool:
     if len(line) <= LONG_LINE:
-        return squeeze(line) in squeeze(shown)
+        return squeeze(line) in squeeze(visible)
     at = line.find(value)
     while at >= 0:
         starts = range(max(0, at + len(value) - _PIECE), at + 1, _PIECE_STEP)
-        if any(line[start : start + _PIECE] in shown for start in starts):
+        if any(line[start : start + _PIECE] in visible for start in starts):
             return True
         at = line.find(value, at + 1)
     return False
 
 
 class Quote(NamedTuple):
-    """A line of a note that stands in an original."""
+    """A line of a note that is also in an original."""
 
     chars: int
     broken: bool

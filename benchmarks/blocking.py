@@ -1,4 +1,4 @@
-"""How long the event loop is held up while a message of 1 MB is taken in, counted and compressed.
+"""How long the event loop is blocked while a 1 MB message is added, counted and compressed.
 
 Usage: `python benchmarks/blocking.py [--json]`. A ticker sleeps for a millisecond again and again; the figure is its
 longest delay while `aget_messages` runs. Beside it stands what counting the same text in the event loop would take.
@@ -34,8 +34,12 @@ TEXTS = {"log lines": LOG, "Chinese prose": CHINESE, "one run of blanks": BLANKS
 
 def history(text: str) -> list[Msg]:
     """Ten rounds, the last of which read a file of 1 MB."""
-    made = conversation(rounds=10, tools_per_round=2, chars=400)
-    return [*made, Msg(role="user", content="Read it."), *tool_exchange("read_file", {"path": "/var/log/app"}, text)]
+    messages = conversation(rounds=10, tools_per_round=2, chars=400)
+    return [
+        *messages,
+        Msg(role="user", content="Read it."),
+        *tool_exchange("read_file", {"path": "/var/log/app"}, text),
+    ]
 
 
 async def _held(work: Callable[[], object]) -> float:
@@ -78,18 +82,18 @@ def turns() -> Iterator[Row]:
         messages = history(text)
         for background in (False, True):
             runs = [asyncio.run(_turn(messages, background=background)) for _ in range(RUNS)]
-            held = [seconds for _, seconds in runs]
+            delays = [seconds for _, seconds in runs]
             memory = runs[-1][0]
             alone = _in_the_loop(text)
             yield Row(
                 f"loop held, 1 MB of {name}{', background' if background else ''}",
-                percentile(held, 50) * 1e3,
+                percentile(delays, 50) * 1e3,
                 "ms",
                 "counting in the loop",
-                percentile(held, 50) / alone,
+                percentile(delays, 50) / alone,
                 GOAL_MS,
                 **promises(memory, messages),
-                more={"max ms": round(max(held) * 1e3, 1)},
+                more={"max ms": round(max(delays) * 1e3, 1)},
             )
 
 
@@ -101,7 +105,7 @@ def _in_the_loop(text: str) -> float:
 
 
 def idle() -> Iterator[Row]:
-    """The same ticker beside a thread that computes in pure Python: what the interpreter itself costs."""
+    """The same ticker next to a thread that computes in pure Python, as a baseline."""
 
     async def work() -> None:
         def spin() -> None:
@@ -114,8 +118,8 @@ def idle() -> Iterator[Row]:
         await asyncio.sleep(0.35)
         thread.join()
 
-    held = [asyncio.run(_held(work)) for _ in range(RUNS)]
-    yield Row("loop held by a thread that computes", percentile(held, 50) * 1e3, "ms", goal=GOAL_MS)
+    delays = [asyncio.run(_held(work)) for _ in range(RUNS)]
+    yield Row("loop held by a thread that computes", percentile(delays, 50) * 1e3, "ms", goal=GOAL_MS)
 
 
 if __name__ == "__main__":

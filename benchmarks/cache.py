@@ -1,4 +1,4 @@
-"""What the result cache takes, beside diskcache and beside the original's way, one JSON file rewritten at each set.
+"""The result cache's time and space, compared with diskcache and with the original's JSON file.
 
 Usage: `python benchmarks/cache.py [--json | --markdown]`. diskcache runs in an environment of its own (see
 `peers`). Exit code 1 when a result was lost, or two
@@ -188,7 +188,7 @@ def many_processes() -> Iterator[Row]:
 
 
 def conversation() -> Iterator[Row]:
-    """A conversation whose tool results come out of the cache in a fresh handle: the same results, a valid context."""
+    """A conversation whose tool results come from the cache through a new handle: same results, valid context."""
     calls = [tool_call("lookup", {"page": n}, id=f"c{n}") for n in range(100)]
 
     def look_up(page: int) -> dict[str, Any]:

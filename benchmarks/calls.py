@@ -75,7 +75,7 @@ class Call:
 
     @classmethod
     def of(cls, call: Chat) -> Call:
-        """A call of a chat message; arguments that are no JSON object become one."""
+        """A call of a chat message; arguments that are not a JSON object are wrapped in one."""
         function = call["function"]
         raw = function.get("arguments") or ""
         try:
@@ -122,8 +122,8 @@ class Call:
         if code := _EXIT_CODE.search(result):
             return any(group not in (None, "0") for group in code.groups())
         # "The file ... has been edited" and what follows is a view of the file, which may well speak of errors.
-        told = _FAILED.search(result[:4000]) or _FAILED.search(result[-2000:])
-        return bool(told) and not result.startswith("The file")
+        match = _FAILED.search(result[:4000]) or _FAILED.search(result[-2000:])
+        return bool(match) and not result.startswith("The file")
 
     def error_line(self) -> str:
         """The last line of its result that speaks of an error, at most 200 characters of it."""
@@ -132,32 +132,32 @@ class Call:
 
 
 def written_by(command: str) -> list[str]:
-    """The files that a shell command writes; what stands in here-documents is no command."""
+    """The files that a shell command writes; here-documents are not commands."""
     before_documents = [line.partition("<<")[0] for line in command.splitlines() if "<<" in line]
-    found: dict[str, None] = {}
+    targets: dict[str, None] = {}
     for text in (_HERE_DOCUMENT.sub("", command), *before_documents):
         for pattern in (_REDIRECTED, _EDITED_IN_PLACE, _WRITTEN):
-            found |= dict.fromkeys(pattern.findall(text))
-    return [t for t in found if len(t) >= _LEAST_NAME and not t.startswith(("/dev/", "-")) and not t.isdigit()]
+            targets |= dict.fromkeys(pattern.findall(text))
+    return [t for t in targets if len(t) >= _LEAST_NAME and not t.startswith(("/dev/", "-")) and not t.isdigit()]
 
 
 class Calls:
     """The calls of a conversation so far, in order."""
 
     def __init__(self, messages: Iterable[Chat] = ()) -> None:
-        self.made: list[Call] = []
+        self.all: list[Call] = []
         self.by_id: dict[str, Call] = {}
         for message in messages:
             self.add(message)
 
     def __iter__(self) -> Iterator[Call]:
-        return iter(self.made)
+        return iter(self.all)
 
     def add(self, message: Chat) -> None:
         """Take in the calls of a message, or the result it is."""
         for chat_call in message.get("tool_calls") or ():
             call = self.by_id[chat_call["id"]] = Call.of(chat_call)
-            self.made.append(call)
+            self.all.append(call)
         answered = self.by_id.get(message.get("tool_call_id") or "")
         if message["role"] == "tool" and answered is not None and answered.result is None:
             answered.result = content_text(message)
@@ -169,17 +169,17 @@ class Calls:
 
     def latest(self) -> list[Call]:
         """Of the calls with a result the last one for each tool and label, the newest last."""
-        found: dict[tuple[str, str], Call] = {}
-        for call in self.made:
+        calls: dict[tuple[str, str], Call] = {}
+        for call in self.all:
             if call.result is not None:
-                found.pop((call.name, call.label), None)
-                found[call.name, call.label] = call
-        return list(found.values())
+                calls.pop((call.name, call.label), None)
+                calls[call.name, call.label] = call
+        return list(calls.values())
 
     def changes(self) -> dict[str, list[Call]]:
         """What was changed, with the calls that did it; what was changed last is last."""
-        found: dict[str, list[Call]] = {}
-        for call in self.made:
+        calls: dict[str, list[Call]] = {}
+        for call in self.all:
             for target in call.changed():
-                found[target] = [*found.pop(target, ()), call]
-        return found
+                calls[target] = [*calls.pop(target, ()), call]
+        return calls

@@ -1,4 +1,4 @@
-"""An anchor that any library should beat: a stable prefix, and one note that reads like the file of a case.
+"""A baseline that any library should beat: a stable prefix and a structured note.
 
 When it is over the window, the context is cut to 85 % of it, two fifths of the window for the note: what the user said,
 what was changed, a line for each call with its outcome, and whole lines of what is gone under the call they come from.
@@ -12,12 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from calls import Call, Calls
-from chat import Chat, Remembered, Tokens, content_text, groups, said, shrunk, truncate
+from chat import Chat, Remembered, Tokens, content_text, groups, shrunk, truncate, visible_text
 from needs import mentioned
 from texts import LONG_LINE, lines_with, sentences
 
 _LOW, _NOTE, _FULL = 0.85, 0.40, 0.95
-"""Shares of the window: what is left after a cut, the note, and the most that both may come to."""
+"""Shares of the window: after a cut, for the note, and the maximum for both."""
 _LARGEST_FIRST = 0.42
 """Of the window; a first user message up to this size stays whole."""
 _LEAST_RECENT = 0.15
@@ -35,7 +35,7 @@ _PLACES = 3
 
 class _Line(NamedTuple):
     at: int
-    """Index of the message it comes from."""
+    """Index of its source message."""
     text: str
 
 
@@ -48,7 +48,7 @@ class CaseFile:
         self.view: list[Chat] = []
         self.note: Chat | None = None
         self.calls = Calls()
-        self._said = Remembered(said)
+        self._visible_text = Remembered(visible_text)
         self._score: defaultdict[str, float] = defaultdict(float)
         self._places: defaultdict[str, list[int]] = defaultdict(list)
 
@@ -67,7 +67,7 @@ class CaseFile:
         self.calls.add(message)
         if message["role"] == "system":
             return
-        for value in mentioned(self._said(message)):
+        for value in mentioned(self._visible_text(message)):
             self._score[value] += 1.0 if message["role"] == "tool" else 3.0
             self._places[value] = [*self._places[value], at][-_PLACES:]
 
@@ -108,52 +108,52 @@ class CaseFile:
         """The lines of the note."""
         lines = ["[reference, earlier work condensed; not a request]"]
         there = {id(m) for m in kept}
-        gone = [i for i, m in enumerate(self.messages) if id(m) not in there and m["role"] != "system"]
-        shown = {call["id"] for m in kept for call in m.get("tool_calls") or ()}
+        hidden = [i for i, m in enumerate(self.messages) if id(m) not in there and m["role"] != "system"]
+        visible = {call["id"] for m in kept for call in m.get("tool_calls") or ()}
         parts = (
-            ("Said by the user:", self._requests(gone), _REQUESTS),
-            ("Changed:", self._changes(shown), _CHANGES),
-            ("Calls, newest last:", self._outcomes(shown), _CALLS),
+            ("Said by the user:", self._requests(hidden), _REQUESTS),
+            ("Changed:", self._changes(visible), _CHANGES),
+            ("Calls, newest last:", self._outcomes(visible), _CALLS),
         )
         left = 0
         for heading, newest_first, share in parts:
-            taken, left = self._that_fit(newest_first, left + int(room * share))
-            lines += [heading, *reversed(taken)] if taken else []
+            fitting, left = self._that_fit(newest_first, left + int(room * share))
+            lines += [heading, *reversed(fitting)] if fitting else []
         left += room - sum(int(room * share) for _, _, share in parts) - _HEADINGS
-        picked = self._picked(gone, "\n".join(map(self._said, kept)), left)
+        picked = self._picked(hidden, "\n".join(map(self._visible_text, kept)), left)
         return [*lines, "Lines, by source:", *self._by_source(picked)] if picked else lines
 
     def _that_fit(self, lines: Iterable[str], budget: int) -> tuple[list[str], int]:
         """The lines before the first that does not fit, and what they leave of the budget."""
-        taken: list[str] = []
+        fitting: list[str] = []
         for line in lines:
             size = self.count.text(line) + 1
             if size > budget:
                 break
             budget -= size
-            taken.append(line)
-        return taken, budget
+            fitting.append(line)
+        return fitting, budget
 
-    def _requests(self, gone: Sequence[int]) -> Iterable[str]:
-        messages = [self.messages[i] for i in reversed(gone)]
+    def _requests(self, hidden: Sequence[int]) -> Iterable[str]:
+        messages = [self.messages[i] for i in reversed(hidden)]
         texts = (content_text(m) for m in messages if m["role"] == "user")
         return (f"user: {sentence}" for text in texts for sentence in reversed(sentences(text)))
 
-    def _changes(self, shown: set[str]) -> Iterable[str]:
+    def _changes(self, visible: set[str]) -> Iterable[str]:
         last = [(target, by[-1]) for target, by in self.calls.changes().items()]
-        return (f"{target} changed by {call.name}" for target, call in reversed(last) if call.id not in shown)
+        return (f"{target} changed by {call.name}" for target, call in reversed(last) if call.id not in visible)
 
-    def _outcomes(self, shown: set[str]) -> Iterable[str]:
-        return (_outcome(call) for call in reversed(self.calls.latest()) if call.id not in shown)
+    def _outcomes(self, visible: set[str]) -> Iterable[str]:
+        return (_outcome(call) for call in reversed(self.calls.latest()) if call.id not in visible)
 
-    def _picked(self, gone: Iterable[int], shown: str, left: int) -> list[_Line]:
+    def _picked(self, hidden: Iterable[int], visible: str, left: int) -> list[_Line]:
         """The shortest lines of the best values that are not shown yet, within the budget."""
-        missing, picked, noted = set(gone), [], ""
+        missing, picked, noted = set(hidden), [], ""
         sources: set[int] = set()
         for value in sorted(self._score, key=self._rank):
             if left <= 0:
                 break
-            if value in shown or value in noted:
+            if value in visible or value in noted:
                 continue
             line = self._shortest(value, [i for i in self._places[value] if i in missing])
             if line is None:
@@ -174,20 +174,20 @@ class CaseFile:
         lines = [
             _Line(i, _around(value, line.strip()))
             for i in places
-            for line in lines_with(value, self._said(self.messages[i]))
+            for line in lines_with(value, self._visible_text(self.messages[i]))
         ]
         return min(lines, key=lambda line: len(line.text), default=None)
 
     def _by_source(self, picked: Iterable[_Line]) -> Iterable[str]:
-        """The lines in the order of the conversation, under what they come from."""
-        found: defaultdict[int, list[str]] = defaultdict(list)
+        """The lines in the order of the conversation, grouped by source."""
+        texts: defaultdict[int, list[str]] = defaultdict(list)
         for line in picked:
-            found[line.at].append(line.text)
-        for at in sorted(found):
+            texts[line.at].append(line.text)
+        for at in sorted(texts):
             message = self.messages[at]
             calls = self.calls.of(message)
             source = f"{calls[0].name} {calls[0].label[:48]}:" if calls else f"{message['role']}:"
-            for n, text in enumerate(found[at]):
+            for n, text in enumerate(texts[at]):
                 if n % _SOURCE_AGAIN == 0:
                     yield source
                 yield text
@@ -199,7 +199,7 @@ def _outcome(call: Call) -> str:
 
 
 def _around(value: str, line: str) -> str:
-    """The line; of a long one what stands around the value."""
+    """The line; a long one is cut around the value."""
     if len(line) <= LONG_LINE:
         return line
     start = max(0, line.find(value) - 30)

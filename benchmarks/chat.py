@@ -24,7 +24,7 @@ _NOT_WORTH_CUTTING = 20
 
 
 class Remembered(Generic[T]):
-    """What a function has found about messages, by their identity; holds the messages, so that no id is used again."""
+    """Caches a function's results by the identity of messages; keeps the messages, so that no id is reused."""
 
     def __init__(self, find: Callable[[Chat], T]) -> None:
         self._find = find
@@ -57,7 +57,7 @@ class Tokens:
         self.forget()
 
     def forget(self) -> None:
-        """Let go of the messages seen so far: a conversation has ended."""
+        """Release the messages of a finished conversation."""
         self.message: Callable[[Chat], int] = Remembered(self._of_message)
 
     def __call__(self, messages: Iterable[Chat]) -> int:
@@ -93,11 +93,11 @@ def scalars(arguments: str | None) -> list[tuple[str, str]]:
         data = json.loads(arguments, parse_int=Number, parse_float=Number)
     except ValueError:
         return [("", arguments)]
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
 
     def walk(key: str, value: Any) -> None:
         if isinstance(value, str):
-            found.append((key, value))
+            pairs.append((key, value))
         elif isinstance(value, dict):
             for name, inner in value.items():
                 walk(name, inner)
@@ -106,15 +106,15 @@ def scalars(arguments: str | None) -> list[tuple[str, str]]:
                 walk(key, inner)
 
     walk("", data)
-    return found
+    return pairs
 
 
-def said(message: Chat) -> str:
-    """All text in which a value can be seen: the content and the decoded arguments."""
+def visible_text(message: Chat) -> str:
+    """All text that can show a value: the content and the decoded arguments."""
     return "\n".join([content_text(message), *_arguments(message)])
 
 
-def given(message: Chat) -> str:
+def source_text(message: Chat) -> str:
     """Text that a value can come from: not the assistant's own words, but the arguments of its calls."""
     return "\n".join([*([] if message["role"] == "assistant" else [content_text(message)]), *_arguments(message)])
 
@@ -125,13 +125,17 @@ def _arguments(message: Chat) -> list[str]:
 
 def groups(messages: Iterable[Chat]) -> list[list[Chat]]:
     """Each assistant message with the results that follow it; other messages alone."""
-    found: list[list[Chat]] = []
+    groups_: list[list[Chat]] = []
     for message in messages:
-        if message["role"] == "tool" and found and (found[-1][0].get("tool_calls") or found[-1][0]["role"] == "tool"):
-            found[-1].append(message)
+        if (
+            message["role"] == "tool"
+            and groups_
+            and (groups_[-1][0].get("tool_calls") or groups_[-1][0]["role"] == "tool")
+        ):
+            groups_[-1].append(message)
         else:
-            found.append([message])
-    return found
+            groups_.append([message])
+    return groups_
 
 
 def invalid(messages: Iterable[Chat]) -> bool:

@@ -33,7 +33,7 @@ NOT_MEASURED = {
     "docs/state-optimiser.md": ("80 %",),  # a setting
     "docs/testing.md": ("95.6 %",),  # the mutation score, dated there
 }
-"""Figures of a page that are no benchmark's."""
+"""Figures of a page that do not come from a benchmark."""
 
 
 class UnbackedClaimError(ValueError):
@@ -66,7 +66,7 @@ def unbacked(name: str, page: str) -> list[str]:
     """What looks like a measured figure in a page's prose and is not a claim that names its table."""
     for backed in (_TABLE, _CODE, _CLAIM):
         page = backed.sub("()", page)
-    return [found[0] for found in _FIGURE.finditer(page) if found[0] not in NOT_MEASURED.get(name, ())]
+    return [match[0] for match in _FIGURE.finditer(page) if match[0] not in NOT_MEASURED.get(name, ())]
 
 
 def measured(source: str, tables: Mapping[str, Table]) -> tuple[float, str]:
@@ -81,7 +81,7 @@ def measured(source: str, tables: Mapping[str, Table]) -> tuple[float, str]:
         cell = cell.partition(f"{label} ")[2]
     elif not re.match(r">?-?\d", cell):
         cell = cell.rpartition(": ")[2]
-    found = re.match(r">?-?[\d,.]+(?:e[+-]?\d+)? ?([^\s\d,]*)", cell)
-    if found is None:
+    match = re.match(r">?-?[\d,.]+(?:e[+-]?\d+)? ?([^\s\d,]*)", cell)
+    if match is None:
         raise UnbackedClaimError(f"{source}: no number in {rows[0][heading]!r}")
-    return number(cell), _UNITS.get(found[1], found[1])
+    return number(cell), _UNITS.get(match[1], match[1])

@@ -1,4 +1,4 @@
-"""What prompt caching leaves of a replay's input bill, for each way of keeping the context small.
+"""The input costs of replays with prompt caching, for each way of keeping the context small.
 
 Usage: `python benchmarks/cost.py [--json | --markdown] [--policy NAME]... [--windows 16000] [FILE.jsonl]...`.
 The 30 longest conversations are replayed. Of each model call, the longest prefix of whole messages that it shares with
@@ -56,7 +56,7 @@ class Bill:
         self.broken += broke
 
     def price(self, *, cached: float = CACHED, fresh: float = 1.0) -> float:
-        """What it comes to, in tokens of plain input."""
+        """The total, in tokens of plain input."""
         return cached * self.cached + fresh * self.fresh + self.notes
 
 
@@ -75,21 +75,21 @@ def _sent(message: Chat) -> str:
 
 def bill(messages: Sequence[Chat], name: str, window: int, count: Tokens) -> Bill:
     """Replay a conversation and add up what its calls send."""
-    policy, found = make(name, window, count), Bill()
+    policy, costs = make(name, window, count), Bill()
     before: list[Chat] = []
     for _, new in turns(messages):
         context = policy.step(new)
         if name != WITHOUT and count(context) > window:
-            found.over += 1
+            costs.over += 1
             context = truncate(context, window, count)
-        found.invalid += invalid(context)
+        costs.invalid += invalid(context)
         shared = shared_prefix(before, context)
-        found.call(count(context[:shared]), count(context), broke=shared < len(before))
+        costs.call(count(context[:shared]), count(context), broke=shared < len(before))
         before = context
-    found.notes = getattr(policy, "note_tokens", 0)
+    costs.notes = getattr(policy, "note_tokens", 0)
     if isinstance(policy, Library):
-        found.retrievable = policy.retrievable
-    return found
+        costs.retrievable = policy.retrievable
+    return costs
 
 
 def measured(records: Sequence[Row], names: Sequence[str], windows: Sequence[int]) -> Iterator[Row]:
@@ -99,15 +99,15 @@ def measured(records: Sequence[Row], names: Sequence[str], windows: Sequence[int
     for window in windows:
         bills: dict[str, list[Bill]] = {name: [] for name in dict.fromkeys((WITHOUT, *names))}
         for n, messages in enumerate(longest, 1):
-            for name, found in bills.items():
+            for name, entries in bills.items():
                 progress(f"conversation {n} of {len(longest)}, window {window:,}, {name}")
-                found.append(bill(messages, name, window, count))
+                entries.append(bill(messages, name, window, count))
             count.forget()
-        yield from (row(name, window, found, bills[WITHOUT]) for name, found in bills.items())
+        yield from (row(name, window, entries, bills[WITHOUT]) for name, entries in bills.items())
 
 
 def row(name: str, window: int, bills: Sequence[Bill], without: Sequence[Bill]) -> Row:
-    """What one policy costs beside sending everything."""
+    """The cost of a policy, compared with sending everything."""
 
     def ratio(cached: float, fresh: float) -> float:
         ours, theirs = (sum(b.price(cached=cached, fresh=fresh) for b in side) for side in (bills, without))

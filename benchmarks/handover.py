@@ -1,4 +1,4 @@
-"""What somebody who reads only the compressed context would know about the work so far.
+"""What a reader of the compressed context alone knows about the work so far.
 
 Usage: `python benchmarks/handover.py [--json | --markdown] [--policy NAME]... [--windows 4000,8000] [--half tuning]
 [--show ID] [--counter bytes4] [FILE.jsonl]...`.
@@ -147,7 +147,7 @@ class Conversation:
             self._weigh(scores, context, view)
             scores.score(view, policy.reachable() if isinstance(policy, Library) else ())
             if show:
-                show(shown(view))
+                show(view_text(view))
         if isinstance(policy, Library):
             scores.retrievable = policy.retrievable
         return scores
@@ -160,7 +160,7 @@ class Conversation:
         scores.notes += sum(self.count.text("\n".join(note.lines)) for note in view.notes)
 
 
-def shown(view: View) -> str:
+def view_text(view: View) -> str:
     """The notes of a context, and how it answers."""
     answers = ", ".join(f"{question} {yes} of {of}" for question, (yes, of) in view.answers().items())
     lines = (f"[{note.role}] {line}" for note in view.notes for line in note.lines)
@@ -179,18 +179,18 @@ def measured(
 ) -> Iterator[Row]:
     """One row for each window and policy that had something to answer; `only` is a part of a conversation's id."""
     count = Tokens(counter)
-    found: dict[tuple[int, str], list[Scores]] = {(w, name): [] for w in windows for name in names}
+    results: dict[tuple[int, str], list[Scores]] = {(w, name): [] for w in windows for name in names}
     records = [r for r in of_half(records, half) if only in r["id"]]
     for n, record in enumerate(records, 1):
         conversation = Conversation(record["messages"], count)
-        for (window, name), scores in found.items():
+        for (window, name), scores in results.items():
             progress(f"conversation {n} of {len(records)}, window {window:,}, {name}")
             if conversation.probes.places(window):
                 if show:
                     show(f"=== {record['id']}, window {window:,}, {name}")
                 scores.append(conversation.replay(make(name, window, count), window, show))
         count.forget()
-    for (window, name), scores in found.items():
+    for (window, name), scores in results.items():
         if scores:
             yield row(name, window, scores)
 
@@ -214,7 +214,7 @@ def row(name: str, window: int, scores: Sequence[Scores]) -> Row:
     each = {q: [s.answers[q].value for s in scores if s.answers[q].of] for q in QUESTIONS}
     means = {q: statistics.mean(values) if values else 0.0 for q, values in each.items()}
     retrievable = [s.retrievable for s in scores if s.retrievable is not None]
-    found = {
+    columns = {
         "policy": name,
         "window": window,
         "conversations": len(scores),
@@ -234,17 +234,17 @@ def row(name: str, window: int, scores: Sequence[Scores]) -> Row:
         "retrievable": min(retrievable) if retrievable else None,
         "invalid": sum(s.invalid for s in scores),
     }
-    return {**found, "goal": verdict(found) if name == "autocontext" else ""}
+    return {**columns, "goal": verdict(columns) if name == "autocontext" else ""}
 
 
-def verdict(found: Row) -> str:
+def verdict(columns: Row) -> str:
     """Which goals of its window a row misses."""
-    goals = GOALS.get(found["window"])
+    goals = GOALS.get(columns["window"])
     if goals is None:
         return ""
-    missed = [f"{key} {100 * goal:g}" for key, goal in goals.items() if key in QUESTIONS and found[key] < goal]
+    missed = [f"{key} {100 * goal:g}" for key, goal in goals.items() if key in QUESTIONS and columns[key] < goal]
     most = {"notes": goals["notes"], "broken": _BROKEN}
-    missed += [f"{key} {100 * goal:g}" for key, goal in most.items() if found[key] > goal]
+    missed += [f"{key} {100 * goal:g}" for key, goal in most.items() if columns[key] > goal]
     return f"MISSED: {', '.join(missed)}" if missed else "met"
 
 

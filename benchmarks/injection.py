@@ -1,4 +1,4 @@
-"""What an injection costs and keeps: the acceptance table of memory injection.
+"""The costs and guarantees of memory injection: its acceptance table.
 
 Usage: `python benchmarks/injection.py [--json | --markdown]`. Counts and estimates beside each other, the original's
 example, the budget over random memories (AUTOCONTEXT_CASES sets how many; 10,000 take about ten minutes, 500 without
@@ -62,7 +62,7 @@ print(sum(store.get(i, user_id="ann") is not None for i in ids) / max(1, len(ids
 
 
 def counting() -> Iterator[Row]:
-    """B004-a and -b: the estimate beside the exact count."""
+    """B004-a and -b: the estimate and the exact count."""
     for name, text in SAMPLES.items():
         exact = EXACT.count_text(text)
         estimate = EstimateCounter().count_text(text)
@@ -79,7 +79,7 @@ def example() -> Iterator[Row]:
         yield Row(f"place of Docker: {query}", text.count("\n- ", 0, text.index("Docker")), "of 4")
 
 
-def made(dice: random.Random, count: int) -> dict[str, Any]:
+def random_facts(dice: random.Random, count: int) -> dict[str, Any]:
     """A document of random facts."""
     words = WORDS.split()
     lengths = [3, 8, 8, 15, 30]
@@ -100,7 +100,7 @@ def budget() -> Iterator[Row]:
     """B004-e: blocks over their budget (0 allowed), and how much of it is used where facts abound."""
     dice, over, used = random.Random(1), 0, []
     for _ in range(CASES):
-        data, most = made(dice, dice.choice([0, 5, 60, 250])), round(100 * 80 ** dice.random())
+        data, most = random_facts(dice, dice.choice([0, 5, 60, 250])), round(100 * 80 ** dice.random())
         tokens = EXACT.count_text(format_memory_for_injection(data, most, dice.choice([None, "tests 测试"])))
         over += tokens > most
         if sum(EXACT.count_text(f["content"]) for f in data["facts"]) > most:
@@ -114,7 +114,7 @@ def latency() -> Iterator[Row]:
     dice = random.Random(1)
     contexts = [f"how do I write tests on Fridays {n}" for n in range(10)]
     for count, goal in ((100, 1.0), (1000, 5.0)):
-        data = made(dice, count)
+        data = random_facts(dice, count)
         ranker = default_ranker()
         for fact in data["facts"]:
             ranker.update(fact["id"], fact["content"])
@@ -147,24 +147,26 @@ def latency() -> Iterator[Row]:
 
 
 def reachable() -> Iterator[Row]:
-    """What was left out of a block is found by a fresh process; the request is valid and the conversation unchanged."""
+    """A fresh process finds the facts left out of a block; the request is valid, the conversation unchanged."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "memories.db"
         with MemoryStore(path) as store:
-            store.import_json(made(random.Random(2), 400), user_id="ann")
+            store.import_json(random_facts(random.Random(2), 400), user_id="ann")
             injector = MemoryInjector(store, user_id="ann", max_tokens=1000)
             messages = [system("Be kind."), user("How do I write tests on Fridays?")]
             sent, report = injector.inject(messages)
         dropped = "\n".join(d.id for d in report.dropped)
         fresh = [sys.executable, "-c", FRESH, str(path)]
-        found = float(subprocess.run(fresh, input=dropped, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
+        retrievable = float(
+            subprocess.run(fresh, input=dropped, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+        )
         more = {"selected": len(report.selected), "dropped": len(report.dropped), "bytes on disk": path.stat().st_size}
         yield Row(
             "tokens of an injected block",
             report.tokens,
             "",
             goal=1000,
-            retrievable=found,
+            retrievable=retrievable,
             invalid=invalid(sent),
             more=more,
         )

@@ -1,4 +1,4 @@
-"""What a turn waits while 16 finished rounds are summarised by a model that takes 200 ms per call.
+"""How long a turn waits while a model that takes 200 ms per call summarises 16 finished rounds.
 
 Usage: `python benchmarks/latency.py [--json]`. The clock runs from asking for the messages to having them; beside it
 stand one call of the same model, and 16 calls in a row. In async code also the longest time for which the event loop
@@ -92,14 +92,14 @@ def sync() -> Iterator[Row]:
 
 async def _one_async() -> tuple[AutoContextMemory, float, float]:
     memory, model = fresh()
-    held, stop = 0.0, asyncio.Event()
+    longest_delay, stop = 0.0, asyncio.Event()
 
     async def heartbeat() -> None:
-        nonlocal held
+        nonlocal longest_delay
         while not stop.is_set():
             begun = time.perf_counter()
             await asyncio.sleep(HEARTBEAT)
-            held = max(held, time.perf_counter() - begun - HEARTBEAT)
+            longest_delay = max(longest_delay, time.perf_counter() - begun - HEARTBEAT)
 
     beating = asyncio.create_task(heartbeat())
     await asyncio.sleep(0)
@@ -109,16 +109,16 @@ async def _one_async() -> tuple[AutoContextMemory, float, float]:
     stop.set()
     await beating
     check(memory, model)
-    return memory, wait, held
+    return memory, wait, longest_delay
 
 
 def async_() -> Iterator[Row]:
     """aget_messages in async code, with the event loop's longest pause."""
     waits, pauses = [], []
     for _ in range(RUNS):
-        memory, wait, held = asyncio.run(_one_async())
+        memory, wait, longest_delay = asyncio.run(_one_async())
         waits.append(wait)
-        pauses.append(held)
+        pauses.append(longest_delay)
     more = {"loop held p50 ms": round(percentile(pauses, 50) * 1e3, 1), "p99": round(percentile(pauses, 99) * 1e3, 1)}
     yield row("a pass over 16 rounds, async", waits, memory, **more)
 

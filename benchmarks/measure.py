@@ -1,4 +1,4 @@
-"""What the benchmarks share: timing, the two promises checked beside every figure, machine, table and JSON output."""
+"""Shared by the benchmarks: timing, the two promises checked with every figure, machine, table and JSON output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: what it is, its value and unit, what it stands beside, and the goal it should meet."""
+    """A figure: name, value and unit, what it is compared with, and its goal."""
 
     name: str
     value: float
@@ -33,7 +33,7 @@ class Row:
     beside: str = ""
     """Another way to do the same, measured in the same run."""
     ratio: float | None = None
-    """This figure divided by the one beside it."""
+    """This figure divided by the one it is compared with."""
     goal: float | None = None
     """The figure should not be larger than this."""
     retrievable: float | None = None
@@ -83,11 +83,11 @@ def exponent(sizes: Sequence[int], times: Sequence[float]) -> float:
 
 
 def retrievable(memory: AutoContextMemory, added: Sequence[Msg]) -> float:
-    """Percent of the added messages found unchanged in view or behind a UUID that a reload accepts."""
-    found = {m.id: m for m in memory.messages}
+    """Percent of the added messages that are unchanged in the view or behind a reloadable UUID."""
+    by_id = {m.id: m for m in memory.messages}
     for uuid in memory.get_offload_context():
-        found |= {m.id: m for m in memory.reload(uuid)}
-    same = sum(m.id in found and found[m.id].to_dict() == m.to_dict() for m in added)
+        by_id |= {m.id: m for m in memory.reload(uuid)}
+    same = sum(m.id in by_id and by_id[m.id].to_dict() == m.to_dict() for m in added)
     return 100 * same / len(added) if added else 100.0
 
 
@@ -101,7 +101,7 @@ def invalid(context: Iterable[Msg]) -> int:
 
 
 def promises(memory: AutoContextMemory, added: Sequence[Msg]) -> dict[str, Any]:
-    """The two columns that stand beside a figure."""
+    """The two promises of a figure, as columns."""
     return {"retrievable": retrievable(memory, added), "invalid": invalid(memory.messages)}
 
 
@@ -119,7 +119,7 @@ def machine() -> dict[str, str]:
 
 
 def last_line() -> str:
-    """What stands under every table."""
+    """The text under every table."""
     return ", ".join(f"{key} {value}" for key, value in machine().items())
 
 

@@ -1,4 +1,4 @@
-"""What an agent needs next: the values of its tool calls that stood somewhere in the conversation before.
+"""What an agent needs next: the values in its tool calls that occurred earlier in the conversation.
 
 A *decision* is an assistant message with calls. Its *values* are scalars of the calls' decoded arguments that occurred
 verbatim before, in a tool result, a user message or an earlier call's arguments, and do not occur in a system message
@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chat import Chat, Number, Tokens, content_text, given, scalars
+from chat import Chat, Number, Tokens, content_text, scalars, source_text
 
 MOST_VALUES = 50
 _COMMAND_CHARS = 4_000
@@ -48,7 +48,7 @@ class Need:
 
 @dataclass
 class Decision:
-    """An assistant message with calls: where it stands, what it needs, and what there was before it."""
+    """An assistant message with calls: its position, what it needs, and the size of the context before it."""
 
     at: int
     tokens: int
@@ -62,25 +62,25 @@ class Decision:
 
 def decisions(messages: Sequence[Chat], count: Tokens) -> list[Decision]:
     """Every assistant message with calls, with the values it needs."""
-    texts = ["" if m["role"] == "system" else given(m) for m in messages]
+    texts = ["" if m["role"] == "system" else source_text(m) for m in messages]
     system = [m for m in messages if m["role"] == "system"]
     always_visible, system_tokens = "\n".join(map(content_text, system)), count(system)
-    found: list[Decision] = []
+    decisions: list[Decision] = []
     total = 0
     for i, message in enumerate(messages):
         if message["role"] == "assistant" and message.get("tool_calls"):
-            found.append(Decision(i, total, system_tokens, _needs(message, texts[:i], always_visible)))
+            decisions.append(Decision(i, total, system_tokens, _needs(message, texts[:i], always_visible)))
         total += count.message(message)
-    return found
+    return decisions
 
 
 def _needs(message: Chat, before: Sequence[str], always_visible: str) -> list[Need]:
     needs: list[Need] = []
-    found: dict[str, bool] = {}
+    candidates: dict[str, bool] = {}
     for call in message["tool_calls"]:
         for value, whole in values(call).items():
-            found.setdefault(value, whole)
-    for value, whole in found.items():
+            candidates.setdefault(value, whole)
+    for value, whole in candidates.items():
         if len(needs) == MOST_VALUES:
             break
         if occurs(value, always_visible):
@@ -94,18 +94,18 @@ def _needs(message: Chat, before: Sequence[str], always_visible: str) -> list[Ne
 def values(call: Chat) -> dict[str, bool]:
     """Values of a call's arguments, and whether each is a whole argument."""
     function = call["function"]
-    found: dict[str, bool] = {}
+    candidates: dict[str, bool] = {}
     for key, text in scalars(function.get("arguments")):
         stripped = text.strip()
         if isinstance(text, Number):
             if sum(ch.isdigit() for ch in stripped) >= 3:
-                found.setdefault(stripped, True)
+                candidates.setdefault(stripped, True)
         elif _is_command(stripped, key, function.get("name") or ""):
             for identifier in identifiers(stripped[:_COMMAND_CHARS]):
-                found.setdefault(identifier, False)
+                candidates.setdefault(identifier, False)
         elif len(stripped) >= (4 if stripped.isascii() else 2) and _says_something(stripped):
-            found.setdefault(stripped, True)
-    return found
+            candidates.setdefault(stripped, True)
+    return candidates
 
 
 def _is_command(text: str, key: str, tool: str) -> bool:
@@ -116,18 +116,18 @@ def _is_command(text: str, key: str, tool: str) -> bool:
 
 def identifiers(command: str) -> list[str]:
     """The paths, file names and identifiers of a command."""
-    found = []
+    tokens = []
     for raw in _TOKEN.findall(command):
         token = raw.strip(":,-" if raw.startswith(("/", ".")) else ".:,/-").rstrip(".:/")
         if distinctive(token):
-            found.append(token)
-    return found
+            tokens.append(token)
+    return tokens
 
 
 def mentioned(text: str) -> set[str]:
     """The paths, names and numbers of any text that say more than a word does; not part of the definition above."""
-    found = (token.strip(".:,-").rstrip("/") for token in _MENTIONED.findall(text))
-    return {token for token in found if distinctive(token)}
+    tokens = (token.strip(".:,-").rstrip("/") for token in _MENTIONED.findall(text))
+    return {token for token in tokens if distinctive(token)}
 
 
 def _says_something(text: str) -> bool:
@@ -164,18 +164,18 @@ def surroundings(value: str, texts: Sequence[str]) -> list[str]:
 
     Taken from at most 3 places in each of the first and the last 5 texts.
     """
-    found: dict[str, None] = {}
+    contexts: dict[str, None] = {}
     for text in texts if len(texts) <= 10 else [*texts[:5], *texts[-5:]]:
         at, places = text.find(value), 0
         while at >= 0 and places < 3:
             end = at + len(value)
             line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", end)
-            found[text[max(at - _AROUND, line_start) : min(end + _AROUND, len(text) if line_end < 0 else line_end)]] = (
-                None
-            )
+            contexts[
+                text[max(at - _AROUND, line_start) : min(end + _AROUND, len(text) if line_end < 0 else line_end)]
+            ] = None
             places += 1
             at = text.find(value, end)
-    return list(found)
+    return list(contexts)
 
 
 def fewest_reloads(missing: Sequence[Need]) -> int:

@@ -1,4 +1,4 @@
-"""What the state optimiser leaves of a session's state, beside what the original's algorithm destroys of it.
+"""The sizes and losses of the state optimiser, compared with the original's algorithm.
 
 Usage: `python benchmarks/optimiser.py [--json | --markdown]`. Seeded, no network, no model. A FRESH process gets the
 optimised state and the database and must come to every original message byte for byte, or the exit code is 1. The
@@ -39,9 +39,9 @@ ERRORS = (
 def coding(turns: int, seed: int = 5, result_chars: int = 7_500) -> list[Msg]:
     """Turns of eight messages: request, three exchanges with tools (15 % fail), answer; twelve files."""
     dice = random.Random(seed)
-    made: list[Msg] = []
+    messages: list[Msg] = []
     for t in range(turns):
-        made.append(user(f"Turn {t}: please change {dice.choice(FILES)} so that case {t} works", id=f"u{t}"))
+        messages.append(user(f"Turn {t}: please change {dice.choice(FILES)} so that case {t} works", id=f"u{t}"))
         for s in range(3):
             path, call_id = dice.choice(FILES), f"call_{t}_{s}"
             tool = ("read_file", "edit_file", "run_tests")[s]
@@ -50,20 +50,20 @@ def coding(turns: int, seed: int = 5, result_chars: int = 7_500) -> list[Msg]:
             size = result_chars if tool != "edit_file" else 300
             text = dice.choice(ERRORS).format(path=path) + "\n" + prose(t * 10 + s, 400)
             call = tool_call(tool, arguments, id=call_id)
-            made.append(call.model_copy(update={"id": f"c{t}{s}"}))
+            messages.append(call.model_copy(update={"id": f"c{t}{s}"}))
             text = text if failed else f"{path} at turn {t}\n{prose(t * 10 + s, int(size * (0.5 + dice.random())))}"
             result = tool_result(call_id, text, name=tool)
-            made.append(result.model_copy(update={"id": f"r{t}{s}"}))
-        made.append(assistant(f"Case {t} works now; I changed two lines and the tests pass.", id=f"a{t}"))
-    return made
+            messages.append(result.model_copy(update={"id": f"r{t}{s}"}))
+        messages.append(assistant(f"Case {t} works now; I changed two lines and the tests pass.", id=f"a{t}"))
+    return messages
 
 
 def chatting(turns: int) -> list[Msg]:
     """A conversation without tools."""
-    made: list[Msg] = []
+    messages: list[Msg] = []
     for t in range(turns):
-        made += [user(f"Question {t}: {prose(t, 200)}"), assistant(prose(10_000 + t, 900))]
-    return made
+        messages += [user(f"Question {t}: {prose(t, 200)}"), assistant(prose(10_000 + t, 900))]
+    return messages
 
 
 # ----------------------------------------------------------------------------------------------- the original's way
@@ -89,19 +89,19 @@ def _tool(msg: Msg) -> str:
 def _dropping_repeats(messages: list[Msg]) -> list[Msg]:
     """One result per tool and outcome, the newest, in the place of the first; arguments do not count."""
     places: dict[str, int] = {}
-    made: list[Msg] = []
+    unique: list[Msg] = []
     for m in messages:
         if not m.tool_results:
-            made.append(m)
+            unique.append(m)
             continue
         text = m.tool_results[0].text
         key = f"{_tool(m)}:error:{_kind(text)}" if "Error" in text else f"{_tool(m)}:success"
         if key in places:
-            made[places[key]] = m
+            unique[places[key]] = m
         else:
-            places[key] = len(made)
-            made.append(m)
-    return made
+            places[key] = len(unique)
+            unique.append(m)
+    return unique
 
 
 def _kind(text: str) -> str:
@@ -116,8 +116,8 @@ def _dropping_failures(messages: list[Msg]) -> list[Msg]:
 
 
 def _dropping_redundant(messages: list[Msg]) -> list[Msg]:
-    """No assistant message whose text equals or holds the one before it, whatever stands between them."""
-    made: list[Msg] = []
+    """Without assistant messages that repeat or contain the previous one, whatever is between them."""
+    remaining: list[Msg] = []
     last: str | None = None
     for m in messages:
         if m.role == "assistant":
@@ -126,8 +126,8 @@ def _dropping_redundant(messages: list[Msg]) -> list[Msg]:
             if last is not None and _is_redundant(last, text, tools):
                 continue
             last = text
-        made.append(m)
-    return made
+        remaining.append(m)
+    return remaining
 
 
 def _is_redundant(last: str, text: str, tools: set[str]) -> bool:
@@ -159,12 +159,13 @@ def compared(name: str, messages: list[Msg]) -> list[dict[str, Any]]:
 def _row(name: str, before: list[Msg], after: list[Msg], share: float) -> dict[str, Any]:
     size, left = (sum(len(m.model_dump_json().encode()) for m in ms) for ms in (before, after))
     old, new = open_pairs(before), open_pairs(after)
-    wanted = {r.text for m in before for r in m.tool_results}
-    shown = {r.text for m in after for r in m.tool_results}
+    results_before = {r.text for m in before for r in m.tool_results}
+    results_after = {r.text for m in after for r in m.tool_results}
     return {
         "case": name, "bytes": [size, left], "reduction": 100 * (1 - left / size), "retrievable": share,
-        "broken": len(set(new.open) - set(old.open)) + len(set(new.dangling) - set(old.dangling)),
-        "results": [len(wanted & shown), len(wanted)], "items": [len(before), len(after)],
+        "broken": len(set(new.unanswered_calls) - set(old.unanswered_calls))
+        + len(set(new.orphan_results) - set(old.orphan_results)),
+        "results": [len(results_before & results_after), len(results_before)], "items": [len(before), len(after)],
         "requests": [sum(m.role == "user" for m in ms) for ms in (after, before)],
     }  # fmt: skip
 
@@ -180,12 +181,12 @@ def retrieved(state: SessionState, database: Path, messages: list[Msg]) -> float
     done = subprocess.run(command, input=state.to_json(), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    found = json.loads(done.stdout)
-    return 100 * sum(found.get(m.id) == _digest(m) for m in messages) / len(messages)
+    digests = json.loads(done.stdout)
+    return 100 * sum(digests.get(m.id) == _digest(m) for m in messages) / len(messages)
 
 
 def restore(database: str) -> None:
-    """In the fresh process: id and hash of every message that the state stands for."""
+    """In the fresh process: id and hash of every original message."""
     state = SessionState.from_json(sys.stdin.read())
     got = restore_state_messages(state.messages, store=SqliteContentStore(database))
     json.dump({m.id: _digest(m) for m in got}, sys.stdout)
@@ -230,7 +231,7 @@ def optimising() -> Iterator[Row]:
 
 
 def case_row(case: dict[str, Any], beside: dict[str, Any] | None = None) -> Row:
-    """One case as a row; what the original loses stands in its last column, for it makes no promise."""
+    """One case as a row; the last column has what the original loses, since it promises nothing."""
     before, after = case["bytes"]
     more: dict[str, Any] = {
         "before": f"{before:,}", "less": f"{case['reduction']:.1f} %",
@@ -250,16 +251,16 @@ def case_row(case: dict[str, Any], beside: dict[str, Any] | None = None) -> Row:
 
 def saved(turns: int = 1_000) -> Iterator[Row]:
     """Saving a state at each of many turns."""
-    found = saving(turns)
-    kept = {"retrievable": found["retrievable"], "invalid": 0}
-    early, late = found["early_ms"], found["late_ms"]
+    figures = saving(turns)
+    kept = {"retrievable": figures["retrievable"], "invalid": 0}
+    early, late = figures["early_ms"], figures["late_ms"]
     yield Row(
         f"c: a save at the last 100 of {turns:,} turns", late, "ms", "a save at turns 20 to 120", late / early, **kept
     )
-    states = {"state": f"{found['state_late']:,}", "state at turn 100": f"{found['state_early']:,}"}
+    states = {"state": f"{figures['state_late']:,}", "state at turn 100": f"{figures['state_early']:,}"}
     yield Row(
-        f"c: bytes on disk after {turns:,} turns", found["disk"] / found["payload"], "x payload",
-        "saving all each time", found["disk"] / found["saving_all_each_time"], more=states, **kept,
+        f"c: bytes on disk after {turns:,} turns", figures["disk"] / figures["payload"], "x payload",
+        "saving all each time", figures["disk"] / figures["saving_all_each_time"], more=states, **kept,
     )  # fmt: skip
 
 

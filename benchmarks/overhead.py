@@ -1,4 +1,4 @@
-"""What this library itself costs per turn: adding, asking for the messages, planning a pass, importing, memory.
+"""This library's own costs per turn: adding, get_messages, planning a pass, importing, memory.
 
 Usage: `python benchmarks/overhead.py [--json]`. Seeded; every figure stands beside a plain way to do the same that is
 measured in the same run. Exit code 1 when a message cannot be retrieved or a context is invalid.
@@ -47,7 +47,7 @@ def filled(
 
 
 def adding() -> Iterator[Row]:
-    """add_message without a store, at three sizes, beside list.append."""
+    """add_message without a store, at three sizes, compared with list.append."""
     for size in SIZES:
         msgs = messages(size)
         batch = msgs[-100:]
@@ -70,7 +70,7 @@ def adding() -> Iterator[Row]:
 
 
 def asking() -> Iterator[Row]:
-    """get_messages without a pass, beside a copy of a list; and the trigger alone, beside counting all anew.
+    """get_messages without a pass, compared with copying a list; the trigger alone, compared with recounting.
 
     The trigger is what get_messages takes more than reading the view; the least of many turns, as noise only adds.
     """
@@ -137,7 +137,7 @@ def planning() -> Iterator[Row]:
 
 
 def ledgers() -> Iterator[Row]:
-    """The work ledger: made of a whole history, of one new message, and rendered for a window of 4,000 tokens."""
+    """The work ledger: built from a whole history, updated by one message, rendered for a 4,000-token window."""
     msgs = messages(SIZES[-1])
     whole = seconds(lambda: WorkLedger.of(msgs), repeat=3)
     yield Row(f"work ledger of {SIZES[-1]:,} messages", whole, "s", goal=1.0)
@@ -150,7 +150,7 @@ def ledgers() -> Iterator[Row]:
 
 
 def living() -> Iterator[Row]:
-    """10,000 adds, the messages asked for after each, with a trigger of 200 messages; given up after BUDGET seconds.
+    """10,000 adds with get_messages after each and a trigger of 200 messages; stops after BUDGET seconds.
 
     The defaults otherwise, without a model. Other work on the machine adds less to the processor time beside it.
     """
@@ -191,7 +191,7 @@ def _broken(config: AutoContextConfig, msgs: list[Msg]) -> int:
 
 
 def importing() -> Iterator[Row]:
-    """A whole process that imports the library, beside one that imports pydantic's BaseModel; taken in turns.
+    """A process that imports the library, compared with one that imports pydantic's BaseModel, alternating.
 
     Processor time, the least of many runs, as noise only adds. Byte code is cached, as after any installation. What
     importing puts off until it is used stands in the second figure.
@@ -206,14 +206,14 @@ def importing() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as cache:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         environment["PYTHONPYCACHEPREFIX"] = cache
-        taken: dict[str, list[float]] = {name: [] for name in programs}
+        seconds_by_name: dict[str, list[float]] = {name: [] for name in programs}
         for turn in range(16):
             for name, code in programs.items():
                 before = _children()
                 subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env=environment)
                 if turn:
-                    taken[name].append(_children() - before)
-    least = {name: min(times) for name, times in taken.items()}
+                    seconds_by_name[name].append(_children() - before)
+    least = {name: min(times) for name, times in seconds_by_name.items()}
     more = {f"{name} ms": round(value * 1e3) for name, value in least.items()}
     for name, of, goal in (
         ("autocontext", "import autocontext", 120.0),
@@ -263,8 +263,8 @@ def extracting() -> Iterator[Row]:
         lines.append(f"{sentence.capitalize()} src/m{rng.randrange(90)}.py:{rng.randrange(500)}.\n")
     request = ModelRequest(system="", prompt="".join(lines), purpose="tool_run", max_output_tokens=500)
     model = ExtractiveModel()
-    taken = seconds(lambda: model.complete(request), repeat=5)
-    yield Row("ExtractiveModel on 100 KB", taken * 1e3, "ms", goal=300.0)
+    elapsed = seconds(lambda: model.complete(request), repeat=5)
+    yield Row("ExtractiveModel on 100 KB", elapsed * 1e3, "ms", goal=300.0)
 
 
 if __name__ == "__main__":

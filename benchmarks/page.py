@@ -1,4 +1,4 @@
-"""Runs benchmarks and puts their tables into benchmarks/results/, each with the commit, the date and the machine.
+"""Runs benchmarks and writes their tables to benchmarks/results/ with the commit, the date and the machine.
 
 Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them. A table
 stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md

@@ -21,7 +21,7 @@ TRIGGER = 0.75
 
 
 def from_chat(message: Chat, id_: str) -> BaseMessage:
-    """A message of langchain; arguments that are no JSON object become one."""
+    """A langchain message; arguments that are not a JSON object are wrapped in one."""
     text = content_text(message)
     if message["role"] == "tool":
         return ToolMessage(content=text, tool_call_id=message["tool_call_id"], name=message.get("name"), id=id_)
@@ -41,7 +41,7 @@ def _call(call: Chat) -> dict[str, Any]:
 
 
 class Beside:
-    """Keeps langchain's messages beside the chat's, and finds the chat's message for each again."""
+    """Keeps langchain's messages with the chat's, and maps them back."""
 
     def __init__(self, window: int, count: Tokens) -> None:
         self.window, self.count = window, count
@@ -51,14 +51,14 @@ class Beside:
         """By id the content a message had and its chat form."""
 
     def take(self, new: Iterable[Chat]) -> None:
-        """Add messages; system messages stand apart, as langchain's agents keep them."""
+        """Add messages; system messages are separate, as in langchain's agents."""
         for message in new:
             if message["role"] == "system":
                 self.system.append(message)
                 continue
-            made = from_chat(message, f"m{len(self._shown)}")
-            self._shown[str(made.id)] = (made.content, message)
-            self.messages.append(made)
+            converted = from_chat(message, f"m{len(self._shown)}")
+            self._shown[str(converted.id)] = (converted.content, message)
+            self.messages.append(converted)
 
     def chat(self, message: BaseMessage) -> Chat:
         """The chat form; the same object as long as the content is the same."""
@@ -82,7 +82,7 @@ class Beside:
 
 
 class ClearToolUses(Beside):
-    """Over the trigger, all but the newest three results give way to a placeholder, at every call anew."""
+    """Over the trigger, placeholders replace all but the newest three results, at every call."""
 
     def step(self, new: list[Chat]) -> list[Chat]:
         self.take(new)

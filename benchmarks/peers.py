@@ -1,4 +1,4 @@
-"""Environments in which other libraries stand beside this one; the library itself never has them in its own.
+"""Environments with other libraries and this one; the library's own environment never has them.
 
 `.venv-adapters/main` is used when it is there (scripts/adapter_environments.sh makes it); otherwise an environment is
 made once in `.venv-bench/NAME`, which needs the package index. `AUTOCONTEXT_BENCH_PEERS=no` leaves all peers out, and
@@ -43,20 +43,20 @@ import autocontext
 
 def packages(environment: str) -> list[str]:
     """The distributions of an environment, without their versions."""
-    return [re.split(r"[<>=]", wanted, maxsplit=1)[0] for wanted in ENVIRONMENTS[environment]]
+    return [re.split(r"[<>=]", requirement, maxsplit=1)[0] for requirement in ENVIRONMENTS[environment]]
 
 
 def here(environment: str) -> bool:
     """Whether this interpreter has all of an environment's packages, in the major versions that are meant."""
     try:
-        found = {name: version(name) for name in packages(environment)}
+        versions = {name: version(name) for name in packages(environment)}
     except PackageNotFoundError:
         return False
-    wanted = {"agentscope1": "1.", "frameworks": "2."}.get(environment, "")
-    return found.get("agentscope", wanted).startswith(wanted)
+    major = {"agentscope1": "1.", "frameworks": "2."}.get(environment, "")
+    return versions.get("agentscope", major).startswith(major)
 
 
-def wanted() -> bool:
+def enabled() -> bool:
     """Whether peers may be used at all."""
     return os.environ.get("AUTOCONTEXT_BENCH_PEERS", "yes").lower() not in ("no", "0", "")
 
@@ -64,7 +64,7 @@ def wanted() -> bool:
 @cache
 def python_with(environment: str) -> str:
     """An interpreter that has an environment's packages and this library; "" when there can be none."""
-    if not wanted():
+    if not enabled():
         return ""
     if here(environment):
         return sys.executable

@@ -1,4 +1,4 @@
-"""What shows a model its context: plain truncation, anchors that any library should beat, and this library.
+"""Policies that build a context: plain truncation, baselines that any library should beat, and this library.
 
 A policy is made for a window (tokens) and asked before every assistant message: `step(new messages) -> context`. It may
 keep state. `reachable()` gives the texts that one reload would bring back; without it only what is shown counts.
@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from casefile import CaseFile
-from chat import Chat, Tokens, said, truncate
+from chat import Chat, Tokens, truncate, visible_text
 from measure import retrievable
 from needs import mentioned
 
@@ -48,7 +48,7 @@ class Everything:
 
 
 class Truncate(Everything):
-    """The newest whole groups that fit, anew at every call."""
+    """The newest whole groups that fit, at every call."""
 
     def step(self, new: list[Chat]) -> list[Chat]:
         return truncate(super().step(new), self.window, self.count)
@@ -94,11 +94,11 @@ class Lines(Hysteresis):
     def cut(self) -> list[Chat]:
         view = [m for m in self.view if m is not self.note]
         kept = truncate(view, int(self.window * self.low) - self.budget, self.count)
-        shown = {id(m) for m in kept}
+        visible = {id(m) for m in kept}
         for i, message in enumerate(self.messages):
-            if id(message) not in shown and message["role"] != "system" and i not in self.learned:
+            if id(message) not in visible and message["role"] != "system" and i not in self.learned:
                 self.learn(message, i)
-        text = "[reference, earlier lines]\n" + "\n".join(self.best("\n".join(map(said, kept))))
+        text = "[reference, earlier lines]\n" + "\n".join(self.best("\n".join(map(visible_text, kept))))
         self.note = {"role": "user", "content": text}
         at = next((i for i, m in enumerate(kept) if m["role"] == "user"), -1) + 1
         return [*kept[:at], self.note, *kept[at:]]
@@ -106,7 +106,7 @@ class Lines(Hysteresis):
     def learn(self, message: Chat, position: int) -> None:
         """Take in the values of a message that is not shown whole any more."""
         self.learned.add(position)
-        text = said(message)
+        text = visible_text(message)
         for value in mentioned(text):
             self.score[value] += 1.0 if message["role"] == "tool" else 3.0
             self.last[value] = position
@@ -116,11 +116,11 @@ class Lines(Hysteresis):
             stop = min(end + self._AROUND, line_end if line_end >= 0 else len(text))
             self.line[value] = text[max(at - self._AROUND, line_start) : stop]
 
-    def best(self, shown: str) -> list[str]:
+    def best(self, visible: str) -> list[str]:
         """The lines of the best values that `shown` does not hold, within the budget."""
         now, left, lines, noted = len(self.messages), self.budget - 20, [], ""
         for value in sorted(self.score, key=lambda v: (-self.score[v] * (0.5 + self.last[v] / now), v)):
-            if value in shown or value in noted:
+            if value in visible or value in noted:
                 continue
             left -= self.count.text(self.line[value]) + 1
             if left < 0:
@@ -165,8 +165,8 @@ class Library:
         return self.context
 
     def reachable(self) -> Iterable[str]:
-        """Every text behind a handle that stands in the context."""
-        for uuid in dict.fromkeys(_TAG.findall("\n".join(map(said, self.context)))):
+        """Every text behind a handle in the context."""
+        for uuid in dict.fromkeys(_TAG.findall("\n".join(map(visible_text, self.context)))):
             yield from map(self._text, self.memory.reload(uuid))
         notes = [self._text(msg) for msg in self.memory.get_messages() if msg.id not in self._added]
         numbers = ",".join(_NUMBERS.findall("\n".join(notes)))
@@ -174,7 +174,7 @@ class Library:
 
     def _text(self, msg: Msg) -> str:
         if id(msg) not in self._texts:
-            self._texts[id(msg)] = (msg, "\n".join(map(said, to_openai([msg]))))
+            self._texts[id(msg)] = (msg, "\n".join(map(visible_text, to_openai([msg]))))
         return self._texts[id(msg)][1]
 
     @property
@@ -224,6 +224,6 @@ def make(name: str, window: int, count: Tokens) -> Policy:
     """The policy of that name; raises ImportError for a peer that this interpreter does not have."""
     if name in POLICIES:
         return POLICIES[name](window, count)
-    module, made = PEERS[name]
-    policy: Policy = getattr(import_module(module), made)(window, count)
+    module, class_name = PEERS[name]
+    policy: Policy = getattr(import_module(module), class_name)(window, count)
     return policy

@@ -1,4 +1,4 @@
-"""What pruning leaves of a history, and what the content store costs: the acceptance cases of the original's tables.
+"""The results of pruning and the costs of the content store: the acceptance cases of the original's tables.
 
 Usage: `python benchmarks/pruning.py [--json | --markdown]`. Seeded, no network, no model. After each case a FRESH
 process gets the messages as they are sent and the database, reads every handle with the reload tool and nothing else,
@@ -47,16 +47,18 @@ def prose(seed: int, chars: int) -> str:
 
 def chat(files: int, chars: int, pages: int = 1, *, distinct: bool = True, calls: bool = False) -> list[Msg]:
     """System prompt; per page a question, an announcement (with `calls`: a tool call) and `chars` characters."""
-    made = [system("You are a helpful assistant.")]
+    messages = [system("You are a helpful assistant.")]
     for i in range(files):
         for p in range(pages):
             text = prose(i * 1_000 + p, chars) if distinct else "x" * chars
             says, call_id = f"I'll retrieve file_{i}.txt", f"call_{i}_{p}"
-            made.append(user(f"Get content from file_{i}.txt"))
+            messages.append(user(f"Get content from file_{i}.txt"))
             arguments = {"file_name": f"file_{i}.txt", "start_char": p * chars, "length": chars}
-            made.append(tool_call("get_file_content", arguments, id=call_id, text=says) if calls else assistant(says))
-            made.append(tool_result(call_id, text, name="get_file_content"))
-    return made
+            messages.append(
+                tool_call("get_file_content", arguments, id=call_id, text=says) if calls else assistant(says)
+            )
+            messages.append(tool_result(call_id, text, name="get_file_content"))
+    return messages
 
 
 # ---------------------------------------------------------------------------------------------------- fresh process
@@ -80,38 +82,37 @@ def read_all(tool: ContextOffloadTool, handle: str) -> str:
 
 
 def reconstruct(database: str) -> None:
-    """In the fresh process: hashes of the texts that the sent ones stand for, and everything that can be reached."""
+    """In the fresh process: hashes of the original texts, and everything that can be reached."""
     sent = json.load(sys.stdin)
     memory = AutoContextMemory(store=SqliteSessionStore(database), session_id="bench")
     tool = ContextOffloadTool(memory, content=SqliteContentStore(database))
     texts, reached, waiting = [], [], set()
     for text in sent:
-        found = _REF.search(text)
-        texts.append(read_all(tool, found.group(1)) if found else text)
+        match = _REF.search(text)
+        texts.append(read_all(tool, match.group(1)) if match else text)
         waiting |= {a or b for a, b in _HANDLE.findall(text)}
-    seen: set[str] = set()
+    handles: set[str] = set()
     while waiting:
         handle = waiting.pop()
-        seen.add(handle)
+        handles.add(handle)
         whole = read_all(tool, handle)
         reached.append(whole)
-        waiting |= {a or b for a, b in _HANDLE.findall(whole)} - seen
+        waiting |= {a or b for a, b in _HANDLE.findall(whole)} - handles
     json.dump({"texts": [_digest(t) for t in texts], "reached": "\0".join([*texts, *reached])}, sys.stdout)
 
 
 def retrievable(original: list[Msg], sent: list[Msg], database: Path, *, folded: bool = False) -> float:
     """Percent of the original texts that a fresh process gets to; in place, or with `folded` anywhere."""
     command = [sys.executable, __file__, "--reconstruct", str(database)]
-    texts = json.dumps(sent_texts(sent))
-    done = subprocess.run(command, input=texts, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, input=json.dumps(sent_texts(sent)), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
-    found, wanted = json.loads(done.stdout), sent_texts(original)
+    reply, texts = json.loads(done.stdout), sent_texts(original)
     if folded:
-        return 100 * sum(text in found["reached"] for text in wanted) / len(wanted)
-    digests = [_digest(t) for t in wanted]
-    same = sum(a == b for a, b in zip(digests, found["texts"], strict=False))
-    return 100 * same / len(digests) if len(digests) == len(found["texts"]) else 0.0
+        return 100 * sum(text in reply["reached"] for text in texts) / len(texts)
+    digests = [_digest(t) for t in texts]
+    same = sum(a == b for a, b in zip(digests, reply["texts"], strict=False))
+    return 100 * same / len(digests) if len(digests) == len(reply["texts"]) else 0.0
 
 
 def _digest(text: str) -> str:
@@ -164,7 +165,9 @@ def folded(name: str, messages: list[Msg], was: str, goal: int) -> dict[str, Any
 def broken(before: list[Msg], after: list[Msg]) -> int:
     """Calls without a result, results without a call, that there were not before."""
     old, new = open_pairs(before), open_pairs(after)
-    return len(set(new.open) - set(old.open)) + len(set(new.dangling) - set(old.dangling))
+    return len(set(new.unanswered_calls) - set(old.unanswered_calls)) + len(
+        set(new.orphan_results) - set(old.orphan_results)
+    )
 
 
 def storage() -> dict[str, Any]:
@@ -262,14 +265,16 @@ def case_row(case: dict[str, Any]) -> Row:
 
 def storing() -> Iterator[Row]:
     """The store itself, and what a killed writer loses."""
-    found = storage()
-    kept = {"retrievable": found["retrievable"], "invalid": found["broken"]}
-    yield Row("d: bytes written for 100 x 50,000", found["written_ratio"], "x payload", goal=1.5, **kept, more={
-        "on disk": f"{found['disk_ratio']:.2f} x", "the original": "51 x",
+    figures = storage()
+    kept = {"retrievable": figures["retrievable"], "invalid": figures["broken"]}
+    yield Row("d: bytes written for 100 x 50,000", figures["written_ratio"], "x payload", goal=1.5, **kept, more={
+        "on disk": f"{figures['disk_ratio']:.2f} x", "the original": "51 x",
     })  # fmt: skip
-    yield Row("d: put, 99th percentile", found["put_p99_ms"], "ms", goal=3, more={"p50": round(found["put_p50_ms"], 2)})
-    more = {"p50": round(found["read_p50_us"])}
-    yield Row("d: 10,000 characters out of 10 MB, p99", found["read_p99_us"], "us", goal=500, more=more)
+    yield Row(
+        "d: put, 99th percentile", figures["put_p99_ms"], "ms", goal=3, more={"p50": round(figures["put_p50_ms"], 2)}
+    )
+    more = {"p50": round(figures["read_p50_us"])}
+    yield Row("d: 10,000 characters out of 10 MB, p99", figures["read_p99_us"], "us", goal=500, more=more)
     lost = killed()
     yield Row("lost after kill -9 while writing, 10 times", lost, "", goal=0, retrievable=0.0 if lost else 100.0)
 

@@ -1,4 +1,4 @@
-"""What somebody who takes over would ask at some place of a conversation; the answers are known from what comes before.
+"""Questions of a reader who continues a conversation; its earlier messages have the answers.
 
 - *needs*: each value of the next calls that occurred before (see `needs`; here a value counts for each call)
 - *changes*: each thing that was changed so far (see `calls`)
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from calls import Call, Calls
-from chat import Chat, Remembered, Tokens, content_text, given, said
+from chat import Chat, Remembered, Tokens, content_text, source_text, visible_text
 from needs import MOST_VALUES, occurs, values
 from texts import sentences
 
@@ -28,7 +28,7 @@ class Probe:
     """A place in a conversation, with everything that is asked there."""
 
     at: int
-    """Index of the assistant message that comes next."""
+    """Index of the next assistant message."""
     history: Sequence[Chat]
     calls: Calls
     originals: set[tuple[str, str]]
@@ -43,15 +43,15 @@ class Probe:
     requests: list[str]
     done: list[Call]
     future: set[str]
-    """The values of all calls that are still to come."""
+    """The values of all later calls."""
 
 
 class Probes:
-    """The probes of one conversation; each is made once, for all policies and windows."""
+    """The probes of a conversation, built once for all policies and windows."""
 
     def __init__(self, messages: Sequence[Chat], count: Tokens) -> None:
         self.messages, self.count = messages, count
-        self._said, self._given = Remembered(said), Remembered(given)
+        self._visible_text, self._source_text = Remembered(visible_text), Remembered(source_text)
         self._made: dict[int, Probe] = {}
 
     def places(self, window: int) -> list[int]:
@@ -83,8 +83,8 @@ class Probes:
             history=history,
             calls=calls,
             originals={(m["role"], content_text(m)) for m in history},
-            everything="\n".join(map(self._said, history)),
-            sources=[(m, self._said(m)) for m in history if m["role"] != "system"],
+            everything="\n".join(map(self._visible_text, history)),
+            sources=[(m, self._visible_text(m)) for m in history if m["role"] != "system"],
             needs=self._needs(self.messages[at], history),
             changes=calls.changes(),
             failures=[call for call in latest if call.failed()][-_FAILURES:],
@@ -95,11 +95,11 @@ class Probes:
 
     def _needs(self, message: Chat, history: Sequence[Chat]) -> list[str]:
         always_visible = "\n".join(content_text(m) for m in history if m["role"] == "system")
-        before = [self._given(m) for m in history if m["role"] != "system"]
-        found = (
+        before = [self._source_text(m) for m in history if m["role"] != "system"]
+        candidates = (
             value
             for call in message.get("tool_calls") or ()
             for value in values(call)
             if not occurs(value, always_visible) and any(occurs(value, text) for text in before)
         )
-        return list(islice(found, MOST_VALUES))
+        return list(islice(candidates, MOST_VALUES))

@@ -1,4 +1,4 @@
-"""What the model still knows: the share of the values that an agent needs next which its context still shows.
+"""The share of the values that an agent needs next and that its context still shows.
 
 Usage: `python benchmarks/recall.py [--json | --markdown] [--policy NAME]... [--windows 4000,8000] [FILE.jsonl]...`.
 Real conversations are replayed. Before every assistant message the policy says what the model would see. Decisions
@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from chat import Chat, Remembered, Tokens, invalid, said, truncate
+from chat import Chat, Remembered, Tokens, invalid, truncate, visible_text
 from needs import Decision, Need, decisions, fewest_reloads, occurs
 from policies import PEERS, Library, Policy, make
 from replays import Column, Row, finish, kept_share, options, percent, progress, rows_beside_peers, source_of, turns
@@ -58,14 +58,14 @@ class Scores:
 
     def score(self, needs: Sequence[Need], text: str, plain: str, more: Iterable[str]) -> None:
         """Add one decision: what is shown, what plain truncation would show, and what a reload would bring back."""
-        shown = [occurs(need.value, text) for need in needs]
-        missing = [need for need, there in zip(needs, shown, strict=True) if not there]
+        visible = [occurs(need.value, text) for need in needs]
+        missing = [need for need, there in zip(needs, visible, strict=True) if not there]
         behind = "\n".join(more) if missing else ""
         self.values += len(needs)
-        self.visible += sum(shown)
-        self.reachable += sum(shown) + sum(occurs(need.value, behind) for need in missing)
+        self.visible += sum(visible)
+        self.reachable += sum(visible) + sum(occurs(need.value, behind) for need in missing)
         self.reloads.append(fewest_reloads(missing))
-        for need, there in zip(needs, shown, strict=True):
+        for need, there in zip(needs, visible, strict=True):
             self.in_context += there and any(around in text for around in need.surroundings)
             self.whole += need.whole
             self.whole_visible += there and need.whole
@@ -81,16 +81,16 @@ class Conversation:
         self.messages: list[Chat] = record["messages"]
         self.source, self.count = source_of(record), count
         self.decisions = decisions(self.messages, count)
-        self._said = Remembered(said)
+        self._visible_text = Remembered(visible_text)
         self._plain: dict[tuple[int, int], str] = {}
 
     def scored(self, window: int) -> dict[int, Decision]:
-        """The decisions that count in a window, by where they stand."""
+        """The decisions that count in a window, by position."""
         return {d.at: d for d in self.decisions if d.scored(window)}
 
     def text(self, context: Iterable[Chat]) -> str:
         """Where a value is visible: everything shown but the system messages."""
-        return "\n".join(self._said(m) for m in context if m["role"] != "system")
+        return "\n".join(self._visible_text(m) for m in context if m["role"] != "system")
 
     def plain(self, at: int, window: int) -> str:
         """What plain truncation shows."""
@@ -122,15 +122,15 @@ class Conversation:
 def measured(records: Sequence[Row], names: Sequence[str], windows: Sequence[int]) -> Iterator[Row]:
     """One row for each window and policy that had decisions to score."""
     count = Tokens()
-    found: dict[tuple[int, str], list[Scores]] = {(w, name): [] for w in windows for name in names}
+    results: dict[tuple[int, str], list[Scores]] = {(w, name): [] for w in windows for name in names}
     for n, record in enumerate(records, 1):
         conversation = Conversation(record, count)
-        for (window, name), scores in found.items():
+        for (window, name), scores in results.items():
             progress(f"conversation {n} of {len(records)}, window {window:,}, {name}")
             if conversation.scored(window):
                 scores.append(conversation.replay(make(name, window, count), window))
         count.forget()
-    for (window, name), scores in found.items():
+    for (window, name), scores in results.items():
         if scores:
             yield row(name, window, scores)
 

@@ -1,4 +1,4 @@
-"""Real conversations to replay, and how the replaying benchmarks are called and print their tables."""
+"""Real conversations to replay; the command line and the tables of the benchmarks that replay them."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def conversations(paths: Iterable[Path]) -> Iterator[Row]:
 def source_of(conversation: Row) -> str:
     """The project a conversation was made with."""
     source = conversation.get("source", "")
-    found = re.search(r"github:[^/\s]+/([^@/\s]+)", source)
-    return found.group(1) if found else source.split("/")[0] or "?"
+    match = re.search(r"github:[^/\s]+/([^@/\s]+)", source)
+    return match.group(1) if match else source.split("/")[0] or "?"
 
 
 def turns(messages: Sequence[Chat]) -> Iterator[tuple[int, list[Chat]]]:
@@ -74,7 +74,7 @@ def options(
     *,
     also: Callable[[argparse.ArgumentParser], None] = no_more,
 ) -> argparse.Namespace:
-    """What the command line says; the given policies and windows where it says nothing.
+    """The options of the command line; `policies` and `windows` are the defaults.
 
     `also` adds options of the benchmark's own.
     """
@@ -86,9 +86,9 @@ def options(
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     form.add_argument("--markdown", action="store_true", help="the table for benchmarks/results")
     also(parser)
-    found = parser.parse_args(arguments)
-    found.files, found.policies = found.files or [DATA], found.policies or list(policies)
-    return found
+    options = parser.parse_args(arguments)
+    options.files, options.policies = options.files or [DATA], options.policies or list(policies)
+    return options
 
 
 def rows_beside_peers(
@@ -103,10 +103,10 @@ def rows_beside_peers(
     records = list(conversations(asked.files))
     rows = list(measured(records, own, asked.windows)) if own else []
     if peers:
-        given = [word for p in peers for word in ("--policy", p)]
+        policies = [word for p in peers for word in ("--policy", p)]
         files = [str(path.resolve()) for path in asked.files]
         windows = ["--windows", ",".join(map(str, asked.windows))]
-        beside = rows_from("frameworks", f"{name}.py", [*given, *windows, *passed_on, *files])
+        beside = rows_from("frameworks", f"{name}.py", [*policies, *windows, *passed_on, *files])
         rows += [row for row in beside if row["policy"] in peers]
         asked.beside = versions("frameworks")
     places = {policy: n for n, policy in enumerate(asked.policies)}

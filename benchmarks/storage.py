@@ -1,4 +1,4 @@
-"""What saving and opening a session costs, on disk and in time, beside two libraries that do it too.
+"""The time and disk space to save and open a session, compared with two other libraries.
 
 The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in an environment of their own (see `peers`). All
 save the same messages of real conversations, one at a time, each durable before the next (SQLite's synchronous=FULL);
@@ -30,13 +30,13 @@ POSTGRESQL = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgre
 
 def texts() -> list[tuple[str, str]]:
     """Roles and texts of real conversations, without what is longer than 4,000 characters."""
-    found = []
+    messages = []
     for line in (ROOT / "tests" / "data" / "replay_dev.jsonl").read_text(encoding="utf-8").splitlines():
         for message in json.loads(line)["messages"]:
             text = message.get("content")
             if isinstance(text, str) and 0 < len(text) <= 4000:
-                found.append(("assistant" if message["role"] == "assistant" else "user", text))
-    return found
+                messages.append(("assistant" if message["role"] == "assistant" else "user", text))
+    return messages
 
 
 TEXTS = texts()
@@ -160,9 +160,9 @@ def _peers() -> dict[str, dict[str, float]]:
     python = python_with("storage")
     if not python:
         return {}
-    given = json.dumps({"added": [TEXTS[i % len(TEXTS)] for i in range(ADDED)], "writers": WRITERS, "each": EACH})
+    job = json.dumps({"added": [TEXTS[i % len(TEXTS)] for i in range(ADDED)], "writers": WRITERS, "each": EACH})
     done = subprocess.run(
-        [python, ROOT / "benchmarks" / "storage_peers.py"], input=given, text=True, stdout=subprocess.PIPE, check=True
+        [python, ROOT / "benchmarks" / "storage_peers.py"], input=job, text=True, stdout=subprocess.PIPE, check=True
     )
     return dict(json.loads(done.stdout))
 

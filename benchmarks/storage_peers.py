@@ -102,11 +102,11 @@ def main() -> None:
     if sys.argv[1:2] == ["--write"]:
         asyncio.run(write(*sys.argv[2:]))
         return
-    given = json.load(sys.stdin)
+    job = json.load(sys.stdin)
     with tempfile.TemporaryDirectory() as folder:
-        figures = asyncio.run(agents(given["added"], Path(folder) / "a.db"))
-        figures["writers"] = agents_writers(Path(folder) / "w.db", given["writers"], given["each"])
-        few = langgraph(given["added"][:CHECKPOINTED], Path(folder) / "l.db")
+        figures = asyncio.run(agents(job["added"], Path(folder) / "a.db"))
+        figures["writers"] = agents_writers(Path(folder) / "w.db", job["writers"], job["each"])
+        few = langgraph(job["added"][:CHECKPOINTED], Path(folder) / "l.db")
     few.pop("open")  # of 300 messages, not of 1,000
     json.dump(
         {"openai-agents SQLiteSession": figures, f"langgraph SqliteSaver, {CHECKPOINTED} messages": few}, sys.stdout

@@ -53,7 +53,7 @@ def written(value: float, unit: str) -> str:
 
 def tables(page: str) -> dict[str, Table]:
     """The filled tables of a page, by the name of their place."""
-    found = {}
+    tables = {}
     for name, text in re.findall(r"<!-- begin (\w+) -->\n(.*?)<!-- end \1 -->", page, re.DOTALL):
         lines = [
             [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -61,20 +61,20 @@ def tables(page: str) -> dict[str, Table]:
             if line.startswith("|")
         ]
         if len(lines) > 2:
-            found[name] = [dict(zip(lines[0], line, strict=False)) for line in lines[2:]]
-    return found
+            tables[name] = [dict(zip(lines[0], line, strict=False)) for line in lines[2:]]
+    return tables
 
 
 def number(text: str) -> float:
     """The number a cell begins with."""
-    found = re.match(r">?(-?[\d,.]+(?:e[+-]?\d+)?)", text)
-    if found is None:
+    match = re.match(r">?(-?[\d,.]+(?:e[+-]?\d+)?)", text)
+    if match is None:
         raise ValueError(f"no number in {text!r}")
-    return float(found[1].replace(",", ""))
+    return float(match[1].replace(",", ""))
 
 
 def unit(text: str) -> str:
-    """What stands behind the number."""
+    """The text after the number."""
     return text.partition(" ")[2]
 
 
@@ -159,11 +159,11 @@ def cache(table: Table) -> Iterator[Comparison]:
 
 
 def facts(table: Table) -> Iterator[Comparison]:
-    found: dict[str, list[float]] = {}
+    shares: dict[str, list[float]] = {}
     for row in table:
         if "recall@10" in row["figure"]:
-            found.setdefault(row["what"].partition(": ")[2], []).append(100 * number(row["figure"]))
-    means = {name: statistics.mean(values) for name, values in found.items()}
+            shares.setdefault(row["what"].partition(": ")[2], []).append(100 * number(row["figure"]))
+    means = {name: statistics.mean(values) for name, values in shares.items()}
     peers = {name: mean for name, mean in means.items() if re.match("scikit-learn|bm25s", name)}
     if "default_ranker" in means and peers:
         what = "facts that a question is about, among the first 10, mean of the sets"
@@ -183,9 +183,9 @@ def optimiser(table: Table) -> Iterator[Comparison]:
 
 def pruning(table: Table) -> Iterator[Comparison]:
     for row in table:
-        found = re.search(r"the original (?:[\d,]+ )?to ([\d,]+)", row["more"])
-        if found and row["what"].startswith(("b", "c: compressed")):
-            peers = {"the original, as published": number(found[1])}
+        match = re.search(r"the original (?:[\d,]+ )?to ([\d,]+)", row["more"])
+        if match and row["what"].startswith(("b", "c: compressed")):
+            peers = {"the original, as published": number(match[1])}
             yield Comparison(f"pruning, {row['what'][3:]}", number(row["figure"]), peers, "characters")
 
 

@@ -1,4 +1,4 @@
-"""What a turn costs beside other libraries: the check before a call of the model when nothing is due, and a due pass.
+"""A turn's cost, compared with other libraries: the check when nothing is due, and a due pass.
 
 Usage: `python benchmarks/turn.py [--json | --markdown]`. The check: what stands between a new message and the messages
 to send, at 100, 1,000 and 10,000 messages of about 500 characters, half of them calls and results; every trigger is
@@ -52,14 +52,14 @@ def ours_due() -> tuple[float, dict[str, Any]]:
     )
     # The last finished round holds the latest reply and is no history yet.
     history = [*conversation(rounds=ROUNDS + 1, tools_per_round=2, chars=800), Msg(role="user", content="And now?")]
-    taken = []
+    times = []
     for _ in range(3):
         model = ScriptedModel("What the round came to.", latency=LATENCY)
         memory = AutoContextMemory(config, model)
         memory.add_messages(history)
-        taken.append(seconds(lambda memory=memory: asyncio.run(memory.aget_messages()), repeat=1))
+        times.append(seconds(lambda memory=memory: asyncio.run(memory.aget_messages()), repeat=1))
     more = {"calls": len(model.requests), "messages left": len(memory.messages), "of": len(history)}
-    return percentile(taken, 50), {**promises(memory, history), "more": more}
+    return percentile(times, 50), {**promises(memory, history), "more": more}
 
 
 def peer_checks() -> dict[str, Callable[[list[dict[str, Any]]], Check]]:
@@ -80,9 +80,9 @@ def checking(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
         base = each_of(check, size)
         yield Row(f"check at {size:,} messages: {OURS}", base * 1e6, "us", **kept)
         chat = to_openai(messages(size))
-        for name, made in peer_checks().items():
-            taken = each_of(made(chat), size)
-            yield Row(f"check at {size:,} messages: {name}", taken * 1e6, "us", OURS, taken / base)
+        for name, check_of in peer_checks().items():
+            elapsed = each_of(check_of(chat), size)
+            yield Row(f"check at {size:,} messages: {name}", elapsed * 1e6, "us", OURS, elapsed / base)
 
 
 def each_of(check: Check, size: int) -> float:
@@ -99,25 +99,25 @@ def each_of(check: Check, size: int) -> float:
 
 async def _awaited(check: Callable[[], Awaitable[object]], repeat: int) -> float:
     await check()
-    taken = []
+    times = []
     for _ in range(repeat):
         begun = time.perf_counter()
         await check()
-        taken.append(time.perf_counter() - begun)
-    return percentile(taken, 50)
+        times.append(time.perf_counter() - begun)
+    return percentile(times, 50)
 
 
 def passing() -> Iterator[Row]:
     """A due pass with a slow model."""
-    taken, kept = ours_due()
-    yield Row(f"a pass over {ROUNDS} rounds: {OURS}", taken * 1e3, "ms", **kept)
+    elapsed, kept = ours_due()
+    yield Row(f"a pass over {ROUNDS} rounds: {OURS}", elapsed * 1e3, "ms", **kept)
     if not peers.here("agentscope1") and peers.here("frameworks"):
         from turn_frameworks import PASSES
 
         chat = to_openai(conversation(rounds=ROUNDS + 1, tools_per_round=2, chars=800))
-        for name, made in PASSES.items():
-            theirs, more = made(chat, LATENCY)
-            yield Row(f"a pass over {ROUNDS} rounds: {name}", theirs * 1e3, "ms", OURS, theirs / taken, more=more)
+        for name, run in PASSES.items():
+            theirs, more = run(chat, LATENCY)
+            yield Row(f"a pass over {ROUNDS} rounds: {name}", theirs * 1e3, "ms", OURS, theirs / elapsed, more=more)
 
 
 def growing(rows: list[Row]) -> Iterator[Row]:
@@ -152,13 +152,13 @@ def own() -> Iterator[Row]:
 
 def present() -> str:
     """The peers' versions."""
-    found = []
+    versions = []
     for name in peers.packages("frameworks"):
         try:
-            found.append(f"{name} {version(name)}")
+            versions.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return ", ".join(found)
+    return ", ".join(versions)
 
 
 if __name__ == "__main__":

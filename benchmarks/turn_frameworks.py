@@ -47,7 +47,7 @@ def langchain_editing(chat: list[Chat]) -> Callable[[], object]:
     middleware = ContextEditingMiddleware(edits=[lc.ClearToolUsesEdit(trigger=FAR)])
     model = FakeListChatModel(responses=["-"])
     request = ModelRequest(model=model, messages=langchain_messages(chat), state={"messages": []})
-    return lambda: middleware.wrap_model_call(request, lambda given: given)  # type: ignore[arg-type,return-value]
+    return lambda: middleware.wrap_model_call(request, lambda request_: request_)  # type: ignore[arg-type,return-value]
 
 
 class _Bytes(Tokens):
@@ -70,12 +70,12 @@ def framework_messages(chat: list[Chat]) -> list[Message]:
     return [maf.from_chat(m, f"m{i}") for i, m in enumerate(chat)]
 
 
-def compaction(made: Callable[[Any], Any]) -> Callable[[list[Chat]], Callable[[], object]]:
+def compaction(strategy_of: Callable[[Any], Any]) -> Callable[[list[Chat]], Callable[[], object]]:
     """A turn of agent-framework: one more message, then the strategy; earlier ones are annotated already."""
 
     def prepared(chat: list[Chat]) -> Callable[[], object]:
         counting = maf.Counting(Tokens())
-        strategy, messages = made(counting), framework_messages(chat)
+        strategy, messages = strategy_of(counting), framework_messages(chat)
 
         async def check() -> object:
             messages.append(maf.from_chat({"role": "user", "content": "one more"}, f"m{len(messages)}"))
@@ -127,9 +127,9 @@ def langchain_pass(chat: list[Chat], latency: float) -> tuple[float, dict[str, A
     state: Any = {"messages": langchain_messages(chat)}
     begun = time.perf_counter()
     changed = asyncio.run(middleware.abefore_model(state, None))  # type: ignore[arg-type]
-    taken = time.perf_counter() - begun
+    elapsed = time.perf_counter() - begun
     assert changed is not None
-    return taken, {"calls": calls, "messages left": len(changed["messages"]) - 1, "of": len(chat)}
+    return elapsed, {"calls": calls, "messages left": len(changed["messages"]) - 1, "of": len(chat)}
 
 
 def framework_pass(chat: list[Chat], latency: float) -> tuple[float, dict[str, Any]]:
@@ -146,8 +146,8 @@ def framework_pass(chat: list[Chat], latency: float) -> tuple[float, dict[str, A
     strategy, messages = SummarizationStrategy(client=Slow()), framework_messages(chat)
     begun = time.perf_counter()
     left = asyncio.run(apply_compaction(messages, strategy=strategy))
-    taken = time.perf_counter() - begun
-    return taken, {"calls": calls, "messages left": len(left), "of": len(chat)}
+    elapsed = time.perf_counter() - begun
+    return elapsed, {"calls": calls, "messages left": len(left), "of": len(chat)}
 
 
 CHECKS = {

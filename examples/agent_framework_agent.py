@@ -50,14 +50,14 @@ class ScriptedChatClient(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any],
     """Plays the model: reads twelve logs; asked for the third day, it looks it up with context_reload."""
 
     async def _inner_get_response(self, *, messages: Sequence[Message], **_: Any) -> ChatResponse[Any]:
-        seen = json.dumps([m.to_dict() for m in messages])
+        context = json.dumps([m.to_dict() for m in messages])
         last = json.dumps(messages[-1].to_dict())
-        if QUESTIONS[1] not in seen:
+        if QUESTIONS[1] not in context:
             day = next(DAYS)
             return _call("read_log", {"day": day}) if day <= 12 else _say("A disk failed every day.")
-        if messages[-1].role == "tool" and (found := re.search(r"day 3 ALERT disk (\d+)", last)):
-            return _say(f"On the third day disk {found[1]} failed.")
-        tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", seen)
+        if messages[-1].role == "tool" and (match := re.search(r"day 3 ALERT disk (\d+)", last)):
+            return _say(f"On the third day disk {match[1]} failed.")
+        tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", context)
         uuid = next(tag for tag in tags if messages[-1].role != "tool" or tag not in last)
         return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
 
@@ -66,8 +66,8 @@ def _say(text: str) -> ChatResponse[Any]:
     return ChatResponse(messages=[Message("assistant", [text])])
 
 
-def _call(name: str, given: dict[str, Any]) -> ChatResponse[Any]:
-    call = Content.from_function_call(f"call_{os.urandom(8).hex()}", name, arguments=given)
+def _call(name: str, arguments: dict[str, Any]) -> ChatResponse[Any]:
+    call = Content.from_function_call(f"call_{os.urandom(8).hex()}", name, arguments=arguments)
     return ChatResponse(messages=[Message("assistant", [call])])
 
 

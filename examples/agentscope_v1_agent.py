@@ -53,8 +53,8 @@ class ScriptedChatModel(ChatModelBase):
         if QUESTIONS[1] not in str(messages):
             day = next(DAYS)
             return _call("read_log", {"day": day}) if day <= 12 else _say("A disk failed every day.")
-        if messages[-1]["role"] == "tool" and (found := re.search(r"day 3 ALERT disk (\d+)", last)):
-            return _say(f"On the third day disk {found[1]} failed.")
+        if messages[-1]["role"] == "tool" and (match := re.search(r"day 3 ALERT disk (\d+)", last)):
+            return _say(f"On the third day disk {match[1]} failed.")
         tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages))
         uuid = next(tag for tag in tags if messages[-1]["role"] != "tool" or tag not in last)
         return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
@@ -64,9 +64,9 @@ def _say(text: str) -> ChatResponse:
     return ChatResponse(content=[TextBlock(type="text", text=text)])
 
 
-def _call(name: str, given: dict[str, Any]) -> ChatResponse:
+def _call(name: str, arguments: dict[str, Any]) -> ChatResponse:
     return ChatResponse(
-        content=[ToolUseBlock(type="tool_use", id=f"call_{os.urandom(8).hex()}", name=name, input=given)]
+        content=[ToolUseBlock(type="tool_use", id=f"call_{os.urandom(8).hex()}", name=name, input=arguments)]
     )
 
 

@@ -53,8 +53,8 @@ class ScriptedChatModel(ChatModelBase):
         if QUESTIONS[1] not in str(form):
             day = next(DAYS)
             return _call("read_log", {"day": day}) if day <= 12 else _say("A disk failed every day.")
-        if form[-1]["role"] == "tool" and (found := re.search(r"day 3 ALERT disk (\d+)", last)):
-            return _say(f"On the third day disk {found[1]} failed.")
+        if form[-1]["role"] == "tool" and (match := re.search(r"day 3 ALERT disk (\d+)", last)):
+            return _say(f"On the third day disk {match[1]} failed.")
         tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(form))
         uuid = next(tag for tag in tags if form[-1]["role"] != "tool" or tag not in last)
         return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
@@ -64,8 +64,8 @@ def _say(text: str) -> ChatResponse:
     return ChatResponse(content=[TextBlock(text=text)], is_last=True)
 
 
-def _call(name: str, given: dict[str, Any]) -> ChatResponse:
-    block = ToolCallBlock(id=f"call_{os.urandom(8).hex()}", name=name, input=json.dumps(given))
+def _call(name: str, arguments: dict[str, Any]) -> ChatResponse:
+    block = ToolCallBlock(id=f"call_{os.urandom(8).hex()}", name=name, input=json.dumps(arguments))
     return ChatResponse(content=[block], is_last=True)
 
 

@@ -53,10 +53,10 @@ class ScriptedChatModel(BaseChatModel):
         if "third" not in question:
             day = next(DAYS)
             return _call("read_log", {"day": day}) if day <= 12 else AIMessage("A disk failed every day.")
-        if last.type == "tool" and (found := re.search(r"day 3 ALERT disk (\d+)", last.text)):
-            return AIMessage(f"On the third day disk {found[1]} failed.")
-        seen = json.dumps([m.text for m in messages])
-        tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", seen)
+        if last.type == "tool" and (match := re.search(r"day 3 ALERT disk (\d+)", last.text)):
+            return AIMessage(f"On the third day disk {match[1]} failed.")
+        context = json.dumps([m.text for m in messages])
+        tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", context)
         uuid = next(tag for tag in tags if last.type != "tool" or tag not in last.text)
         return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
 

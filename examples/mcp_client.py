@@ -38,8 +38,8 @@ def work(file: Path) -> str:
 
 
 async def look_up(file: Path, uuid: str) -> None:
-    arguments = ["-m", "autocontext", "mcp", "--db", str(file), "--session", "logs", "--user", "ann"]
-    server = StdioServerParameters(command=sys.executable, args=arguments)
+    command = ["-m", "autocontext", "mcp", "--db", str(file), "--session", "logs", "--user", "ann"]
+    server = StdioServerParameters(command=sys.executable, args=command)
     async with stdio_client(server) as (reading, writing), ClientSession(reading, writing) as client:
         await client.initialize()
         tools = await client.list_tools()
@@ -50,10 +50,10 @@ async def look_up(file: Path, uuid: str) -> None:
             ("memory_add", {"content": "Ann wants disks replaced the same day.", "tags": ["disks"], "importance": 8}),
             ("memory_search", {"query": "when to replace a disk"}),
         ]
-        for name, given in calls:
-            said = (await client.call_tool(name, given)).content[0]
-            assert isinstance(said, TextContent)
-            text = next((line for line in said.text.splitlines() if "failed" in line), said.text)
+        for name, arguments in calls:
+            block = (await client.call_tool(name, arguments)).content[0]
+            assert isinstance(block, TextContent)
+            text = next((line for line in block.text.splitlines() if "failed" in line), block.text)
             print(f"{name}: {text}")
 
 

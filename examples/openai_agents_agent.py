@@ -44,16 +44,16 @@ class ScriptedModel(Model):
         raise NotImplementedError
 
     def _answer(self, items: list[dict[str, Any]]) -> Any:
-        said = [str(item["content"]) for item in items if item.get("role") == "user"]
-        question = next(text for text in reversed(said) if text.startswith("Which"))
+        questions = [str(item["content"]) for item in items if item.get("role") == "user"]
+        question = next(text for text in reversed(questions) if text.startswith("Which"))
         if "third" not in question:
             day = next(DAYS)
             return _call("read_log", {"day": day}) if day <= 12 else _say("A disk failed every day.")
-        told = str(items[-1].get("output", ""))
-        if found := re.search(r"day 3 ALERT disk (\d+)", told):
-            return _say(f"On the third day disk {found[1]} failed.")
+        result = str(items[-1].get("output", ""))
+        if match := re.search(r"day 3 ALERT disk (\d+)", result):
+            return _say(f"On the third day disk {match[1]} failed.")
         tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(items))
-        uuid = next(tag for tag in tags if tag not in told)
+        uuid = next(tag for tag in tags if tag not in result)
         return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
 
 

@@ -33,17 +33,17 @@ def read_log(day: int) -> str:
 def scripted(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
     """Plays the model: reads twelve logs; asked for the third day, it looks it up with context_reload."""
     parts = [part for message in messages for part in message.parts]
-    said = [str(part.content) for part in parts if isinstance(part, UserPromptPart)]
-    question = next(text for text in reversed(said) if text.startswith("Which"))
+    questions = [str(part.content) for part in parts if isinstance(part, UserPromptPart)]
+    question = next(text for text in reversed(questions) if text.startswith("Which"))
     last = parts[-1]
     if "third" not in question:
         day = next(DAYS)
         return _call("read_log", {"day": day}) if day <= 12 else _say("A disk failed every day.")
-    told = str(last.content) if isinstance(last, ToolReturnPart) else ""
-    if found := re.search(r"day 3 ALERT disk (\d+)", told):
-        return _say(f"On the third day disk {found[1]} failed.")
+    result = str(last.content) if isinstance(last, ToolReturnPart) else ""
+    if match := re.search(r"day 3 ALERT disk (\d+)", result):
+        return _say(f"On the third day disk {match[1]} failed.")
     tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", "\n".join(str(getattr(p, "content", "")) for p in parts))
-    uuid = next(tag for tag in tags if tag not in told)
+    uuid = next(tag for tag in tags if tag not in result)
     return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
 
 

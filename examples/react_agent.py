@@ -76,13 +76,13 @@ DAYS = itertools.count(1)
 def scripted(messages: list[Message], _tools: list[Message]) -> Message:
     """Plays the model: reads 12 days, then looks the third one up again, whose log is long out of view."""
     questions = [m["content"] for m in messages if m["role"] == "user" and m["content"].startswith("Which")]
-    told = messages[-1]["content"] if messages[-1]["role"] == "tool" else ""
+    result = messages[-1]["content"] if messages[-1]["role"] == "tool" else ""
     if "third" not in questions[-1]:
         day = next(DAYS)
         return _call("read_log", {"day": day}) if day <= 12 else {"role": "assistant", "content": "Disks failed daily."}
-    if found := re.search(r"day 3 ALERT disk (\d+)", told):
-        return {"role": "assistant", "content": f"On the third day disk {found[1]} failed."}
-    uuid = next(u for u in re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages)) if u not in told)
+    if match := re.search(r"day 3 ALERT disk (\d+)", result):
+        return {"role": "assistant", "content": f"On the third day disk {match[1]} failed."}
+    uuid = next(u for u in re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages)) if u not in result)
     return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
 
 

@@ -18,7 +18,7 @@ def fake_model(context: Sequence[Msg]) -> Msg:
     last = context[-1]
     if last.tool_results and (secret := re.search(r"build id (\w+)", last.tool_results[0].text)):
         return Msg(role="assistant", content=f"The build id was {secret[1]}.")
-    tags = [found for msg in context for found in TAG.findall(msg.text + "".join(r.text for r in msg.tool_results))]
+    tags = [tag for msg in context for tag in TAG.findall(msg.text + "".join(r.text for r in msg.tool_results))]
     call = {"working_context_offload_uuid": tags[0], "query": "build id"}
     return Msg(role="assistant", content=[ToolUseBlock(id="reload_1", name="context_reload", input=call)])
 

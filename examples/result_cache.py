@@ -17,7 +17,7 @@ computed = 0
 
 
 def analyze_budget(limit: float, spent: float, history: list[float]) -> dict[str, Any]:
-    """Where the budget stands, and where it goes if spending goes on as in the history."""
+    """The state of the budget, and a forecast from the history."""
     global computed  # noqa: PLW0603 (shows how often this runs)
     computed += 1
     rate = statistics.mean(history) if history else 0
@@ -33,7 +33,7 @@ def analyze_budget(limit: float, spent: float, history: list[float]) -> dict[str
 
 
 def extracted(limit: str, spent: str, history: list[str]) -> dict[str, Any]:
-    """What a model took out of the user's words, as numbers: the key is made of these, not of the words."""
+    """The model's reading of the user's words, as numbers: the cache key depends on these, not on the words."""
     return {
         "limit": normalize_number(limit),
         "spent": normalize_number(spent),

@@ -127,25 +127,25 @@ def _range(field: FieldInfo) -> str:
 
 
 def _groups() -> dict[str, str]:
-    """The group each field stands in, read off the class's source."""
-    group, found = "", {}
+    """The group of each field, read from the source of the class."""
+    group, groups = "", {}
     for line in inspect.getsource(AutoContextConfig).splitlines():
         if heading := re.match(r"    # --- (.+)", line):
             group = heading[1].strip()
         elif (field := re.match(r"    (\w+): ", line)) and field[1] in AutoContextConfig.model_fields:
-            found[field[1]] = group
-    return found
+            groups[field[1]] = group
+    return groups
 
 
 def _docstrings(owner: type) -> dict[str, str]:
     """The literal beneath each field of a class, on one line and safe inside a table."""
     body = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
     assert isinstance(body, ast.ClassDef)
-    found = {}
+    descriptions = {}
     for field, doc in itertools.pairwise(body.body):
         if isinstance(field, ast.AnnAssign) and isinstance(doc, ast.Expr) and isinstance(doc.value, ast.Constant):
-            found[ast.unparse(field.target)] = " ".join(str(doc.value.value).split()).replace("|", "\\|")
-    return found
+            descriptions[ast.unparse(field.target)] = " ".join(str(doc.value.value).split()).replace("|", "\\|")
+    return descriptions
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:

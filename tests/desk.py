@@ -1,4 +1,4 @@
-"""A log with its work ledger, as the strategies of the engine's own see them: for trying out folds without a pass."""
+"""A log with its work ledger, as the built-in strategies see them, for testing folds without a pass."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autocontext.strategies.fold import Fold
 
 
 class Sized:
-    """A token counter that takes a test's word for how large a message is; of texts 4 characters are a token."""
+    """A token counter with message sizes set by the test; 4 characters of text are one token."""
 
     name = "sized"
     exact = False
@@ -30,7 +30,7 @@ class Sized:
 
 
 class Desk:
-    """Messages in a log, the view of them, and folds that are proposed and made."""
+    """Messages in a log, their view, and folds to propose and apply."""
 
     def __init__(self, messages: Iterable[Msg], config: AutoContextConfig, size: Callable[[Msg], int]) -> None:
         self.log, self.config = Log(), config
@@ -54,7 +54,7 @@ class Desk:
     def fold(
         self, *, messages: float = 0, tokens: float = 0, asks: bool = False, last_resort: bool = False
     ) -> list[Proposal]:
-        """What a fold proposes that is to get these messages and tokens out of the view."""
+        """The proposals of a fold that should remove these messages and tokens from the view."""
         fold = Fold(
             self.config,
             self.hand_over,
@@ -66,7 +66,7 @@ class Desk:
         return fold.propose(self.view)
 
     def make(self, proposals: Sequence[Proposal], answers: Sequence[str] = ()) -> Applied:
-        """Make what the gate lets through; `answers` are those to each proposal's questions."""
+        """Apply what the gate accepts; `answers` are the answers to each proposal's questions."""
         edits = [build(p, answers[: len(p.questions)], handles=self.log.offloads) for p in proposals]
         applied = apply(self.view, edits, self.token_sum.counter.count, strict=True)
         self.token_sum.update(self.log.record(Edited(edits=applied.edits, events=())))

@@ -62,9 +62,9 @@ EAGER = AutoContextConfig(
     min_compression_token_threshold=0,
     min_consecutive_tool_messages=1,
 )
-"""Without a model: each strategy proposes all that it may."""
+"""Without a model, every strategy proposes as much as it can."""
 LONG = "many words that nobody needs to read again " * 20
-"""Large by EAGER."""
+"""Large according to EAGER."""
 
 
 def _unlucky(request: ModelRequest) -> str:
@@ -81,21 +81,21 @@ REPLIES: dict[str, Callable[[ModelRequest], str]] = {
     "empty": lambda _: " ",
     "unlucky": _unlucky,
 }
-"""Ways in which a model answers; each is a function of the question alone."""
+"""Ways a model can answer; each depends only on the question."""
 
 
-def made(config: str, model: str = "good", *, estimate: bool = False) -> AutoContextMemory:
+def new_memory(config: str, model: str = "good", *, estimate: bool = False) -> AutoContextMemory:
     """A memory with one of the configurations and a scripted model.
 
-    With `estimate` tokens are estimated from lengths: an exact count depends a little on which UUIDs were drawn.
+    With `estimate`, tokens are estimated from lengths; exact counts vary slightly with the random UUIDs.
     """
-    chosen = CONFIGS[config].model_copy(update=ESTIMATE if estimate else {})
-    return AutoContextMemory(chosen, ScriptedModel(REPLIES[model]))
+    settings = CONFIGS[config].model_copy(update=ESTIMATE if estimate else {})
+    return AutoContextMemory(settings, ScriptedModel(REPLIES[model]))
 
 
 # ------------------------------------------------------------------------------------------------------- readings
 def texts_of(msg: Msg) -> Iterable[str]:
-    """Every text of a message that its reader sees."""
+    """Every text of a message that a reader sees."""
     yield msg.text
     for block in msg.content:
         if isinstance(block, ToolResultBlock):
@@ -113,44 +113,44 @@ def _strings(value: Any) -> Iterable[str]:
 
 
 def handles(msg: Msg) -> list[str]:
-    """The UUIDs of the offload tags in a message, found as a model finds them: by reading."""
+    """The UUIDs of the offload tags in a message's texts, as a model reads them."""
     return [key for text in texts_of(msg) for key in _TAG.findall(text)]
 
 
 def reach(memory: AutoContextMemory, messages: Iterable[Msg]) -> list[Msg]:
-    """These messages and all that their tags lead to, tags in what was reloaded included."""
-    found: list[Msg] = []
-    todo, seen = list(messages), set()
+    """These messages and, recursively, all messages behind their tags."""
+    expanded: list[Msg] = []
+    todo, keys = list(messages), set()
     while todo:
         msg = todo.pop()
-        found.append(msg)
+        expanded.append(msg)
         for key in handles(msg):
-            if key not in seen:
-                seen.add(key)
+            if key not in keys:
+                keys.add(key)
                 todo += memory.reload(key)
-    return found
+    return expanded
 
 
-def unreachable(memory: AutoContextMemory, wanted: Iterable[Msg]) -> list[Msg]:
-    """Those of `wanted` that neither stand in the view nor come back, equal in every byte, by reloading."""
-    held: dict[str, list[Msg]] = {}
+def unreachable(memory: AutoContextMemory, originals: Iterable[Msg]) -> list[Msg]:
+    """The originals that are neither in the view nor returned by reloading, byte for byte."""
+    available: dict[str, list[Msg]] = {}
     for m in reach(memory, memory.messages):
-        held.setdefault(m.id, []).append(m)
-    return [m for m in wanted if m not in held.get(m.id, ())]
+        available.setdefault(m.id, []).append(m)
+    return [m for m in originals if m not in available.get(m.id, ())]
 
 
-def beyond_one_reload(memory: AutoContextMemory, wanted: Iterable[Msg]) -> list[Msg]:
-    """Those of `wanted` that neither stand in the view nor come back by reloading a tag that stands there."""
-    shown = memory.messages
-    held: dict[str, list[Msg]] = {}
-    keys = dict.fromkeys(key for m in shown for key in handles(m))
-    for m in [*shown, *(found for key in keys for found in memory.reload(key))]:
-        held.setdefault(m.id, []).append(m)
-    return [m for m in wanted if m not in held.get(m.id, ())]
+def beyond_one_reload(memory: AutoContextMemory, originals: Iterable[Msg]) -> list[Msg]:
+    """The originals that are neither in the view nor returned by reloading a tag in it."""
+    view = memory.messages
+    available: dict[str, list[Msg]] = {}
+    keys = dict.fromkeys(key for m in view for key in handles(m))
+    for m in [*view, *(reloaded for key in keys for reloaded in memory.reload(key))]:
+        available.setdefault(m.id, []).append(m)
+    return [m for m in originals if m not in available.get(m.id, ())]
 
 
 def owed(messages: Iterable[Msg]) -> tuple[Counter[str], Counter[str]]:
-    """Per tool id, how many calls are left open and how many results have no call."""
+    """Per tool id, the number of unanswered calls and of results without a call."""
     waiting: Counter[str] = Counter()
     orphans: Counter[str] = Counter()
     for m in messages:
@@ -161,17 +161,17 @@ def owed(messages: Iterable[Msg]) -> tuple[Counter[str], Counter[str]]:
 
 
 def recount(memory: AutoContextMemory) -> int:
-    """The tokens of the view, counted afresh."""
+    """The tokens of the view, recounted."""
     name = memory.config.token_counter
     counter = get_counter("o200k_base" if name == "auto" else name)
     return sum(counter.count(m) for m in memory.messages)
 
 
 def without_accidents(memory: AutoContextMemory) -> str:
-    """The whole state as text, but for the clock and for which UUIDs were drawn."""
+    """The whole state as text, without timestamps and with UUIDs numbered."""
     numbers: dict[str, str] = {}
     text = json.dumps(_timeless(memory.state_dict()))
-    return _MADE_UP.sub(lambda found: numbers.setdefault(found.group(), f"#{len(numbers)}"), text)
+    return _MADE_UP.sub(lambda match: numbers.setdefault(match.group(), f"#{len(numbers)}"), text)
 
 
 def _timeless(value: Any) -> Any:
@@ -182,7 +182,7 @@ def _timeless(value: Any) -> Any:
 
 # --------------------------------------------------------------------------------------------------------- checks
 def check(memory: AutoContextMemory) -> None:
-    """What needs no knowledge of the past: sums, replay, unique places, a state that survives JSON."""
+    """Check token sums, replay, unique ids, and the round trip of the state through JSON."""
     log = memory._log
     assert memory.token_count == recount(memory)
     assert len(set(log.view_ids)) == len(log.view_ids) == len(memory.messages)
@@ -195,7 +195,7 @@ def check(memory: AutoContextMemory) -> None:
 
 
 def check_replay(log: Log) -> None:
-    """The entries alone give every reading of the log again."""
+    """Replaying the entries reproduces every reading of the log."""
     again = Log(log.entries)
     for reading in ("view_ids", "view_messages", "original", "messages", "offloads", "events"):
         assert getattr(again, reading) == getattr(log, reading), reading

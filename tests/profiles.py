@@ -1,6 +1,6 @@
 """How many examples Hypothesis draws: few in every run, more in CI, many on demand.
 
-`--hypothesis-profile=NAME` takes another one than `quick`.
+`--hypothesis-profile=NAME` selects another profile than `quick`.
 """
 
 from hypothesis import HealthCheck, Phase, settings
@@ -12,7 +12,7 @@ _FULL = 40
 settings.register_profile("quick", max_examples=12, stateful_step_count=20, **_COMMON)
 settings.register_profile("full", max_examples=_FULL, stateful_step_count=30, **_COMMON)
 settings.register_profile("thorough", max_examples=1_000, stateful_step_count=60, **_COMMON)
-# For mutation runs: the same examples every time, and a failure need not be made small.
+# For mutation runs: the same examples every time, without shrinking.
 _FOUND = (Phase.explicit, Phase.generate)
 settings.register_profile(
     "mutation", max_examples=15, stateful_step_count=20, derandomize=True, database=None, phases=_FOUND, **_COMMON
@@ -20,5 +20,5 @@ settings.register_profile(
 
 
 def share(examples: int) -> int:
-    """As many of `examples`, the number for the profile `full`, as the chosen profile takes; at least one."""
+    """The number of examples in the current profile, at least 1; `examples` is the number for profile `full`."""
     return max(1, examples * settings().max_examples // _FULL)

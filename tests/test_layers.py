@@ -118,22 +118,22 @@ def is_core(module: str) -> bool:
 
 def order_violations(module: str, tree: ast.Module) -> Iterator[str]:
     own = layer(module)
-    for found in imported(module, tree):
-        target = layer(found.module)
+    for target_module in imported(module, tree):
+        target = layer(target_module.module)
         if target and target != own and LAYERS.index(target) > LAYERS.index(own) and (module, target) not in UPWARD:
-            yield f"{module}:{found.line}: {own} imports {found}, which stands above it"
+            yield f"{module}:{target_module.line}: {own} imports {target_module}, which stands above it"
 
 
 def core_violations(module: str, tree: ast.Module) -> Iterator[str]:
     allowed = EXTRA_IN.get(layer(module), set())
-    for found in imported(module, tree):
-        if found.module:
-            if not is_core(found.module):
-                yield f"{module}:{found.line}: the core imports {found} of the shell"
-        elif found.root in (DOES_IO | READS_DATA) - allowed and str(found) not in PURE:
-            yield f"{module}:{found.line}: the core imports {found}, which does I/O"
-        elif found.root not in sys.stdlib_module_names | THIRD_PARTY | allowed:
-            yield f"{module}:{found.line}: the core imports {found}, which is no core dependency"
+    for target_module in imported(module, tree):
+        if target_module.module:
+            if not is_core(target_module.module):
+                yield f"{module}:{target_module.line}: the core imports {target_module} of the shell"
+        elif target_module.root in (DOES_IO | READS_DATA) - allowed and str(target_module) not in PURE:
+            yield f"{module}:{target_module.line}: the core imports {target_module}, which does I/O"
+        elif target_module.root not in sys.stdlib_module_names | THIRD_PARTY | allowed:
+            yield f"{module}:{target_module.line}: the core imports {target_module}, which is no core dependency"
     for node in ast.walk(tree):
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
             yield f"{module}:{node.lineno}: the core is not asynchronous"
@@ -143,11 +143,11 @@ def core_violations(module: str, tree: ast.Module) -> Iterator[str]:
 
 def private_violations(module: str, tree: ast.Module) -> Iterator[str]:
     """What adapters and the command line take from other parts must be public, as for any user."""
-    for found in imported(module, tree):
-        if layer(found.module) in ("", "__init__", layer(module)):
+    for target_module in imported(module, tree):
+        if layer(target_module.module) in ("", "__init__", layer(module)):
             continue
-        if any(part.startswith("_") for part in str(found).split(".")):
-            yield f"{module}:{found.line}: {found} is not public"
+        if any(part.startswith("_") for part in str(target_module).split(".")):
+            yield f"{module}:{target_module.line}: {target_module} is not public"
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
             mine = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
@@ -156,12 +156,12 @@ def private_violations(module: str, tree: ast.Module) -> Iterator[str]:
 
 
 def violations(module: str, tree: ast.Module) -> list[str]:
-    found = list(order_violations(module, tree))
+    violations = list(order_violations(module, tree))
     if is_core(module):
-        found += core_violations(module, tree)
+        violations += core_violations(module, tree)
     if layer(module) in ("adapters", "cli"):
-        found += private_violations(module, tree)
-    return found
+        violations += private_violations(module, tree)
+    return violations
 
 
 def circle(trees: Iterable[tuple[str, ast.Module]]) -> list[str]:
@@ -190,8 +190,8 @@ def test_no_imports_run_in_a_circle() -> None:
 
 
 def test_what_is_allowed_to_point_up_still_does() -> None:
-    found = {(module, layer(i.module)) for module, tree in modules() for i in imported(module, tree)}
-    assert found >= UPWARD
+    pairs = {(module, layer(i.module)) for module, tree in modules() for i in imported(module, tree)}
+    assert pairs >= UPWARD
 
 
 @pytest.mark.parametrize(

@@ -82,15 +82,15 @@ class MemoryMachine(RuleBasedStateMachine):
     @precondition(lambda self: any(map(handles, self.memory.messages)))
     @rule(place=places)
     def add_what_a_compression_made(self, place: int) -> None:
-        made = [m for m in self.memory.messages if handles(m)]
-        self.add([made[place % len(made)]])
+        notes = [m for m in self.memory.messages if handles(m)]
+        self.add([notes[place % len(notes)]])
 
     @precondition(lambda self: any(map(handles, self.memory.messages)))
     @rule(place=places, answered=st.booleans())
     def reload(self, place: int, answered: bool) -> None:
         """As an agent does: the page stands in the conversation from then on."""
-        shown = [key for m in self.memory.messages for key in handles(m)]
-        key = shown[place % len(shown)]
+        keys = [key for m in self.memory.messages for key in handles(m)]
+        key = keys[place % len(keys)]
         self.keys += 1
         page = ContextOffloadTool(self.memory)(key)
         asked = {"working_context_offload_uuid": key}
@@ -143,10 +143,10 @@ class MemoryMachine(RuleBasedStateMachine):
         """Everything that hangs together with a message by calls and results, however far."""
         view = self.memory.messages
         ids = [{b.id for b in (*m.tool_uses, *m.tool_results)} for m in view]
-        found = {index}
-        while more := {i for i in range(len(view)) if i not in found and any(ids[i] & ids[j] for j in found)}:
-            found |= more
-        return sorted(found)
+        group = {index}
+        while more := {i for i in range(len(view)) if i not in group and any(ids[i] & ids[j] for j in group)}:
+            group |= more
+        return sorted(group)
 
     @rule()
     def clear(self) -> None:
@@ -155,12 +155,12 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.memory.messages == self.memory.get_compression_events() == []
 
     @precondition(lambda self: self.memory.get_offload_context())
-    @rule(place=places, shown=st.booleans())
-    def undo(self, place: int, shown: bool) -> None:
+    @rule(place=places, in_view=st.booleans())
+    def undo(self, place: int, in_view: bool) -> None:
         """What the view shows the handle of, or any entry at all."""
         before = self.memory.messages
-        seen = [key for m in before for key in handles(m)] if shown else []
-        keys = seen or list(self.memory.get_offload_context())
+        visible_keys = [key for m in before for key in handles(m)] if in_view else []
+        keys = visible_keys or list(self.memory.get_offload_context())
         done = self.memory.undo(keys[place % len(keys)])
         assert owed(self.memory.messages) == owed(before)
         assert done or self.memory.messages == before

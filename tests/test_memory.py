@@ -13,11 +13,11 @@ from autocontext.errors import AutoContextError, InvalidMessage
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, conversation, tool_exchange, user
 from tests.conversations import histories, valid_histories
-from tests.invariants import handles, made, owed
+from tests.invariants import handles, new_memory, owed
 
 
 def compressed() -> AutoContextMemory:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     memory.add_messages(conversation(rounds=3))
     assert memory.compress_if_needed(force=True)
     return memory
@@ -120,10 +120,10 @@ def test_reading_compresses_when_a_threshold_is_reached_and_the_property_never_d
 @given(valid_histories(max_moves=4))
 def test_interactions_are_what_was_said_without_tools(history: list[Msg]) -> None:
     memory = compressed()
-    said = memory.get_interaction_msgs()
+    interaction = memory.get_interaction_msgs()
     memory.add_messages(history)
     spoken = [m for m in history if m.role in ("user", "assistant") and not m.tool_uses and not m.tool_results]
-    assert memory.get_interaction_msgs() == said + spoken
+    assert memory.get_interaction_msgs() == interaction + spoken
 
 
 # ---------------------------------------------------------------------------------------------------------- removing
@@ -162,7 +162,7 @@ def test_clear_empties_all_four_stores() -> None:
 # -------------------------------------------------------------------------------------------------------------- undo
 @given(valid_histories())
 def test_undoing_everything_newest_first_gives_the_conversation_back(history: list[Msg]) -> None:
-    memory = made("tiny", estimate=True)
+    memory = new_memory("tiny", estimate=True)
     memory.add_messages(history)
     memory.compress_if_needed(force=True)
     for _ in memory.get_offload_context():
@@ -251,9 +251,9 @@ def test_a_session_is_opened_where_it_was_left() -> None:
 
 # ------------------------------------------------------------------------------------------------------------- async
 def test_asynchronous_callers_get_the_same() -> None:
-    memory, other = made("tiny", estimate=True), made("tiny", estimate=True)
+    memory, other = new_memory("tiny", estimate=True), new_memory("tiny", estimate=True)
     for each in (memory, other):
         each.add_messages([*conversation(rounds=3), *tool_exchange("read")])
-    shown = asyncio.run(other.aget_messages())
-    assert [m.role for m in shown] == [m.role for m in memory.get_messages()]
+    view = asyncio.run(other.aget_messages())
+    assert [m.role for m in view] == [m.role for m in memory.get_messages()]
     assert bool(asyncio.run(other.acompress_if_needed(force=True))) == bool(memory.compress_if_needed(force=True))

@@ -43,7 +43,7 @@ relaxed = settings(deadline=None)  # several test runs share the processor
 @given(histories(duplicates=True))
 def test_messages_come_back_from_json(msgs: list[Msg]) -> None:
     text = json.dumps([m.to_dict() for m in msgs])
-    back = [Msg.model_validate(found) for found in json.loads(text)]
+    back = [Msg.model_validate(value) for value in json.loads(text)]
     assert back == msgs
     assert json.dumps([m.to_dict() for m in back]) == text
 
@@ -169,7 +169,7 @@ def test_a_copy_of_a_frozen_value_may_be_changed() -> None:
 
 # ------------------------------------------------------------------------------------------------------------- errors
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Msg(role="robot", content="x"), "Msg.role: "),
         (lambda: Msg(content="x"), "Msg.role: Field required"),
@@ -189,10 +189,10 @@ def test_a_copy_of_a_frozen_value_may_be_changed() -> None:
         (lambda: as_messages([user("x"), "y"]), "messages[1] is a str, not a Msg"),  # type: ignore[list-item]  # the point
     ],
 )
-def test_errors_name_the_field_in_one_line(make: Any, said: str) -> None:
+def test_errors_name_the_field_in_one_line(make: Any, message: str) -> None:
     with pytest.raises(InvalidMessage) as e:
         make()
-    assert said in str(e.value)
+    assert message in str(e.value)
     assert "\n" not in str(e.value)
     assert isinstance(e.value, AutoContextError)
     assert isinstance(e.value, ValueError)

@@ -12,7 +12,7 @@ from autocontext.testing import ScriptedModel, conversation
 from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import histories, valid_histories
-from tests.invariants import CONFIGS, ESTIMATE, REPLIES, beyond_one_reload, made, owed, unreachable
+from tests.invariants import CONFIGS, ESTIMATE, REPLIES, beyond_one_reload, new_memory, owed, unreachable
 
 configs = st.sampled_from(sorted(CONFIGS))
 models = st.sampled_from(sorted(REPLIES))
@@ -23,7 +23,7 @@ def passed(
     history: list[Msg], config: str, model: str = "good", *, estimate: bool = False
 ) -> tuple[AutoContextMemory, list[Msg]]:
     """A memory after one pass over a history, and its view before the pass."""
-    memory = made(config, model, estimate=estimate)
+    memory = new_memory(config, model, estimate=estimate)
     memory.add_messages(history)
     before = memory.messages
     memory.compress_if_needed(force=True)
@@ -79,7 +79,7 @@ def test_sums_replay_and_state_hold(history: list[Msg], config: str, model: str)
 
 @given(anything, configs, models)
 def test_the_report_tells_what_happened(history: list[Msg], config: str, model: str) -> None:
-    memory = made(config, model)
+    memory = new_memory(config, model)
     memory.add_messages(history)
     before, tokens = memory.messages, memory.token_count
     report = memory.compress_if_needed(force=True)
@@ -132,7 +132,7 @@ def test_every_edit_shrinks_and_has_its_event(history: list[Msg], config: str, m
 @given(anything, configs, models)
 def test_sync_and_async_give_the_same(history: list[Msg], config: str, model: str) -> None:
     one, _ = passed(history, config, model, estimate=True)
-    other = made(config, model, estimate=True)
+    other = new_memory(config, model, estimate=True)
     other.add_messages(history)
     asyncio.run(other.acompress_if_needed(force=True))
     assert invariants.without_accidents(other) == invariants.without_accidents(one)
@@ -142,7 +142,7 @@ def test_sync_and_async_give_the_same(history: list[Msg], config: str, model: st
 def test_loading_a_state_is_the_identity(history: list[Msg], config: str, model: str) -> None:
     memory, _ = passed(history, config, model)
     saved = memory.state_dict()
-    other = made(config)
+    other = new_memory(config)
     other.load_state_dict(json.loads(json.dumps(saved)))
     assert other.state_dict() == saved
     assert other.messages == memory.messages
@@ -165,15 +165,15 @@ def test_another_pass_does_nothing_or_shrinks(history: list[Msg], config: str) -
 
 @given(anything, configs)
 def test_between_passes_the_prefix_is_untouched(history: list[Msg], config: str) -> None:
-    memory = made(config)
-    shown: list[Msg] = []
+    memory = new_memory(config)
+    previous: list[Msg] = []
     for m in history:
         memory.add_message(m)
         events = len(memory.get_compression_events())
         context = memory.get_messages()
         if len(memory.get_compression_events()) == events:
-            assert context == [*shown, m]
-        shown = context
+            assert context == [*previous, m]
+        previous = context
 
 
 @pytest.mark.parametrize("config", sorted(CONFIGS))

@@ -14,8 +14,8 @@ PAGES += sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "benchmarks" / "r
 
 def shell_commands(page: str) -> list[str]:
     """The lines of a page's ```sh blocks."""
-    found = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    return [line for block in found for line in block.splitlines()]
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return [line for block in blocks for line in block.splitlines()]
 
 
 def ends_that_ci_looks_for() -> list[str]:

@@ -36,7 +36,7 @@ CONFIG = rounds_only(msg_threshold=10)
 BACKGROUND = CONFIG.model_copy(update={"background": True})
 
 
-class Seen:
+class Telemetry:
     """What the SDK has been given."""
 
     def __init__(self) -> None:
@@ -54,8 +54,8 @@ class Seen:
     def sums(self) -> dict[str, int]:
         """All counters, without the attributes."""
         data = self.reader.get_metrics_data()
-        found = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics] if data else []
-        return {m.name: sum(p.value for p in m.data.data_points) for m in found}
+        instruments = [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics] if data else []
+        return {m.name: sum(p.value for p in m.data.data_points) for m in instruments}
 
     def counted(self) -> dict[str, int]:
         """What the counters have grown by in this test."""
@@ -63,17 +63,17 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def sdk() -> Iterator[Seen]:
+def sdk() -> Iterator[Telemetry]:
     """The SDK as an application sets it up, once in a process."""
-    seen = Seen()
-    trace.set_tracer_provider(seen.tracers)
-    metrics.set_meter_provider(MeterProvider([seen.reader]))
-    yield seen
-    seen.exporter.shutdown()
+    telemetry = Telemetry()
+    trace.set_tracer_provider(telemetry.tracers)
+    metrics.set_meter_provider(MeterProvider([telemetry.reader]))
+    yield telemetry
+    telemetry.exporter.shutdown()
 
 
 @pytest.fixture
-def seen(sdk: Seen) -> Seen:
+def telemetry(sdk: Telemetry) -> Telemetry:
     sdk.exporter.clear()
     sdk.before = sdk.sums()
     return sdk
@@ -98,29 +98,29 @@ def attributes(span: ReadableSpan) -> dict[str, object]:
     return dict(span.attributes or {})
 
 
-def check_pass(seen: Seen, report: CompressionReport, *, parent: int | None = None) -> None:
+def check_pass(telemetry: Telemetry, report: CompressionReport, *, parent: int | None = None) -> None:
     """One span that tells what the report tells, with one child per model call."""
-    (span,) = seen.passes()
-    told = attributes(span)
-    assert told["autocontext.outcome"] == report.outcome
-    assert told["autocontext.tokens.before"] == report.tokens_before
-    assert told["autocontext.tokens.after"] == report.tokens_after
-    assert told["autocontext.strategies"] == tuple(s.name for s in report.strategies if s.applied)
-    assert told["gen_ai.conversation.id"] == "talk-7"
-    assert told["gen_ai.operation.name"] == "compress"
+    (span,) = telemetry.passes()
+    span_attributes = attributes(span)
+    assert span_attributes["autocontext.outcome"] == report.outcome
+    assert span_attributes["autocontext.tokens.before"] == report.tokens_before
+    assert span_attributes["autocontext.tokens.after"] == report.tokens_after
+    assert span_attributes["autocontext.strategies"] == tuple(s.name for s in report.strategies if s.applied)
+    assert span_attributes["gen_ai.conversation.id"] == "talk-7"
+    assert span_attributes["gen_ai.operation.name"] == "compress"
     assert parents([span]) == {parent}
-    calls = seen.spans("chat ")
+    calls = telemetry.spans("chat ")
     assert len(calls) == report.model_calls
     assert parents(calls) == {id_of(span)}
     assert sum(int(str(attributes(c).get("gen_ai.usage.input_tokens", 0))) for c in calls) == report.usage.input_tokens
     assert (
         sum(int(str(attributes(c).get("gen_ai.usage.output_tokens", 0))) for c in calls) == report.usage.output_tokens
     )
-    assert seen.counted() == {
+    assert telemetry.counted() == {
         "autocontext.passes": 1,
         "autocontext.tokens.saved": report.tokens_before - report.tokens_after,
         "autocontext.fallbacks": report.fallbacks,
-        **({"autocontext.reloads": 0} if "autocontext.reloads" in seen.counted() else {}),
+        **({"autocontext.reloads": 0} if "autocontext.reloads" in telemetry.counted() else {}),
     }
 
 
@@ -141,60 +141,66 @@ ANSWERS = [
     asynchronous=st.booleans(),
 )
 def test_spans_and_counters_agree_with_the_report(
-    seen: Seen, script: list[Answer], rounds: int, retries: int, asynchronous: bool
+    telemetry: Telemetry, script: list[Answer], rounds: int, retries: int, asynchronous: bool
 ) -> None:
-    seen.exporter.clear()
-    seen.before = seen.sums()
+    telemetry.exporter.clear()
+    telemetry.before = telemetry.sums()
     config = CONFIG.model_copy(update={"model_retries": retries})
     memory = filled(ScriptedModel(script), config, rounds)
     report = (
         asyncio.run(memory.acompress_if_needed(force=True)) if asynchronous else memory.compress_if_needed(force=True)
     )
-    check_pass(seen, report)
+    check_pass(telemetry, report)
 
 
-def test_names_of_a_model_call(seen: Seen) -> None:
+def test_names_of_a_model_call(telemetry: Telemetry) -> None:
     filled(ScriptedModel("In short.")).compress_if_needed(force=True)
-    call = seen.spans("chat ")[0]
-    told = attributes(call)
+    call = telemetry.spans("chat ")[0]
+    span_attributes = attributes(call)
     assert call.name == "chat ScriptedModel"
     assert call.kind is trace.SpanKind.CLIENT
-    assert told["gen_ai.operation.name"] == "chat"
-    assert told["gen_ai.request.model"] == "ScriptedModel"
-    assert told["autocontext.purpose"] in ("tool_run", "large_message", "round_summary", "current_round", "merge")
+    assert span_attributes["gen_ai.operation.name"] == "chat"
+    assert span_attributes["gen_ai.request.model"] == "ScriptedModel"
+    assert span_attributes["autocontext.purpose"] in (
+        "tool_run",
+        "large_message",
+        "round_summary",
+        "current_round",
+        "merge",
+    )
     assert call.status.is_unset
 
 
-def test_a_model_with_a_name_is_called_by_it(seen: Seen) -> None:
+def test_a_model_with_a_name_is_called_by_it(telemetry: Telemetry) -> None:
     class Named(ScriptedModel):
         model = "gpt-5-nano"
 
     filled(Named()).compress_if_needed(force=True)
-    assert {span.name for span in seen.spans("chat ")} == {"chat gpt-5-nano"}
+    assert {span.name for span in telemetry.spans("chat ")} == {"chat gpt-5-nano"}
 
 
-def test_nothing_that_was_said_is_recorded(seen: Seen) -> None:
+def test_nothing_that_was_said_is_recorded(telemetry: Telemetry) -> None:
     model = ScriptedModel([RuntimeError("401: no such key, you asked about SHOP-4000"), EMPTY, "SHOP-4001 is why."])
     filled(model).compress_if_needed(force=True)
-    assert len(seen.spans()) > 3
-    told = "".join(span.to_json() for span in seen.spans())
-    assert [word for word in ("SHOP", "price_", "401") if word in told] == []
+    assert len(telemetry.spans()) > 3
+    recorded = "".join(span.to_json() for span in telemetry.spans())
+    assert [word for word in ("SHOP", "price_", "401") if word in recorded] == []
 
 
-def test_a_pass_belongs_to_the_span_it_is_read_in(seen: Seen) -> None:
+def test_a_pass_belongs_to_the_span_it_is_read_in(telemetry: Telemetry) -> None:
     memory = filled(ScriptedModel("In short."))
     reports: list[CompressionReport] = []
     memory.on_compression(reports.append)
-    with seen.tracers.get_tracer("app").start_as_current_span("request") as request:
+    with telemetry.tracers.get_tracer("app").start_as_current_span("request") as request:
         memory.get_messages()
         assert trace.get_current_span() is request
-    check_pass(seen, reports[0], parent=request.get_span_context().span_id)
+    check_pass(telemetry, reports[0], parent=request.get_span_context().span_id)
 
 
-def test_an_asynchronous_pass_belongs_to_its_task(seen: Seen) -> None:
+def test_an_asynchronous_pass_belongs_to_its_task(telemetry: Telemetry) -> None:
     async def turn(name: str) -> int:
         memory = filled(ScriptedModel(Delayed(0.02, "In short.")))
-        with seen.tracers.get_tracer("app").start_as_current_span(name) as request:
+        with telemetry.tracers.get_tracer("app").start_as_current_span(name) as request:
             await memory.aget_messages()
             assert trace.get_current_span() is request
         return request.get_span_context().span_id
@@ -203,100 +209,100 @@ def test_an_asynchronous_pass_belongs_to_its_task(seen: Seen) -> None:
         return list(await asyncio.gather(turn("one"), turn("two")))
 
     requests = asyncio.run(both())
-    assert parents(seen.passes()) == set(requests)
-    assert parents(seen.spans("chat ")) == {id_of(span) for span in seen.passes()}
+    assert parents(telemetry.passes()) == set(requests)
+    assert parents(telemetry.spans("chat ")) == {id_of(span) for span in telemetry.passes()}
 
 
-def test_threads_keep_their_passes_apart(seen: Seen) -> None:
-    found: dict[int, str] = {}
+def test_threads_keep_their_passes_apart(telemetry: Telemetry) -> None:
+    names: dict[int, str] = {}
 
     def turn(name: str) -> None:
-        with seen.tracers.get_tracer("app").start_as_current_span(name) as request:
+        with telemetry.tracers.get_tracer("app").start_as_current_span(name) as request:
             filled(ScriptedModel(Delayed(0.01, "In short."))).get_messages()
-        found[request.get_span_context().span_id] = name
+        names[request.get_span_context().span_id] = name
 
     threads = [threading.Thread(target=turn, args=(f"thread {i}",)) for i in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert parents(seen.passes()) == set(found)
-    for span in seen.passes():
+    assert parents(telemetry.passes()) == set(names)
+    for span in telemetry.passes():
         assert span.parent is not None
         assert span.context is not None
         assert span.context.trace_id == span.parent.trace_id
 
 
-def test_a_sync_pass_under_a_running_event_loop_keeps_its_children(seen: Seen) -> None:
+def test_a_sync_pass_under_a_running_event_loop_keeps_its_children(telemetry: Telemetry) -> None:
     async def notebook() -> CompressionReport:
         return filled(ScriptedModel("In short.")).compress_if_needed(force=True)
 
-    check_pass(seen, asyncio.run(notebook()))
+    check_pass(telemetry, asyncio.run(notebook()))
 
 
-def test_a_pass_in_a_background_thread_belongs_to_the_turn_that_began_it(seen: Seen) -> None:
+def test_a_pass_in_a_background_thread_belongs_to_the_turn_that_began_it(telemetry: Telemetry) -> None:
     memory = filled(ScriptedModel("In short."), BACKGROUND)
     done = threading.Event()
     memory.on_compression(lambda _: done.set())
-    with seen.tracers.get_tracer("app").start_as_current_span("request") as request:
+    with telemetry.tracers.get_tracer("app").start_as_current_span("request") as request:
         memory.get_messages()
     assert done.wait(20)
-    assert parents(seen.passes()) == {request.get_span_context().span_id}
-    assert parents(seen.spans("chat ")) == {id_of(seen.passes()[0])}
+    assert parents(telemetry.passes()) == {request.get_span_context().span_id}
+    assert parents(telemetry.spans("chat ")) == {id_of(telemetry.passes()[0])}
 
 
-def test_a_pass_in_a_background_task_belongs_to_the_turn_that_began_it(seen: Seen) -> None:
+def test_a_pass_in_a_background_task_belongs_to_the_turn_that_began_it(telemetry: Telemetry) -> None:
     async def turn() -> int:
         memory = filled(ScriptedModel(Delayed(0.01, "In short.")), BACKGROUND)
         done = asyncio.Event()
         memory.on_compression(lambda _: done.set())
-        with seen.tracers.get_tracer("app").start_as_current_span("request") as request:
+        with telemetry.tracers.get_tracer("app").start_as_current_span("request") as request:
             await memory.aget_messages()
         await asyncio.wait_for(done.wait(), 20)
         return request.get_span_context().span_id
 
     request = asyncio.run(turn())
-    assert parents(seen.passes()) == {request}
-    assert parents(seen.spans("chat ")) == {id_of(seen.passes()[0])}
+    assert parents(telemetry.passes()) == {request}
+    assert parents(telemetry.spans("chat ")) == {id_of(telemetry.passes()[0])}
 
 
-def test_spans_made_by_the_model_are_children_of_its_call(seen: Seen) -> None:
+def test_spans_made_by_the_model_are_children_of_its_call(telemetry: Telemetry) -> None:
     def reply(_: ModelRequest) -> str:
-        with seen.tracers.get_tracer("http").start_as_current_span("POST"):
+        with telemetry.tracers.get_tracer("http").start_as_current_span("POST"):
             return "In short."
 
     filled(ScriptedModel(reply)).compress_if_needed(force=True)
-    assert parents(seen.spans("POST")) <= {id_of(span) for span in seen.spans("chat ")}
-    assert len(seen.spans("POST")) == len(seen.spans("chat "))
+    assert parents(telemetry.spans("POST")) <= {id_of(span) for span in telemetry.spans("chat ")}
+    assert len(telemetry.spans("POST")) == len(telemetry.spans("chat "))
 
 
-def test_a_failing_model_is_seen(seen: Seen) -> None:
+def test_a_failing_model_is_seen(telemetry: Telemetry) -> None:
     config = CONFIG.model_copy(update={"model_retries": 1})
     memory = filled(ScriptedModel(ConnectionError("no route")), config)
     report = memory.compress_if_needed(force=True)
-    check_pass(seen, report)
-    assert {attributes(span)["error.type"] for span in seen.spans("chat ")} == {"ConnectionError"}
-    assert {span.status.status_code for span in seen.spans("chat ")} == {trace.StatusCode.ERROR}
+    check_pass(telemetry, report)
+    assert {attributes(span)["error.type"] for span in telemetry.spans("chat ")} == {"ConnectionError"}
+    assert {span.status.status_code for span in telemetry.spans("chat ")} == {trace.StatusCode.ERROR}
 
 
-def test_a_pass_that_comes_to_nothing_is_marked(seen: Seen) -> None:
+def test_a_pass_that_comes_to_nothing_is_marked(telemetry: Telemetry) -> None:
     config = CONFIG.model_copy(update={"extractive_fallback": False})
     report = filled(ScriptedModel(EMPTY), config).compress_if_needed(force=True)
     assert report.outcome == "failed"
-    check_pass(seen, report)
-    (span,) = seen.passes()
+    check_pass(telemetry, report)
+    (span,) = telemetry.passes()
     assert span.status.status_code is trace.StatusCode.ERROR
     assert attributes(span)["error.type"] == "failed"
-    assert {attributes(call)["error.type"] for call in seen.spans("chat ")} == {"unusable_reply"}
+    assert {attributes(call)["error.type"] for call in telemetry.spans("chat ")} == {"unusable_reply"}
 
 
-def test_notes_without_the_model_are_counted(seen: Seen) -> None:
+def test_notes_without_the_model_are_counted(telemetry: Telemetry) -> None:
     report = filled(ScriptedModel(EMPTY)).compress_if_needed(force=True)
     assert report.fallbacks > 0
-    check_pass(seen, report)
+    check_pass(telemetry, report)
 
 
-def test_a_failing_store_ends_the_span_and_goes_on_to_the_caller(seen: Seen) -> None:
+def test_a_failing_store_ends_the_span_and_goes_on_to_the_caller(telemetry: Telemetry) -> None:
     class Full(InMemorySessionStore):
         full = False
 
@@ -311,12 +317,12 @@ def test_a_failing_store_ends_the_span_and_goes_on_to_the_caller(seen: Seen) -> 
     store.full = True
     with pytest.raises(OSError, match="no space left"):
         memory.compress_if_needed(force=True)
-    (span,) = seen.passes()
+    (span,) = telemetry.passes()
     assert attributes(span)["error.type"] == "OSError"
     assert span.status.status_code is trace.StatusCode.ERROR
 
 
-def test_a_cancelled_pass_ends_its_spans(seen: Seen) -> None:
+def test_a_cancelled_pass_ends_its_spans(telemetry: Telemetry) -> None:
     async def cancelled() -> None:
         memory = filled(ScriptedModel(Delayed(30, "never")))
         task = asyncio.create_task(memory.acompress_if_needed(force=True))
@@ -330,14 +336,14 @@ def test_a_cancelled_pass_ends_its_spans(seen: Seen) -> None:
         return bool(memory._pass_runner._asker.model.requests)
 
     asyncio.run(cancelled())
-    (span,) = seen.passes()
+    (span,) = telemetry.passes()
     assert attributes(span)["error.type"] == "CancelledError"
-    assert {attributes(call)["error.type"] for call in seen.spans("chat ")} == {"CancelledError"}
-    assert parents(seen.spans("chat ")) == {id_of(span)}
+    assert {attributes(call)["error.type"] for call in telemetry.spans("chat ")} == {"CancelledError"}
+    assert parents(telemetry.spans("chat ")) == {id_of(span)}
 
 
 def test_a_coroutine_that_is_thrown_away_leaves_the_context_as_it_was(
-    seen: Seen, caplog: pytest.LogCaptureFixture
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory = filled(ScriptedModel("In short."))
     work = memory.acompress_if_needed(force=True)
@@ -353,16 +359,16 @@ def test_a_coroutine_that_is_thrown_away_leaves_the_context_as_it_was(
     assert caplog.records == []
 
 
-def test_where_no_pass_is_due_nothing_is_recorded(seen: Seen) -> None:
+def test_where_no_pass_is_due_nothing_is_recorded(telemetry: Telemetry) -> None:
     memory = AutoContextMemory(CONFIG, ScriptedModel())
     memory.add_message(Msg(role="user", content="hello"))
     memory.get_messages()
     assert not memory.compress_if_needed()
-    assert seen.spans() == []
-    assert seen.counted().get("autocontext.passes", 0) == 0
+    assert telemetry.spans() == []
+    assert telemetry.counted().get("autocontext.passes", 0) == 0
 
 
-def test_reloads_by_the_agent_are_counted(seen: Seen) -> None:
+def test_reloads_by_the_agent_are_counted(telemetry: Telemetry) -> None:
     memory = filled()
     memory.compress_if_needed(force=True)
     tool = ContextOffloadTool(memory)
@@ -372,13 +378,13 @@ def test_reloads_by_the_agent_are_counted(seen: Seen) -> None:
     asyncio.run(tool.acall(working_context_offload_uuid=uuid))
     tool("00000000-nothing-there")
     tool("")
-    assert seen.counted()["autocontext.reloads"] == 3
+    assert telemetry.counted()["autocontext.reloads"] == 3
 
 
-def test_the_embedded_summariser_makes_no_calls(seen: Seen) -> None:
+def test_the_embedded_summariser_makes_no_calls(telemetry: Telemetry) -> None:
     assert filled().compress_if_needed(force=True)
-    assert len(seen.passes()) == 1
-    assert seen.spans("chat ") == []
+    assert len(telemetry.passes()) == 1
+    assert telemetry.spans("chat ") == []
 
 
 _PASS = """
@@ -425,5 +431,5 @@ def test_it_is_silent_without_api_or_sdk(code: str) -> None:
 
 def test_an_sdk_that_only_the_environment_names_is_used() -> None:
     configured = "import os; os.environ['OTEL_PYTHON_TRACER_PROVIDER'] = 'sdk_tracer_provider'"
-    shown = "from opentelemetry import trace; print(type(trace.get_tracer_provider()).__module__)"
-    assert python(f"{configured}{_PASS}{shown}") == (0, "opentelemetry.sdk.trace\n", "")
+    provider = "from opentelemetry import trace; print(type(trace.get_tracer_provider()).__module__)"
+    assert python(f"{configured}{_PASS}{provider}") == (0, "opentelemetry.sdk.trace\n", "")

@@ -41,21 +41,21 @@ def request(prompt: str = "p", purpose: str = "tool_run") -> ModelRequest:
 
 def answers(model: ScriptedModel, count: int, *, asynchronous: bool) -> list[str]:
     """What the model says, an error as the name of its class."""
-    said = []
+    outcomes = []
     for i in range(count):
         try:
             asked = request(str(i))
             reply = asyncio.run(model.acomplete(asked)) if asynchronous else model.complete(asked)
-            said.append(reply.text)
+            outcomes.append(reply.text)
         except (OSError, ValueError, TypeError, AssertionError, KeyboardInterrupt) as e:
-            said.append(type(e).__name__)
-    return said
+            outcomes.append(type(e).__name__)
+    return outcomes
 
 
 # ------------------------------------------------------------------------------------------------------------- model
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(
-    ("replies", "said"),
+    ("replies", "outcomes"),
     [
         ("SUMMARY", ["SUMMARY"] * 3),
         (["a", "b"], ["a", "b", "b"]),
@@ -67,9 +67,9 @@ def answers(model: ScriptedModel, count: int, *, asynchronous: bool) -> list[str
         (3, ["TypeError"] * 3),
     ],
 )
-def test_it_says_what_the_script_says(replies: Any, said: list[str], asynchronous: bool) -> None:
+def test_it_says_what_the_script_says(replies: Any, outcomes: list[str], asynchronous: bool) -> None:
     model = ScriptedModel(replies)
-    assert answers(model, 3, asynchronous=asynchronous) == said
+    assert answers(model, 3, asynchronous=asynchronous) == outcomes
     assert [r.prompt for r in model.requests] == ["0", "1", "2"]
 
 
@@ -93,8 +93,8 @@ def test_a_strict_script_ends(asynchronous: bool) -> None:
 
 
 def test_usage_is_made_up_for_texts_only() -> None:
-    made = ScriptedModel("eight ch").complete(request("x" * 10)).usage
-    assert made == Usage(input_tokens=3, output_tokens=2)
+    usage = ScriptedModel("eight ch").complete(request("x" * 10)).usage
+    assert usage == Usage(input_tokens=3, output_tokens=2)
     given_reply = ModelReply(text="x", usage=Usage(input_tokens=7))
     assert ScriptedModel(given_reply).complete(request()) is given_reply
 
@@ -125,8 +125,8 @@ def test_tasks_wait_together_and_are_counted() -> None:
 def test_threads_share_one_script() -> None:
     model = ScriptedModel([str(i) for i in range(200)], latency=0.001, strict_script=True)
     with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda i: model.complete(request(str(i))).text, range(200)))
-    assert sorted(said, key=int) == [str(i) for i in range(200)]
+        texts = list(pool.map(lambda i: model.complete(request(str(i))).text, range(200)))
+    assert sorted(texts, key=int) == [str(i) for i in range(200)]
     assert 1 < model.max_concurrent <= 8
 
 
@@ -162,19 +162,19 @@ def test_factories() -> None:
 
 @given(st.integers(0, 4), st.integers(0, 3), st.integers(1, 400))
 def test_conversations_are_deterministic_and_valid(rounds: int, tools: int, chars: int) -> None:
-    made = conversation(rounds, tools, chars)
-    assert [m.to_dict() for m in made] == [m.to_dict() for m in conversation(rounds, tools, chars)]
-    assert len(made) == 1 + rounds * (2 + 2 * tools)
-    assert {len(b.text) for m in made for b in m.tool_results} == ({chars} if rounds and tools else set())
-    assert {len(m.text) for m in made if m.role == "user"} == ({chars} if rounds else set())
-    assert_valid_chat(made)
-    assert_valid_chat(to_openai(made))
+    messages = conversation(rounds, tools, chars)
+    assert [m.to_dict() for m in messages] == [m.to_dict() for m in conversation(rounds, tools, chars)]
+    assert len(messages) == 1 + rounds * (2 + 2 * tools)
+    assert {len(b.text) for m in messages for b in m.tool_results} == ({chars} if rounds and tools else set())
+    assert {len(m.text) for m in messages if m.role == "user"} == ({chars} if rounds else set())
+    assert_valid_chat(messages)
+    assert_valid_chat(to_openai(messages))
 
 
 # ------------------------------------------------------------------------------------------------------------- rules
 def call(*ids: str) -> dict[str, Any]:
-    made = [{"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in ids]
-    return {"role": "assistant", "content": None, "tool_calls": made}
+    calls = [{"id": i, "type": "function", "function": {"name": "f", "arguments": "{}"}} for i in ids]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 def result(key: str) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def test_what_services_take_passes(messages: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "message"),
     [
         ([SAID, call("a")], r"messages\[1\]: calls \['a'\] are unanswered at the end"),
         ([call("a", "b"), result("a"), SAID], r"messages\[0\]: calls \['b'\] are unanswered before messages\[2\]"),
@@ -256,8 +256,8 @@ def test_what_services_take_passes(messages: list[Any]) -> None:
         ([PARALLEL, user("x", name="u"), tool_result("a", "")], r"messages\[0\]: .*unanswered before messages\[1\]"),
     ],
 )
-def test_what_services_refuse_is_named(messages: list[Any], said: str) -> None:
-    with pytest.raises(AssertionError, match=said) as e:
+def test_what_services_refuse_is_named(messages: list[Any], message: str) -> None:
+    with pytest.raises(AssertionError, match=message) as e:
         assert_valid_chat(messages)
     assert "\n" not in str(e.value)
 
@@ -328,15 +328,15 @@ def test_duplicates_are_on_demand() -> None:
 
 def reached(strategy: st.SearchStrategy[list[Msg]], shapes: Any, examples: int = 400) -> set[str]:
     """Which shapes occur among some examples, always the same ones."""
-    seen: set[str] = set()
+    found_shapes: set[str] = set()
 
     @settings(max_examples=examples, derandomize=True, database=None, deadline=None, phases=[Phase.generate])
     @given(strategy)
     def look(msgs: list[Msg]) -> None:
-        seen.update(shape for shape, holds in shapes.items() if shape not in seen and holds(msgs))
+        found_shapes.update(shape for shape, holds in shapes.items() if shape not in found_shapes and holds(msgs))
 
     look()
-    return seen
+    return found_shapes
 
 
 @relaxed
@@ -353,7 +353,7 @@ def test_moves_repeat() -> None:
     from tests.conversations import Call, Repeated
 
     twice = Exchange((Call("f", {}, Repeated("x", 3)),), times=2)
-    made = play([Say("user", Repeated("hi"), times=2), twice])
-    assert [m.id for m in made] == [f"m{i}" for i in range(6)]
-    assert [m.role for m in made] == ["user", "user", "assistant", "tool", "assistant", "tool"]
-    assert made[3].tool_results[0].output == "xxx"
+    messages = play([Say("user", Repeated("hi"), times=2), twice])
+    assert [m.id for m in messages] == [f"m{i}" for i in range(6)]
+    assert [m.role for m in messages] == ["user", "user", "assistant", "tool", "assistant", "tool"]
+    assert messages[3].tool_results[0].output == "xxx"

@@ -18,7 +18,7 @@ from autocontext.text.rendering import transcript
 from autocontext.tokens import get_counter
 from autocontext.tools import INSTRUCTIONS, PAGE_TOKENS
 from tests.conversations import histories
-from tests.invariants import handles, made, unreachable
+from tests.invariants import handles, new_memory, unreachable
 
 KEY = "12345678-aaaa-4bbb-8ccc-1234567890ab"
 HEAD = re.compile(r"\A\[(\S+): (\d+) messages?, (\d+) characters(.*)\]\Z")
@@ -69,9 +69,9 @@ def test_a_page_ends_between_characters() -> None:
     flags = "👩\u200d👩\u200d👧\u200d👦" * 9_000
     tool, offset = tool_over([user(flags)]), 0
     for _ in range(3):
-        found = re.search(r"continue with offset=(\d+)\]", tool(KEY, offset))
-        assert found
-        offset = int(found[1])
+        match = re.search(r"continue with offset=(\d+)\]", tool(KEY, offset))
+        assert match
+        offset = int(match[1])
         assert flags[offset - len("[user] ") :].startswith("👩\u200d👩\u200d👧")
 
 
@@ -90,20 +90,20 @@ def test_a_query_gives_the_matching_passages_with_their_offsets() -> None:
     lines = [f"line {i}: nothing to see here, move along please" for i in range(400)]
     lines[307] = "line 307: the port of the staging database is 5433"
     tool = tool_over([user("\n".join(lines))])
-    found = tool(KEY, query="staging database port")
-    assert "5433" in found
-    assert len(found) < 3_000
-    offset = int(re.findall(r"\[offset (\d+)\]", found)[0])
+    page = tool(KEY, query="staging database port")
+    assert "5433" in page
+    assert len(page) < 3_000
+    offset = int(re.findall(r"\[offset (\d+)\]", page)[0])
     assert "5433" in tool(KEY, offset=offset, limit=700)
     # Passages are whole lines, so that no value is torn apart.
-    passages = found.partition("\n")[2].split("\n...\n")
+    passages = page.partition("\n")[2].split("\n...\n")
     assert {line for p in passages for line in p.partition("] ")[2].removeprefix("[user] ").split("\n")} <= set(lines)
 
 
 def test_a_query_in_chinese_is_matched_by_pairs_of_characters() -> None:
     filler = "".join(f"第{i}行没有什么内容。\n" for i in range(300))
-    found = tool_over([user(filler + "数据库端口是五四三三。\n" + filler)])(KEY, query="数据库端口")
-    assert "数据库端口是五四三三" in found
+    page = tool_over([user(filler + "数据库端口是五四三三。\n" + filler)])(KEY, query="数据库端口")
+    assert "数据库端口是五四三三" in page
 
 
 def test_a_query_without_a_match_says_so() -> None:
@@ -189,7 +189,7 @@ def test_a_prefix_of_two_entries_is_no_handle() -> None:
 
 # ---------------------------------------------------------------------------------------------------- whose UUIDs
 def test_another_memory_s_uuid_finds_nothing() -> None:
-    mine, other = made("tiny"), made("tiny")
+    mine, other = new_memory("tiny"), new_memory("tiny")
     for memory in (mine, other):
         memory.add_messages(conversation(rounds=3))
         memory.compress_if_needed(force=True)
@@ -201,7 +201,7 @@ def test_another_memory_s_uuid_finds_nothing() -> None:
 
 
 def test_the_agent_finds_what_was_compressed_through_the_tags_it_sees() -> None:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     secret = "the launch code is 7391-alpha"
     memory.add_messages([system("s"), user("go"), *tool_exchange("read", output=secret + " filler" * 200)])
     memory.add_messages([assistant("done"), *conversation(rounds=2)[1:]])
@@ -285,7 +285,7 @@ def test_a_uuid_goes_before_a_number() -> None:
 
 
 def test_a_page_by_number_is_condensed_like_any_other_result() -> None:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     memory.add_messages([user("go"), *tool_exchange("read", output="a value of 7391 " * 60), assistant("Read.")])
     page = ContextOffloadTool(memory)("m2")
     asked = {"working_context_offload_uuid": "m2"}
@@ -340,7 +340,7 @@ def test_the_schema_is_an_openai_function() -> None:
 
 
 def test_a_reload_is_exempt_from_compression_while_its_round_lasts() -> None:
-    memory = made("roomy")
+    memory = new_memory("roomy")
     memory.add_messages([*conversation(rounds=4), user("what was the value?")])
     memory.compress_if_needed(force=True)
     key = handles(next(m for m in memory.messages if handles(m)))[-1]

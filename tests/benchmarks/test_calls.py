@@ -7,7 +7,7 @@ from tests.benchmarks.talk import answer, call, result, user
 
 
 def made(name="read_file", answered="done", /, **arguments):
-    return Calls([call(name, **arguments), result(answered)]).made[0]
+    return Calls([call(name, **arguments), result(answered)]).all[0]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_text_names_a_call(label, text, named):
 def test_what_a_call_changed(name, arguments, changed):
     assert made(name, **arguments).changed() == changed
     assert made(name, "Error: no", **arguments).changed() == []
-    assert Calls([call(name, **arguments)]).made[0].changed() == []
+    assert Calls([call(name, **arguments)]).all[0].changed() == []
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_the_latest_of_equal_calls_counts():
 
 
 def test_the_first_result_counts():
-    assert Calls([call(path="/a"), result("one"), result("two"), result("three", "9")]).made[0].result == "one"
+    assert Calls([call(path="/a"), result("one"), result("two"), result("three", "9")]).all[0].result == "one"

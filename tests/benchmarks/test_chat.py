@@ -1,7 +1,7 @@
 """Truncation and validity as the replays understand them."""
 
 import pytest
-from chat import Tokens, groups, invalid, said, truncate
+from chat import Tokens, groups, invalid, truncate, visible_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,4 +84,4 @@ def test_invalid(messages, broken):
 
 
 def test_what_is_said_is_decoded():
-    assert said(call(text='one "two"\nthree')) == '\none "two"\nthree'
+    assert visible_text(call(text='one "two"\nthree')) == '\none "two"\nthree'

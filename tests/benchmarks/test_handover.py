@@ -7,7 +7,7 @@ import pytest
 from answers import View, quote, quoted
 from casefile import CaseFile
 from chat import Tokens
-from handover import GOALS, Conversation, Scores, Share, measured, of_half, row, shown
+from handover import GOALS, Conversation, Scores, Share, measured, of_half, row, view_text
 from hypothesis import given
 from policies import POLICIES, Library, make
 from questions import QUESTIONS, Probes
@@ -406,7 +406,7 @@ def test_the_halves():
 
 def test_notes_are_shown_with_their_answers():
     view = View([HISTORY[1], user("max_width = 6400\nread_file")], PROBE)
-    assert shown(view).splitlines() == [
+    assert view_text(view).splitlines() == [
         "--- before message 9",
         "[user] max_width = 6400",
         "[user] read_file",

@@ -166,9 +166,9 @@ class FakeService:
         if request.path != self.prefix + self.path:
             raise Refusal(404, f"Unknown path {request.path}", "not_found")
         if request.headers.get("authorization") != f"Bearer {self.api_key}":
-            shown = request.headers.get("authorization", "").removeprefix("Bearer ")
+            key = request.headers.get("authorization", "").removeprefix("Bearer ")
             # Services quote the key they were sent, so that tests can see it does not come through.
-            raise Refusal(401, f"Incorrect API key provided: {shown}. See your account.", "invalid_api_key")
+            raise Refusal(401, f"Incorrect API key provided: {key}. See your account.", "invalid_api_key")
         if not isinstance(request.body, dict):
             raise Refusal(400, "The body is not a JSON object", "invalid_request")
 
@@ -211,7 +211,7 @@ class _Server(ThreadingHTTPServer):
                 continue  # the client was faster
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away (a timeout under test) is no error of the server."""
+        """A disconnected client (a timeout under test) is not a server error."""
 
 
 class _Handler(BaseHTTPRequestHandler):

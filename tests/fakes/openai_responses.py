@@ -21,8 +21,8 @@ _ROLES = ("user", "assistant", "system", "developer")
 
 def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:
     """The request's conversation as chat messages. Raises Refusal (400) for items that the service does not take."""
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    value = body.get("input")
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     if not isinstance(items, list) or not items:
         raise _bad("'input' must be a string or a list with at least one item")
     messages = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
@@ -53,7 +53,7 @@ def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _with_call(messages: list[dict[str, Any]], item: dict[str, Any], where: str) -> list[dict[str, Any]]:
-    """Calls that stand together are calls of one assistant message."""
+    """Adjacent calls belong to one assistant message."""
     if item.get("id") is not None and not str(item["id"]).startswith("fc"):
         raise _bad(f"{where}.id: expected an ID that begins with 'fc'")
     function = {"name": _text(item, "name", where), "arguments": _text(item, "arguments", where)}
@@ -78,17 +78,17 @@ def _message(item: dict[str, Any], where: str) -> dict[str, Any]:
 def _parts(content: Any, where: str, role: str) -> list[dict[str, Any]]:
     if not isinstance(content, list):
         raise _bad(f"{where}: must be a string or a list of parts")
-    found = []
+    parts = []
     for part in content:
         kind = part.get("type") if isinstance(part, dict) else None
         spoken = kind in ("output_text", "refusal")
         if kind not in _PARTS or spoken != (role == "assistant"):
             raise _bad(f"{where}: invalid value {kind!r} for a part of role {role}")
         if kind == "input_image":
-            found.append({"type": "image_url", "image_url": {"url": part.get("image_url") or part.get("file_id")}})
+            parts.append({"type": "image_url", "image_url": {"url": part.get("image_url") or part.get("file_id")}})
         else:
-            found.append({"type": "text", "text": part.get("text") or part.get("refusal") or ""})
-    return found or [{"type": "text", "text": ""}]
+            parts.append({"type": "text", "text": part.get("text") or part.get("refusal") or ""})
+    return parts or [{"type": "text", "text": ""}]
 
 
 def _output(item: dict[str, Any], where: str) -> Any:

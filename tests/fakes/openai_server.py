@@ -197,7 +197,7 @@ def _response(reply: Reply, body: Any) -> dict[str, Any]:
 
 
 def _check_tools(body: dict[str, Any]) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for i, tool in enumerate(body.get("tools") or ()):
         function = tool if "input" in body else tool.get("function") or {}
         name = function.get("name")
@@ -205,9 +205,9 @@ def _check_tools(body: dict[str, Any]) -> None:
             raise _bad(f"tools[{i}]: must be a function with a name")
         if not isinstance(function.get("parameters", {}), dict):
             raise _bad(f"tools[{i}]: 'parameters' must be a JSON schema")
-        if name in seen:
+        if name in names:
             raise _bad(f"tools[{i}]: the name {name!r} is taken")
-        seen.add(name)
+        names.add(name)
     if not body.get("tools") and (body.get("parallel_tool_calls") is not None and "input" not in body):
         raise _bad("'parallel_tool_calls' is only allowed when 'tools' are specified")
 

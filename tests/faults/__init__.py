@@ -1,1 +1,1 @@
-"""What happens when something fails, is given up or comes from several sides at once."""
+"""Failures, cancellation and concurrency."""

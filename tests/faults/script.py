@@ -1,4 +1,4 @@
-"""One scripted conversation with several passes, and what can be made to fail in it at a point that is counted."""
+"""A scripted conversation with several passes, and faults at any counted point of it."""
 
 import asyncio
 import threading
@@ -29,11 +29,11 @@ CONFIG = AutoContextConfig(
 )
 SESSION = "faults"
 PATIENCE = 20.0
-"""Seconds after which something that should have ended counts as hanging."""
+"""Seconds after which unfinished work counts as hanging."""
 
 
 class Fault:
-    """Fails at the n-th point that is reached; at none with n=0, to count them."""
+    """Fails at the n-th point; with n=0 only counts them."""
 
     def __init__(self, at: int = 0, fail: Callable[[], None] | None = None) -> None:
         self.at, self.seen, self._lock = at, 0, threading.Lock()
@@ -56,7 +56,7 @@ class Fault:
 
 
 class FaultyStore:
-    """An in-memory store with a point before each write and another one after it."""
+    """An in-memory store with a point before and after each write."""
 
     def __init__(self, before: Fault | None = None, after: Fault | None = None) -> None:
         self.inner = InMemorySessionStore()
@@ -72,7 +72,7 @@ class FaultyStore:
 
 
 def model(fault: Fault | None = None) -> ScriptedModel:
-    """A model that answers shortly, with a point in each call."""
+    """A model with short answers and a point in each call."""
 
     def reply(request: ModelRequest) -> str:
         if fault is not None:
@@ -83,13 +83,13 @@ def model(fault: Fault | None = None) -> ScriptedModel:
 
 
 def opened(store: FaultyStore, answering: ScriptedModel | None = None, **fields: Any) -> AutoContextMemory:
-    """A memory on the store's session; a second one is what a restart would see."""
+    """A memory on the store's session; a second one sees what a restart would."""
     config = CONFIG.model_copy(update=fields)
     return AutoContextMemory(config, answering or model(), store=store, session_id=SESSION)
 
 
 def check(memory: AutoContextMemory, store: FaultyStore, added: Sequence[Msg]) -> None:
-    """Nothing is lost, the context is valid, and a restart would go on from the very same view."""
+    """Check that nothing is lost, the context is valid, and a restart resumes from the same view."""
     invariants.check(memory)
     assert memory.get_original_memory_msgs() == list(added)
     assert unreachable(memory, added) == []
@@ -101,7 +101,7 @@ def check(memory: AutoContextMemory, store: FaultyStore, added: Sequence[Msg]) -
 
 
 def views_on_the_way(memory: AutoContextMemory, done: int) -> list[list[Msg]]:
-    """The view after the first `done` entries, and after each that came since."""
+    """The view after the first `done` entries and after each later one."""
     entries = memory._log.entries
     return [Log(entries[:n]).view_messages for n in range(done, len(entries) + 1)]
 
@@ -110,7 +110,7 @@ def views_on_the_way(memory: AutoContextMemory, done: int) -> list[list[Msg]]:
 def stepped(
     work: Coroutine[Any, Any, Any], fault: Fault, failures: type[Exception] = OSError
 ) -> Generator[Any, Any, Any]:
-    """Await `work` with a point at each of its awaits: what the point raises is raised by that await."""
+    """Await `work` with a point at each of its awaits; that await raises what the point raises."""
     error: BaseException | None = None
     while True:
         try:
@@ -130,7 +130,7 @@ def stepped(
 
 
 def cancel_this_task() -> None:
-    """What a point does to have its await cancelled, as a timeout around the call or a closed connection would."""
+    """Cancels an await, as a timeout or a closed connection would."""
     task = asyncio.current_task()
     assert task is not None
     task.cancel()

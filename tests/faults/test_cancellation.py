@@ -1,4 +1,4 @@
-"""An asynchronous pass that is given up at any await: view old or new, the turn free, the next call works."""
+"""An asynchronous pass cancelled at any await: the view is old or new, the lock is free, the next call works."""
 
 import asyncio
 import threading
@@ -43,7 +43,7 @@ def filled(store: FaultyStore, answering: Any) -> AutoContextMemory:
 
 
 async def given_up(memory: AutoContextMemory, store: FaultyStore, work: Coroutine[Any, Any, Any]) -> bool:
-    """Whether the pass was cancelled; checks what has to hold then, and that a following turn goes on."""
+    """Whether the pass was cancelled; checks the memory, and that the next turn works."""
     done = len(memory._log.entries)
     task = asyncio.ensure_future(work)
     cancelled = await asyncio.wait([task], timeout=PATIENCE) and task.cancelled()
@@ -51,12 +51,12 @@ async def given_up(memory: AutoContextMemory, store: FaultyStore, work: Coroutin
     if not cancelled:
         assert task.result().messages_before == len(HALF)
         return False
-    assert not memory._passes._turn.taken
-    async with memory._passes.held():
+    assert not memory._pass_runner._pass_lock.taken
+    async with memory._pass_runner.held():
         assert memory.messages in views_on_the_way(memory, done)
-        held = memory.messages
+        messages = memory.messages
     check(memory, store, HALF)
-    assert memory.messages == held
+    assert memory.messages == messages
     later = Msg(role="user", content="And now?")
     memory.add_message(later)
     view = await asyncio.wait_for(memory.aget_messages(), PATIENCE)
@@ -107,7 +107,7 @@ def test_cancelled_during_every_model_call(blocking: bool) -> None:
 
 @pytest.mark.parametrize("fails", [False, True], ids=["the write succeeds", "the write fails"])
 def test_cancelled_during_every_store_write(fails: bool) -> None:
-    """The thread is inside the store when the pass is given up, and is only then let go on."""
+    """The thread is in the store when the pass is cancelled, and continues only then."""
     waited: list[bool] = []
 
     def attempt(n: int) -> tuple[bool, int]:
@@ -151,24 +151,24 @@ def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(memory.aget_messages(), 0.05)
             assert memory.messages == HALF
-            assert not memory._passes._turn.taken
+            assert not memory._pass_runner._pass_lock.taken
 
     asyncio.run(run())
     assert len(answering.requests) >= 3
 
 
 def test_a_background_pass_of_a_loop_that_ended_leaves_the_turn_free() -> None:
-    """Whether the loop was closed without clean-up or only stands still between two runs."""
+    """Whether the loop was closed without clean-up or only paused between two runs."""
     for close in (True, False):
         store = FaultyStore()
         memory = opened(store, ScriptedModel("Short.", latency=1), background=True, max_token=100_000)
         memory.add_messages(HALF)
         loop = asyncio.new_event_loop()
         assert loop.run_until_complete(memory.aget_messages()) == HALF
-        pending = set(memory._passes._tasks)
+        pending = set(memory._pass_runner._tasks)
         loop.run_until_complete(asyncio.sleep(0.05))
         assert len(pending) == 1
-        assert memory._passes._turn._running is not None
+        assert memory._pass_runner._pass_lock._holder is not None
         if close:
             for task in asyncio.all_tasks(loop):
                 task.get_coro().close()

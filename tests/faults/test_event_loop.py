@@ -50,7 +50,7 @@ def test_large_texts_are_counted_in_another_thread(messages: list[Msg], backgrou
         if force:
             await memory.acompress_if_needed(force=True)
         await memory.aget_messages()
-        await asyncio.gather(*memory._passes._tasks)
+        await asyncio.gather(*memory._pass_runner._tasks)
 
     asyncio.run(run())
     assert len(counter.threads) >= len(messages)

@@ -1,4 +1,4 @@
-"""Whatever comes from outside: replies of a model, saved states, chat dicts, arguments of the reload tool.
+"""Any external input: model replies, saved states, chat dicts, arguments of the reload tool.
 
 The long run is `pytest tests/faults/test_fuzz.py --hypothesis-profile=thorough`.
 """
@@ -61,9 +61,9 @@ replies = st.one_of(
     st.booleans(),
 )
 def test_any_reply_leaves_a_valid_context_with_everything_in_reach(
-    said: list[str], history: list[Msg], config: str, in_loop: bool
+    texts_of_model: list[str], history: list[Msg], config: str, in_loop: bool
 ) -> None:
-    answering = ScriptedModel([ModelReply(text=text) for text in said])
+    answering = ScriptedModel([ModelReply(text=text) for text in texts_of_model])
     memory = AutoContextMemory(CONFIGS[config], answering)
     memory.add_messages(history)
     if in_loop:
@@ -74,10 +74,10 @@ def test_any_reply_leaves_a_valid_context_with_everything_in_reach(
     assert first_violation(memory.messages) is None
     invariants.check(memory)
     # A handle that the model made up opens nothing, in view or in what is kept.
-    told = {key for m in history for key in handles(m)}
+    known_keys = {key for m in history for key in handles(m)}
     for m in reach(memory, memory.messages):
         for key in handles(m):
-            assert key in told or memory.reload(key)
+            assert key in known_keys or memory.reload(key)
 
 
 @given(json_values)
@@ -112,15 +112,15 @@ def _saved(*, twice: bool) -> str:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path of every value inside a JSON value, its own included."""
-    found = [path]
+    paths = [path]
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, v in inner:
-        found += places(v, (*path, key))
-    return found
+        paths += places(v, (*path, key))
+    return paths
 
 
 class Base:
-    """A state to be mutated: that of a memory that has seen several passes and an offload of the user's own."""
+    """A state to mutate, from a memory after several passes and an explicit offload."""
 
     def __init__(self, *, twice: bool) -> None:
         self.text = _saved(twice=twice)
@@ -130,7 +130,7 @@ class Base:
         self.by_depth = [[p for p in self.paths if len(p) == n] for n in range(1, max(map(len, self.paths)) + 1)]
 
     def like(self, value: Any) -> list[Any]:
-        """What else of the same type stands in the state, in places of the same name and in others."""
+        """Other values of the same type in the state, under the same and under other names."""
         return [v for p in self.paths if type(v := at(self.state, p)) is type(value)]
 
 
@@ -298,7 +298,7 @@ def test_any_json_is_a_chat_or_an_invalid_message(value: Any) -> None:
 # ------------------------------------------------------------------------------------------------ the reload tool
 @functools.cache
 def filled() -> AutoContextMemory:
-    """A memory to reload from; made once, since reloading changes nothing."""
+    """A memory to reload from; shared, because reloading changes nothing."""
     memory = AutoContextMemory(CONFIG, ScriptedModel("Short."))
     memory.add_messages(MESSAGES)
     memory.compress_if_needed(force=True)
@@ -306,23 +306,23 @@ def filled() -> AutoContextMemory:
 
 
 known = st.sampled_from([*filled().get_offload_context(), "own-key"])
-arguments = st.dictionaries(
+tool_arguments = st.dictionaries(
     st.one_of(st.sampled_from(("working_context_offload_uuid", "offset", "limit", "query")), words),
     json_values,
     max_size=5,
 )
 
 
-@given(arguments, st.one_of(st.none(), known), st.one_of(st.none(), json_values))
-def test_any_arguments_of_the_reload_tool_give_a_text(given: dict[str, Any], key: str | None, query: Any) -> None:
+@given(tool_arguments, st.one_of(st.none(), known), st.one_of(st.none(), json_values))
+def test_any_arguments_of_the_reload_tool_give_a_text(arguments: dict[str, Any], key: str | None, query: Any) -> None:
     tool = ContextOffloadTool(filled())
     if key is not None:
-        given = {**given, "working_context_offload_uuid": key, "query": query}
+        arguments = {**arguments, "working_context_offload_uuid": key, "query": query}
     before = filled().messages
-    answer = tool(**given)
+    answer = tool(**arguments)
     assert isinstance(answer, str)
     assert answer
-    assert asyncio.run(tool.acall(**given)) == answer
+    assert asyncio.run(tool.acall(**arguments)) == answer
     assert filled().messages == before
 
 

@@ -44,9 +44,9 @@ def together(*works: Callable[[], object]) -> None:
 
 
 def in_order(memory: AutoContextMemory) -> bool:
-    """Whether what stands unchanged in the view stands there as it was added."""
-    shown = [m.id for m in memory.messages if m.origin is None]
-    return shown == [m.id for m in memory.get_original_memory_msgs() if m.id in set(shown)]
+    """Whether unchanged messages in the view are in the order in which they were added."""
+    visible = [m.id for m in memory.messages if m.origin is None]
+    return visible == [m.id for m in memory.get_original_memory_msgs() if m.id in set(visible)]
 
 
 @pytest.mark.parametrize("background", [False, True], ids=["waiting", "background"])
@@ -237,13 +237,13 @@ class Gate:
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    made = Gate()
-    yield made
-    made.go.set()
+    gate = Gate()
+    yield gate
+    gate.go.set()
 
 
 def in_background(gate: Gate, store: FaultyStore) -> AutoContextMemory:
-    """A memory whose pass beside the conversation has just asked the model."""
+    """A memory whose background pass has just called the model."""
     memory = opened(store, gate, background=True, max_token=8_000, msg_threshold=40)  # type: ignore[arg-type]
     memory.add_messages(HALF)
     assert memory.get_messages() == HALF
@@ -253,7 +253,7 @@ def in_background(gate: Gate, store: FaultyStore) -> AutoContextMemory:
 
 def finish(gate: Gate, memory: AutoContextMemory) -> None:
     gate.go.set()
-    thread = memory._passes._thread
+    thread = memory._pass_runner._thread
     assert thread is not None
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -280,12 +280,12 @@ def test_an_edit_is_made_only_where_its_messages_still_stand(gate: Gate) -> None
     memory.on_compression(reports.append)
     # Of the second round, which the pass has asked about, one answer leaves the view.
     at = next(i for i, m in enumerate(memory.messages) if i > 9 and m.tool_uses)
-    gone = memory.delete_message(at)
+    removed = memory.delete_message(at)
     finish(gate, memory)
     assert memory.get_compression_events()
     assert any("are not contiguous" in r.reason for r in reports[0].refused)
     for entry in memory.get_offload_context().values():
-        assert not {m.id for m in entry} & {m.id for m in gone}
+        assert not {m.id for m in entry} & {m.id for m in removed}
     assert first_violation(memory.messages) is None
     assert opened(store).messages == memory.messages
 
@@ -324,12 +324,12 @@ def test_what_was_put_back_during_a_pass_stands(gate: Gate) -> None:
     thread.start()
     assert gate.asked.wait(PATIENCE)
     key = next(k for k in memory.get_offload_context() if memory.undo(k))
-    shown = memory.messages
-    assert {m.id for m in memory.reload(key)} <= {m.id for m in shown}
+    view = memory.messages
+    assert {m.id for m in memory.reload(key)} <= {m.id for m in view}
     gate.go.set()
     thread.join(PATIENCE)
     assert reports[0].outcome == "busy"
-    assert memory.messages == shown
+    assert memory.messages == view
     check(memory, store, MESSAGES[:55])
 
 
@@ -367,7 +367,7 @@ def test_a_background_pass_of_a_loop_does_not_hold_up_its_turns() -> None:
             memory.add_message(m)
             assert (await memory.aget_messages())[-1] == m
         assert not memory.get_compression_events()
-        (task,) = memory._passes._tasks
+        (task,) = memory._pass_runner._tasks
         gate.go.set()
         assert (await task).outcome == "applied"
         assert memory.get_compression_events()

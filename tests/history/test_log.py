@@ -29,7 +29,7 @@ from autocontext.messages import Origin, OriginKind, is_ledger
 from autocontext.testing import assistant, conversation, tool_exchange, user
 from tests import invariants
 from tests.conversations import histories
-from tests.invariants import CONFIGS, made
+from tests.invariants import CONFIGS, new_memory
 
 
 def again(entry: Entry) -> Entry:
@@ -50,7 +50,7 @@ def log_of(*messages: Msg) -> Log:
 
 def used_memory(history: list[Msg]) -> AutoContextMemory:
     """A memory that has seen every kind of entry."""
-    memory = made("tiny", estimate=True)
+    memory = new_memory("tiny", estimate=True)
     memory.add_messages(conversation(rounds=2))
     memory.compress_if_needed(force=True)
     memory.load_state_dict(memory.state_dict())
@@ -80,7 +80,7 @@ def test_every_kind_of_entry_survives_json_and_replays(history: list[Msg]) -> No
 
 @given(histories(), st.sampled_from(sorted(CONFIGS)))
 def test_what_passes_have_made_survives_json_too(history: list[Msg], config: str) -> None:
-    memory = made(config)
+    memory = new_memory(config)
     memory.add_messages([*conversation(rounds=4, chars=800), *history, *conversation(rounds=4, chars=800)])
     memory.compress_if_needed(force=True)
     assert [again(e) for e in memory._log.entries] == memory._log.entries

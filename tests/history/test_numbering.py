@@ -15,7 +15,7 @@ from autocontext.history.view import View
 from autocontext.stores import InMemorySessionStore, SqliteSessionStore
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
 from tests.conversations import histories
-from tests.invariants import CONFIGS, ESTIMATE, REPLIES, made
+from tests.invariants import CONFIGS, ESTIMATE, REPLIES, new_memory
 
 MEGABYTE = 1_000_000
 subsets = st.sets(st.integers(1, 300)).map(sorted)
@@ -244,7 +244,7 @@ def test_two_memories_that_write_one_session_agree_on_every_number(tmp_path: Pat
 
 
 def test_numbers_begin_anew_after_clear() -> None:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     memory.add_messages(conversation(rounds=2))
     memory.clear()
     assert memory.reload("m1") == []

@@ -17,13 +17,13 @@ from autocontext.history.log import Log
 from autocontext.messages import Origin
 from autocontext.testing import conversation, user
 from tests.conversations import histories
-from tests.invariants import CONFIGS, made, unreachable
+from tests.invariants import CONFIGS, new_memory, unreachable
 
 KEYS = ["version", "working_memory_storage", "original_memory_storage", "offload_context", "compression_events"]
 
 
 def compressed(history: list[Msg], config: str = "tiny") -> AutoContextMemory:
-    memory = made(config)
+    memory = new_memory(config)
     memory.add_messages([*conversation(rounds=3), *history])
     memory.offload("own", history[:2])
     memory.compress_if_needed(force=True)
@@ -31,7 +31,7 @@ def compressed(history: list[Msg], config: str = "tiny") -> AutoContextMemory:
 
 
 def loaded(saved: Any, config: str = "tiny") -> AutoContextMemory:
-    memory = made(config)
+    memory = new_memory(config)
     memory.add_message(user("to be replaced"))
     memory.load_state_dict(json.loads(json.dumps(saved)))
     return memory
@@ -72,7 +72,7 @@ def test_the_keys_are_the_contract() -> None:
 
 def test_equal_messages_are_told_apart_after_loading() -> None:
     """Without the log's own ids, undoing the first "ok" would put a second copy of the one in view there."""
-    memory = made("tiny")
+    memory = new_memory("tiny")
     same = user("ok " * 100, id="same")
     memory.add_messages([same, *conversation(rounds=2), same])
     memory.compress_if_needed(force=True)
@@ -86,7 +86,7 @@ def test_equal_messages_are_told_apart_after_loading() -> None:
 
 
 def test_where_copies_cannot_be_told_apart_undo_puts_none_in_view_twice() -> None:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     same = user("ok " * 100, id="same")
     memory.add_messages([same, *conversation(rounds=2), same])
     memory.compress_if_needed(force=True)
@@ -101,7 +101,7 @@ def test_where_copies_cannot_be_told_apart_undo_puts_none_in_view_twice() -> Non
 
 def test_a_state_without_our_own_ids_is_read_too() -> None:
     """Another program's state, in which one id stands for two messages."""
-    memory = made("tiny")
+    memory = new_memory("tiny")
     memory.add_messages([user("one", id="x"), user("two", id="x"), user("one", id="x")])
     saved = memory.state_dict()
     del saved["ids"]
@@ -136,7 +136,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 
 def _saved() -> dict[str, Any]:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     memory.add_messages([user("a", id="x"), user("b", id="x"), *conversation(rounds=3)])
     memory.offload("own", [user("kept")])
     memory.compress_if_needed(force=True)
@@ -192,7 +192,7 @@ def test_the_state_that_is_damaged_here_is_good_itself() -> None:
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)))
 def test_whatever_json_is_loaded_the_error_is_a_state_error(state: Any) -> None:
-    memory = made("tiny")
+    memory = new_memory("tiny")
     for attempt in (state, {"version": 1, **dict.fromkeys(KEYS[1:], state)}, {**SAVED, "ids": state}):
         before = memory.state_dict()
         try:

@@ -10,7 +10,7 @@ from autocontext.adapters.openai_chat import to_openai
 from autocontext.testing import ScriptedModel, assistant, tool_exchange, user
 from autocontext.tokens import get_counter
 from tests.conversations import PIXEL, valid_histories
-from tests.invariants import CONFIGS, made, owed, recount
+from tests.invariants import CONFIGS, new_memory, owed, recount
 from tests.production.agents import day, rounds_only, small, with_reports
 
 SCHEMA = {"type": "function", "function": {"name": "search", "description": "Searches the shop. " * 40}}
@@ -80,7 +80,7 @@ def test_tool_calls_and_results_count_with_all_that_is_sent_of_them() -> None:
 # ---------------------------------------------------------- prompt cache destroyed by per-turn edits
 @given(valid_histories(max_moves=16, surrogates=False), st.sampled_from(sorted(CONFIGS)))
 def test_between_passes_the_outgoing_prefix_is_byte_identical(history: list[Msg], config: str) -> None:
-    memory = made(config)
+    memory = new_memory(config)
     reports = with_reports(memory)
     sent: list[str] = []
     for m in history:

@@ -18,7 +18,7 @@ from autocontext.testing import (
     user,
 )
 from tests.conversations import valid_histories
-from tests.invariants import CONFIGS, beyond_one_reload, made, unreachable
+from tests.invariants import CONFIGS, beyond_one_reload, new_memory, unreachable
 from tests.production.agents import day, notes, rounds_only, small, with_reports
 
 BIG = "a line of the file\n" * 200
@@ -84,7 +84,7 @@ def test_a_note_is_no_user_turn_so_the_users_request_stays_the_latest() -> None:
 
 @given(valid_histories(), st.sampled_from(sorted(set(CONFIGS) - {"java", "assistant notes"})))
 def test_a_note_in_the_users_role_is_never_last(history: list[Msg], config: str) -> None:
-    memory = made(config)
+    memory = new_memory(config)
     memory.add_messages(history)
     memory.compress_if_needed(force=True)
     shown = memory.messages
@@ -146,8 +146,8 @@ def test_a_reloads_result_is_compressed_like_others_once_its_round_is_over(strat
     assert memory.compress_if_needed(force=True)
     assert page not in memory.messages
     if strategy != "rounds":
-        made = [m.origin.uuid for m in memory.messages if m.origin is not None]
-        assert made[-1] == uuid
+        uuids = [m.origin.uuid for m in memory.messages if m.origin is not None]
+        assert uuids[-1] == uuid
     again = AutoContextMemory(memory.config)
     again.load_state_dict(json.loads(json.dumps(memory.state_dict())))
     for m in (memory, again):
@@ -214,7 +214,7 @@ def test_reloading_in_every_turn_does_not_pile_up_offload_entries() -> None:
 # -------------------------------------------------------------------- thinking blocks kept without their message
 @given(valid_histories(max_moves=12), st.sampled_from(sorted(CONFIGS)))
 def test_thinking_goes_with_its_message_or_stays_with_it_never_alone(history: list[Msg], config: str) -> None:
-    memory = made(config)
+    memory = new_memory(config)
     memory.add_messages(history)
     memory.compress_if_needed(force=True)
     thought = {b.thinking for m in history for b in m.content if isinstance(b, ThinkingBlock)}
