@@ -75,7 +75,8 @@ If you know only your model's window, use `AutoContextConfig.for_window(window)`
 _PRESETS = """
 ## Presets
 
-A preset is a set of values. Fields that you pass override it, as in `AutoContextConfig.for_window(16_000, last_keep=4)`.
+A preset is a set of values. Fields that you pass override it, as in
+`AutoContextConfig.for_window(16_000, last_keep=4)`.
 
 ### `AutoContextConfig.for_window(window)`
 
