@@ -41,6 +41,9 @@ async def arun(flow: Generator[S, Any, T], do: Callable[[S], Awaitable[Any]], *,
             return result
         try:
             go_on, answer = flow.send, await do(step)
+        except GeneratorExit:
+            flow.close()  # the coroutine is closed and may await nothing more
+            raise
         except BaseException as e:  # noqa: BLE001 (raised inside the flow, which decides)
             go_on, answer = flow.throw, e
 
