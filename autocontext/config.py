@@ -58,7 +58,7 @@ class AutoContextConfig(BaseModel):
     escalation: Literal["until_fit", "single"] = "until_fit"
     """Go on to the next strategy until the target is met, or stop after the first that did something."""
     target_ratio: float = Field(default=0.8, gt=0, le=1)
-    """With until_fit: go on until under this share of both triggers."""
+    """With until_fit: continue until under this share of both triggers."""
 
     last_resort: bool = True
     """With until_fit: if the strategies miss the target, the oldest part becomes one note; while the view is over

@@ -41,7 +41,7 @@ def empty_ledger(config: AutoContextConfig) -> WorkLedger:
 
 
 class LogFork:
-    """What the log and its tally were when the copy was made, or when it followed them last.
+    """A copy of the log and its token sum, on which a pass plans while others go on adding to the real ones.
 
     Copying takes about 1 ms for 10,000 messages: they are values, so only the containers are copied.
     """
@@ -101,7 +101,7 @@ class PassRun:
         return step
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
-        """Go on until the pass asks again or ends; others may read and add meanwhile. Raises TurnLost."""
+        """Continue until the pass asks again or ends; others may read and add meanwhile. Raises PassLockLost."""
         self._spent += answers or ()
         with self._context.pass_lock.inside():
             steps = self._steps or self._start()
@@ -148,7 +148,7 @@ class PassRun:
         return self._steps
 
     def _rebase(self) -> bool:
-        """Take over what was recorded meanwhile; True when messages were added at most. Raises TurnLost."""
+        """Take over what was recorded meanwhile; True if that was only added messages. Raises PassLockLost."""
         context = self._context
         with context.lock:
             if not context.pass_lock.has(self.holder):
