@@ -185,6 +185,7 @@ def storage() -> dict[str, Any]:
         disk = sum(p.stat().st_size for p in Path(folder).iterdir())
         store.close()
         out = written() - before
+        store = SqliteContentStore(path)
         large = "".join(prose(1_000 + i, 100_000) for i in range(105))
         store.put(large, key="large")
         dice, reads = random.Random(7), []

@@ -97,14 +97,15 @@ def test_connections_that_break_between_calls_are_opened_anew(proxied):
 
 def test_patience_ends_with_one_clear_error(proxied):
     proxy, url, _ = proxied
-    store = SqlSessionStore(SqlDatabase(url, patience=0.3))
+    database = SqlDatabase(url, patience=0.3)
+    store = SqlSessionStore(database)
     store.append(S, added("a"), after=0)
     proxy.cut_before_commit = 10**6
     with pytest.raises(StoreError, match="cannot be reached"):
         store.append(S, added("b"), after=1)
     proxy.cut_before_commit = 0
     assert texts(store) == ["a"]
-    store.close()
+    database.close()
 
 
 def refuse(url, table, state, times):
@@ -132,12 +133,13 @@ def test_serialization_failures_are_tried_again(state):
 
 def test_serialization_failures_without_end_are_told():
     with own_schema() as url:
-        store = SqlSessionStore(SqlDatabase(url, patience=0.2))
+        database = SqlDatabase(url, patience=0.2)
+        store = SqlSessionStore(database)
         refuse(url, "autocontext_entries", "40001", 10**6)
         with pytest.raises(StoreError, match="injected"):
             store.append(S, added("a"), after=0)
         assert store.sessions() == []
-        store.close()
+        database.close()
 
 
 def test_a_server_that_crashes_while_we_write_loses_nothing_acknowledged():
