@@ -263,7 +263,9 @@ class Reading:
 
     def matching(self, item: Listed) -> list[Made]:
         """The calls that a listed one may be."""
-        pieces = [squeezed(p) for p in re.sub(r" \(\+\d+ lines?\)$", "", item.label).replace(", ", "…").split("…")]
+        pieces = [
+            squeezed(p).rstrip(",") for p in re.sub(r" \(\+\d+ lines?\)$", "", item.label).replace(", ", "…").split("…")
+        ]
         named = [c for c in self.calls if plain(c.name) == item.name]
         return [c for c in named if all(p in squeezed(c.about) or p in squeezed(repr(c.input)) for p in pieces)]
 
