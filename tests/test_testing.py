@@ -313,10 +313,12 @@ SHAPES = {
 }
 
 
+@pytest.mark.slow
 def test_histories_reach_every_shape() -> None:
     assert reached(histories(), SHAPES) == SHAPES.keys()
 
 
+@pytest.mark.slow
 def test_duplicates_are_on_demand() -> None:
     twins = {
         "same object": lambda ms: len({id(m) for m in ms}) < len(ms),

@@ -54,6 +54,7 @@ def test_an_injected_block_leaves_nothing_behind():
     assert row.value <= row.goal
 
 
+@pytest.mark.slow
 def test_what_a_turn_costs_without_peers():
     rows = [*turn.checking((20, 40))]
     assert [row.name for row in rows] == ["check at 20 messages: autocontext", "check at 40 messages: autocontext"]

@@ -22,6 +22,7 @@ GOOD = {
 DATA = Path(__file__).parents[1] / "data"
 
 
+@pytest.mark.slow
 def test_a_row_for_each_category_and_one_for_all(tmp_path: Path) -> None:
     done = run("bench", "facts", write(tmp_path / "facts.jsonl", [GOOD, b"", GOOD]))
     assert (done.code, done.err) == (0, "")
@@ -59,6 +60,7 @@ def test_lines_that_cannot_be_read_are_named_and_the_rest_is_measured(tmp_path: 
     assert "all" in done.out
 
 
+@pytest.mark.slow
 def test_nothing_to_measure_is_told(tmp_path: Path) -> None:
     done = run("bench", "facts", write(tmp_path / "none.jsonl", [{"facts": [], "queries": []}]))
     assert (done.code, "no query has evidence" in done.err) == (2, True)
@@ -86,6 +88,7 @@ def test_a_benchmark_is_run_on_files_of_ones_own(tmp_path: Path) -> None:
     assert not [name for name in rows if name.startswith("langchain")]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_is_told() -> None:
     unknown = run("bench", "nope")
     assert (unknown.code, "choose one of recall, handover, cost" in unknown.err) == (2, True)

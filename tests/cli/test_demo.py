@@ -15,6 +15,8 @@ from tests.cli.terminal import NO_NETWORK, NO_RICH, Done, run
 DATA = Path(autocontext.__file__).parent / "cli" / "data"
 REPLAY = Path(__file__).parent.parent / "data" / "replay_dev.jsonl"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def demo() -> Done:

@@ -36,6 +36,7 @@ def test_calls_and_tokens_are_those_the_service_saw(tmp_path: Path, service: Fak
     assert [int(n.replace(",", "")) for n in match] == [calls, 11 * calls, 7 * calls]
 
 
+@pytest.mark.slow
 def test_model_that_never_answers_is_told_and_the_replay_goes_on(tmp_path: Path, service: FakeOpenAI) -> None:
     done = replayed(tmp_path, service, KEY)
     assert done.code == 1
@@ -48,6 +49,7 @@ def test_model_that_never_answers_is_told_and_the_replay_goes_on(tmp_path: Path,
     assert re.search(r"notes without it +[1-9]\d*  by rules alone", done.out)
 
 
+@pytest.mark.slow
 def test_model_that_fails_once_costs_nothing(tmp_path: Path, service: FakeOpenAI) -> None:
     service.script([Raw(400, {"error": {"message": "no", "type": "invalid_request_error"}})])
     done = replayed(tmp_path, service, service.api_key)

@@ -226,6 +226,7 @@ def test_the_script_makes_no_html_of_texts_and_loads_nothing() -> None:
     assert "default-src 'none'" in page
 
 
+@pytest.mark.slow
 def test_long_texts_are_cut_and_the_page_says_so() -> None:
     case = Case(AutoContextConfig.for_window(64_000))
     case.memory.add_messages(Msg(role="user", content=f"{i} " + "<&> word " * 400) for i in range(1_000))

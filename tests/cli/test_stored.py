@@ -93,6 +93,7 @@ def test_inspect_diff_shows_what_gave_way_to_what(stored_db: str) -> None:
     assert uuid in done.out
 
 
+@pytest.mark.slow
 def test_inspect_watch_shows_what_is_added_meanwhile(db: str) -> None:
     with subprocess.Popen(
         command("inspect", db, "long", "--watch", *USER, prelude=HEARS_SIGINT),
@@ -200,6 +201,7 @@ def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path
     store.close()
 
 
+@pytest.mark.slow
 def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
     with own_schema() as url:
         done = run("copy", stored_db, url)

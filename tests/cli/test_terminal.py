@@ -45,6 +45,7 @@ def words(lines: list[str]) -> list[str]:
     return [steady(line) for line in lines if "┤" not in line]
 
 
+@pytest.mark.slow
 def test_rich_on_a_terminal_colours_the_same_text(file: str) -> None:
     arguments = ("replay", file, "--window", "2k")
     coloured, plain = on_terminal(*arguments), run(*arguments)
@@ -54,12 +55,14 @@ def test_rich_on_a_terminal_colours_the_same_text(file: str) -> None:
     assert words(lines_of_terminal(coloured.out)) == words(plain.out.split("\n"))
 
 
+@pytest.mark.slow
 def test_terminal_without_rich_gets_plain_text(file: str) -> None:
     done = on_terminal("replay", file, "--window", "2k", prelude=NO_RICH)
     assert (done.code, "\x1b" in done.out, "Traceback" in done.out) == (0, False, False)
     assert "2 in all" in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prelude", ["", NO_RICH], ids=["rich", "plain"])
 def test_progress_is_drawn_on_one_line_and_taken_away(file: str, prelude: str) -> None:
     done = on_terminal("replay", file, "--window", "2k", prelude=prelude, columns=60)
@@ -80,6 +83,7 @@ def test_lines_fit_the_terminal(file: str, columns: int) -> None:
     assert (done.code, longest <= min(100, max(40, columns))) == (0, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "shift_jis"])
 def test_terminal_that_cannot_show_blocks(tmp_path: Path, encoding: str) -> None:
     file = write(tmp_path / "chats.jsonl", [{**BUSY, "id": "漢字 busy"}, b"nothing"])
@@ -93,6 +97,7 @@ def test_terminal_that_cannot_show_blocks(tmp_path: Path, encoding: str) -> None
     assert re.search(r"^ok originals intact ", out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_reader_that_has_enough(file: str) -> None:
     started = command("replay", file, "--window", "2k")
     with subprocess.Popen(started, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -103,6 +108,7 @@ def test_reader_that_has_enough(file: str) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.slow
 def test_full_disk(file: str) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         started = command("replay", file)
@@ -116,6 +122,7 @@ def test_closed_streams(file: str) -> None:
     assert subprocess.run(shell, env=environment(), timeout=60, check=False).returncode == 0
 
 
+@pytest.mark.slow
 def test_interrupt_shows_what_is_done_and_ends_with_130(file: str) -> None:
     process = subprocess.Popen(
         command("replay", "-", "--window", "2k", prelude=HEARS_SIGINT),

@@ -52,6 +52,7 @@ class Terminal:
         return self.process.wait(timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rich", [True, False])
 def test_watching_shows_what_is_added_meanwhile(tmp_path: Path, rich: bool) -> None:
     db = str(tmp_path / "agent.db")

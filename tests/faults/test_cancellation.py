@@ -157,6 +157,7 @@ def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
     assert len(answering.requests) >= 3
 
 
+@pytest.mark.slow
 def test_a_background_pass_of_a_loop_that_ended_leaves_the_turn_free() -> None:
     """Whether the loop was closed without clean-up or only paused between two runs."""
     for close in (True, False):

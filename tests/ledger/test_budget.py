@@ -89,6 +89,7 @@ def test_a_budget_is_used_where_there_is_more_to_say(counter: str, budget: int) 
     assert count(LONG.render(room, count)) >= (0.95 if budget > 500 else 0.92) * room
 
 
+@pytest.mark.slow
 def test_a_rendering_is_the_same_in_every_process() -> None:
     """Sets of texts have another order in each: no choice may depend on it."""
     code = (

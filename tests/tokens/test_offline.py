@@ -8,6 +8,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 import autocontext
 
 PACKAGE = Path(autocontext.__file__).parent
@@ -83,6 +85,7 @@ def test_counting_with_the_network_refused(tmp_path):
     assert run(REFUSE + COUNT, tmp_path) == COUNTED
 
 
+@pytest.mark.slow
 def test_counting_behind_a_proxy_that_never_answers(tmp_path):
     with SilentProxy() as proxy:
         assert run(DOWNLOAD, tmp_path, **proxy.env) == "failed\n"
