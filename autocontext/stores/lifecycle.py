@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
         def search(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]: ...
 
-        def redact(self, session: SessionKey, ids: Iterable[str]) -> int: ...
+        def erase(self, session: SessionKey, ids: Iterable[str]) -> int: ...
 
 
 _AT_ONCE = 500
@@ -51,7 +51,7 @@ class Lifecycle:
             self.append(to, entries[i : i + _AT_ONCE], after=i)
         return to
 
-    def redact(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
+    def erase(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
         """Erase what messages say, wherever it is stored, and leave tombstones so that calls stay paired.
 
         Notes and ledgers that may quote them lose their text as well. Returns how many of the ids the session has.
@@ -111,9 +111,12 @@ class Lifecycle:
         """`search` in a thread."""
         return await in_thread(lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit))
 
-    async def aredact(self: _Searching, session: SessionKey, ids: Iterable[str]) -> int:
-        """`redact` in a thread."""
-        return await in_thread(lambda: self.redact(session, ids))
+    async def aerase(self: _Searching, session: SessionKey, ids: Iterable[str]) -> int:
+        """`erase` in a thread."""
+        return await in_thread(lambda: self.erase(session, ids))
+
+    # The earlier names.
+    redact, aredact = erase, aerase
 
     async def aclose(self: SessionStore) -> None:
         """`close` in a thread."""

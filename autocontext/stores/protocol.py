@@ -86,7 +86,7 @@ class SessionStore(Protocol):
         ...
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
-        """Replace entries by their number, all or none: for `redact`, which must erase what was stored."""
+        """Replace entries by their number, all or none: for `erase`, which must remove what was stored."""
         ...
 
     def scrub(self) -> None:

@@ -208,7 +208,7 @@ def test_async_twins_do_the_same(kind, tmp_path):
         assert [e.message.text for e in await store.aread(S, after=1)] == ["b"]
         assert [info.key for info in await store.asessions("u1")] == [S]
         [found] = await store.asearch("b", user_id="u1")
-        assert await store.aredact(S, [found.message_id]) == 1
+        assert await store.aerase(S, [found.message_id]) == 1
         assert await store.adelete(S) is True
         assert await store.aread(S) == []
         await store.aclose()

@@ -51,7 +51,7 @@ def test_an_erased_message_is_nowhere_and_pairing_stays_valid(kind, tmp_path):
         assert store.search(SECRET, user_id="u")
         assert SECRET in said(store)
         before = memory.get_original_memory_msgs()
-        assert store.redact(U, [*ids, "unknown"]) == 3
+        assert store.erase(U, [*ids, "unknown"]) == 3
         assert SECRET not in said(store)
         assert store.search(SECRET, user_id="u") == []
         again = memory_on(store)
@@ -61,7 +61,7 @@ def test_an_erased_message_is_nowhere_and_pairing_stays_valid(kind, tmp_path):
         assert [m for m in after if m.id not in ids] == [m for m in before if m.id not in ids]
         assert {ERASED in str(m.to_dict()) for m in after if m.id in ids if not m.tool_uses} == {True}
         assert again.get_offload_context().keys() == memory.get_offload_context().keys()
-        assert store.redact(U, ids) == 3
+        assert store.erase(U, ids) == 3
 
 
 def pieces(entry):
@@ -93,7 +93,7 @@ def test_what_was_erased_is_not_in_the_files_bytes(tmp_path):
     assert all(piece in written for entry in entries for piece in pieces(entry)[:1])
     random.Random(3).shuffle(entries)
     for at in range(0, 60, 20):
-        store.redact(U, [e.message.id for e in entries[at : at + 20]])
+        store.erase(U, [e.message.id for e in entries[at : at + 20]])
         written = files(tmp_path)
         assert [e.message.id for e in entries[: at + 20] for piece in pieces(e) if piece in written] == []
         assert (tmp_path / "agent.db-wal").stat().st_size == 0
@@ -128,7 +128,7 @@ def test_what_was_added_while_erasing_is_erased_too():
     _, [told_id, *_] = filled(store, passes=0)
     told = next(m for m in memory_on(store).get_original_memory_msgs() if m.id == told_id)
     before = len(store.read(U))
-    store.redact(U, [told_id])
+    store.erase(U, [told_id])
     assert "my password is" not in said(store)
 
 
@@ -137,7 +137,7 @@ def test_a_ledger_of_an_earlier_release_that_may_quote_it_is_emptied():
     _, ids = filled(store)
     quoting = Msg(role="user", content=f"password {SECRET}", origin=Origin(uuid="u" * 8, kind="ledger"))
     store.append(U, [NoteReplaced(message=quoting)], after=len(store.read(U)))
-    store.redact(U, ids)
+    store.erase(U, ids)
     (noted,) = [e for e in store.read(U) if isinstance(e, NoteReplaced)]
     assert SECRET not in dump_entry(noted)
     assert noted.message.origin == quoting.origin
@@ -151,7 +151,7 @@ def test_of_an_emptied_note_a_later_one_takes_over_nothing():
     assert memory.compress_if_needed()
     notes = [m for m in memory.messages if m.origin is not None and SECRET in m.text]
     assert any(SECRET in written_note(m) for m in notes)
-    store.redact(U, [m.id for m in memory.get_original_memory_msgs()])
+    store.erase(U, [m.id for m in memory.get_original_memory_msgs()])
     again = memory_on(store)
     emptied = [m for m in again.messages if m.id in {n.id for n in notes}]
     assert [m.id for m in emptied] == [m.id for m in notes]
@@ -165,8 +165,14 @@ def test_erasing_any_messages_keeps_the_view_valid_and_the_others_whole(wanted, 
     memory, _ = filled(store, passes=int(passes))
     messages = memory.get_original_memory_msgs()
     ids = {messages[i].id for i in wanted if i < len(messages)}
-    store.redact(U, ids)
+    store.erase(U, ids)
     again = memory_on(store)
     assert_valid_chat(again.messages)
     left = [m for m in again.get_original_memory_msgs() if m.id not in ids]
     assert left == [m for m in messages if m.id not in ids]
+
+
+def test_the_earlier_name_does_the_same() -> None:
+    store = InMemorySessionStore()
+    assert type(store).redact is type(store).erase
+    assert type(store).aredact is type(store).aerase
