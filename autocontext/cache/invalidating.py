@@ -9,8 +9,7 @@ from autocontext.cache import leases, rows
 from autocontext.cache.canonical import CacheKey, text_of
 from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
 from autocontext.errors import ConfigError
-from autocontext.stores.database import Statement, Work
-from autocontext.stores.escaping import safe
+from autocontext.stores.database import Statement, Work, safe
 
 
 class Selection(NamedTuple):

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target
-from autocontext.stores.database import Statement, Work
-from autocontext.stores.escaping import safe
+from autocontext.stores.database import Statement, Work, safe
 
 _ONE_DAY = 86_400_000_000
 """Microseconds after which no computation is still under way that an invalidation could concern."""

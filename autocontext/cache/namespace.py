@@ -25,8 +25,7 @@ from autocontext.content import queries as contents
 from autocontext.content.contents import FOREVER
 from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
-from autocontext.stores.database import Statement, Work
-from autocontext.stores.escaping import safe, unsafe
+from autocontext.stores.database import Statement, Work, safe, unsafe
 
 _USES_IN_MEMORY = 1024
 """Uses kept in memory before they are written together: a single hit writes nothing."""

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, content_key, content_space
 from autocontext.content import queries as contents
 from autocontext.content.contents import Upload
-from autocontext.stores.database import Schema, Statement, Work
-from autocontext.stores.escaping import safe, unsafe
+from autocontext.stores.database import Schema, Statement, Work, safe, unsafe
 
 SCHEMA = Schema(
     "cache",

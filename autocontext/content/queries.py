@@ -14,8 +14,7 @@ from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, 
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
-from autocontext.stores.database import Row, Schema, Statement, Work
-from autocontext.stores.escaping import safe, unsafe
+from autocontext.stores.database import Row, Schema, Statement, Work, safe, unsafe
 
 SCHEMA = Schema(
     "contents",

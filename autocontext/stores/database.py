@@ -8,6 +8,7 @@ TEXT, BIGINT, DOUBLE PRECISION and BYTEA, upserts by ON CONFLICT, no sequences, 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
@@ -18,6 +19,18 @@ T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
 """Values of one row: str, int, float, bytes or None."""
 Params: TypeAlias = Mapping[str, Any]
+_UNSAFE = re.compile(r"[\\\x00\ud800-\udfff]")
+_ESCAPED = re.compile(r"\\u([0-9a-f]{4})")
+
+
+def safe(text: str) -> str:
+    """The text in a form that every database takes: no NUL, no lone surrogates. Different texts stay different."""
+    return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+
+
+def unsafe(text: str) -> str:
+    """The text that `safe` has escaped."""
+    return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)
 
 
 class Statement(NamedTuple):

@@ -14,8 +14,7 @@ from autocontext.content.contents import basename, candidates
 from autocontext.content.records import REF
 from autocontext.content.store import DatabaseContentStore, PagedContentStore
 from autocontext.errors import ConfigError, StoreError, StoreVersionError
-from autocontext.stores.database import Database, Statement, Work
-from autocontext.stores.escaping import safe, unsafe
+from autocontext.stores.database import Database, Statement, Work, safe, unsafe
 from tests.content.conftest import Clock
 
 
