@@ -9,6 +9,7 @@ import pytest
 import turn
 
 
+@pytest.mark.slow
 def test_a_pruning_case_as_a_row():
     found = pruning.case_row(pruned := pruning.pruned("x", pruning.chat(6, 3_000), "1 to 2", 10_000))
     assert (found.retrievable, found.invalid) == (100, 0)

@@ -34,6 +34,7 @@ def test_a_row_for_each_category_and_one_for_all(tmp_path: Path) -> None:
     assert "2 queries skipped: none of their evidence is among the facts." in done.out
 
 
+@pytest.mark.slow
 def test_standard_input() -> None:
     done = run("bench", "facts", "-", stdin=json.dumps(GOOD).encode())
     assert done.code == 0
@@ -69,6 +70,7 @@ def test_nothing_to_measure_is_told(tmp_path: Path) -> None:
     assert run("bench", "facts", "one", "--json").code == 2
 
 
+@pytest.mark.slow
 def test_benchmarks_are_named_with_what_they_measure() -> None:
     done = run("bench", COLUMNS="200")
     assert (done.code, done.err) == (0, "")
@@ -103,6 +105,7 @@ def test_without_a_clone_it_says_where_they_are(tmp_path: Path, capsys: pytest.C
     assert "the project's repository" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_default_ranker_on_the_labelled_sets_of_this_project() -> None:
     """Not a proof of quality, only that nothing has been broken: the figures are in docs/injection.md."""
     for name, least in (("facts.jsonl", 0.73), ("dialogues.jsonl", 0.68)):

@@ -19,6 +19,7 @@ def row(out: str, title: str) -> list[str]:
     return line[len(title) :].split()
 
 
+@pytest.mark.slow
 def test_one_row_per_conversation_and_a_total(tmp_path: Path) -> None:
     long, short = chat(12), chat(2)
     file = write(tmp_path / "chats.jsonl", [{"id": "long", "messages": long}, short, b"", b"   "])
@@ -84,6 +85,7 @@ def test_file_of_broken_lines_only(tmp_path: Path) -> None:
     assert done.err.endswith("60 lines left out (10 of them not listed), 0 conversations replayed\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -102,6 +104,7 @@ def test_nothing_can_be_done(arguments: list[str], problem: str) -> None:
     assert "Traceback" in run(*arguments, "--debug").err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -120,6 +123,7 @@ def test_wrong_arguments(arguments: list[str], problem: str) -> None:
     assert problem in done.err.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_help_and_version() -> None:
     nothing, help_, version = run(), run("--help"), run("--version")
     assert (nothing.code, help_.code, version.code) == (2, 0, 0)
@@ -129,6 +133,7 @@ def test_help_and_version() -> None:
     assert "--limit N" in run("replay", "--help").out
 
 
+@pytest.mark.slow
 def test_context_over_the_window_is_said_and_fails(tmp_path: Path) -> None:
     long = {"role": "system", "content": "word " * 3_000}
     chat_ = [long, {"role": "user", "content": "hello"}, {"role": "assistant", "content": "ok"}]
@@ -169,6 +174,7 @@ def test_conversation_without_an_assistant(tmp_path: Path) -> None:
     assert "Nothing was compressed" in done.out
 
 
+@pytest.mark.slow
 def test_ids_that_are_used_twice(tmp_path: Path) -> None:
     twice = [{**m, "id": f"m{i % 7}"} for i, m in enumerate(chat(24))]
     done = run("replay", write(tmp_path / "chats.jsonl", [twice]), "--window", "6k")

@@ -282,6 +282,7 @@ def test_the_command_writes_one_page(busy: Path) -> None:
     assert (page_data["originals"], page_data["window"], tuple(page_data["kinds"])) == (1_000, 4_000, KINDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -48,6 +48,7 @@ def titles(out: str) -> list[str]:
     return [line.strip("─ ") for line in out.splitlines() if line.startswith("── ")]
 
 
+@pytest.mark.slow
 def test_one_line_for_each_message(stored_db: str) -> None:
     done = run("show", stored_db, "long", *USER)
     assert (done.code, done.err) == (0, "")
@@ -95,12 +96,14 @@ def test_long_messages_are_cut_and_notes_are_not(stored_db: str) -> None:
     assert all(line.rstrip() in rows(done.out) for line in note.text.splitlines())
 
 
+@pytest.mark.slow
 def test_a_foreign_text_cannot_steer_the_terminal(stored_db: str) -> None:
     assert "\x1b" not in run("show", stored_db, "long", "--context", *USER).out
     output = on_terminal("show", stored_db, "long", "--context", *USER).out
     assert "Now ?[31mthe log." in without_escapes(output)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -118,6 +121,7 @@ def test_what_is_missing_is_reported(stored_db: str, arguments: tuple[str, ...],
     assert run("show", "no.db", "long").err == "autocontext show: no.db: no such database file\n"
 
 
+@pytest.mark.slow
 def test_a_conversation_is_replayed_up_to_its_last_reply(tmp_path: Path) -> None:
     messages = chat()
     file = write(
@@ -150,6 +154,7 @@ def test_the_first_conversation_unless_one_is_named(tmp_path: Path) -> None:
     assert run("show", file, "session").err.endswith("is a file of conversations; select one with --id\n")
 
 
+@pytest.mark.slow
 def test_broken_lines_are_named_and_the_exit_code_says_so(tmp_path: Path) -> None:
     file = write(tmp_path / "chats.jsonl", [b"{", chat(2)])
     done = run("show", file)

@@ -60,6 +60,7 @@ def test_inspect_lists_sessions(stored_db: str) -> None:
     assert [line.split()[:2] for line in done.out.splitlines()[1:]] == [["short", "bob"], ["long", "ann"]]
 
 
+@pytest.mark.slow
 def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None:
     memory = memory_in(stored_db)
     done = run("inspect", stored_db, "long", *USER)
@@ -117,6 +118,7 @@ def test_inspect_watch_shows_what_is_added_meanwhile(db: str) -> None:
     assert err == "interrupted\n"
 
 
+@pytest.mark.slow
 def test_reload_gives_the_originals(stored_db: str) -> None:
     uuid = uuid_in(stored_db)
     originals = memory_in(stored_db).reload(uuid)
@@ -131,6 +133,7 @@ def test_reload_gives_the_originals(stored_db: str) -> None:
     assert f"passages for {word!r}" in found.out
 
 
+@pytest.mark.slow
 def test_reload_takes_numbers_within_a_session(stored_db: str) -> None:
     originals = memory_in(stored_db).numbered("m2-m4")
     lines = run("reload", stored_db, "m2-m4", "--json", "--session", "long", *USER).out.splitlines()
@@ -153,6 +156,7 @@ def test_a_users_uuid_is_nothing_to_another(stored_db: str) -> None:
     assert "the 1 sessions of user 'bob'" in done.err
 
 
+@pytest.mark.slow
 def test_search_finds_messages_of_one_user_only(stored_db: str) -> None:
     done = run("search", stored_db, "swordfish", "--user", "bob")
     assert done.code == 0
@@ -162,6 +166,7 @@ def test_search_finds_messages_of_one_user_only(stored_db: str) -> None:
     assert "No message of user 'ann' matches" in other.out
 
 
+@pytest.mark.slow
 def test_undo_puts_the_originals_back(db: str) -> None:
     uuid = uuid_in(db)
     before = memory_in(db)
@@ -187,6 +192,7 @@ def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     assert "exists already" in second.err
 
 
+@pytest.mark.slow
 def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path) -> None:
     file = tmp_path / "long.jsonl"
     run("export", db, "long", "-o", str(file), *USER)
@@ -213,6 +219,7 @@ def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
         assert run("inspect", url, "long", *USER).out == run("inspect", stored_db, "long", *USER).out
 
 
+@pytest.mark.slow
 def test_purge_asks_first(db: str) -> None:
     refused = run("purge", db, "long", *USER)
     assert refused.code == 2
@@ -238,6 +245,7 @@ def test_prune_compares_conversations(tmp_path: Path) -> None:
     assert int(cells[3].replace(",", "")) < int(cells[2].replace(",", ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -267,6 +275,7 @@ def test_a_file_that_is_no_database_is_reported(tmp_path: Path) -> None:
     assert path.read_text() == "not a database " * 100
 
 
+@pytest.mark.slow
 def test_on_a_narrow_terminal_everything_is_there(stored_db: str) -> None:
     done = on_terminal("inspect", stored_db, "long", *USER, columns=50)
     lines = [line.rstrip() for line in without_escapes(done.out).splitlines()]
@@ -275,6 +284,7 @@ def test_on_a_narrow_terminal_everything_is_there(stored_db: str) -> None:
     assert any("what was compressed" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_messages_cannot_steer_the_terminal(tmp_path: Path) -> None:
     db = str(tmp_path / "a.db")
     store = SqliteSessionStore(db)

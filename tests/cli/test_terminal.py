@@ -72,10 +72,12 @@ def test_progress_is_drawn_on_one_line_and_taken_away(file: str, prelude: str) -
     assert not [line for line in lines_of_terminal(done.out) if "message 1" in line]
 
 
+@pytest.mark.slow
 def test_dumb_terminal_gets_no_escapes(file: str) -> None:
     assert "\x1b" not in on_terminal("replay", file, TERM="dumb").out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [1, 57, 300])
 def test_lines_fit_the_terminal(file: str, columns: int) -> None:
     done = run("replay", file, "--window", "2k", COLUMNS=str(columns))
@@ -117,6 +119,7 @@ def test_full_disk(file: str) -> None:
     assert without_progress(done.stderr.decode()) == "autocontext replay: No space left on device\n"
 
 
+@pytest.mark.slow
 def test_closed_streams(file: str) -> None:
     shell = ["sh", "-c", '"$@" >&- 2>&-', "sh", *command("replay", file)]
     assert subprocess.run(shell, env=environment(), timeout=60, check=False).returncode == 0

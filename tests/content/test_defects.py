@@ -51,6 +51,7 @@ def test_each_put_writes_its_own_pages_only(file: SqliteContentStore) -> None:
     assert sum(p.stat().st_size for p in folder.iterdir()) <= 1.5 * stats.payload_bytes
 
 
+@pytest.mark.slow
 def test_what_put_has_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     code = (
@@ -252,6 +253,7 @@ def test_an_error_keeps_its_flag_and_first_line(memory_store: SqliteContentStore
     assert "an error: ValueError: bad date;" in outputs(pruned)[1]
 
 
+@pytest.mark.slow
 def test_a_file_name_that_two_files_have_is_an_error_listing_both(store: PagedContentStore) -> None:
     store.put("one", key="/a/config.py")
     store.put("two", key="/b/config.py")

@@ -90,6 +90,7 @@ def test_all_findings_of_a_model_stand_in_the_last_context(with_model: tuple[Aut
     assert [i for i in range(LOGS) if finding(i) not in text] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", ["with_model", "without_model"])
 def test_every_original_comes_back_by_its_number(run: str, request: pytest.FixtureRequest) -> None:
     memory, added = request.getfixturevalue(run)

@@ -53,6 +53,7 @@ lines = st.one_of(
 transcripts = st.lists(lines, max_size=40).map("\n".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=share(300), deadline=None)
 @given(text=transcripts, purpose=st.sampled_from(PURPOSES), limit=st.one_of(st.none(), st.integers(1, 300)))
 @example(text="!" * 5000, purpose="tool_run", limit=3)
@@ -192,6 +193,7 @@ def test_the_estimate_is_not_below_the_vocabularies(text):
     assert all(high_estimate(text) >= get_counter(name).count_text(text) for name in ("o200k_base", "cl100k_base"))
 
 
+@pytest.mark.slow
 def test_the_same_note_in_every_process():
     """Sets of strings have another order in each process."""
     text = "\n".join([*FILLER, "alpha beta gamma", "beta gamma delta", "delta epsilon alpha"] * 3)
@@ -221,6 +223,7 @@ LONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LONG)
 def test_100_kb_of_any_shape_are_summarised(kind):
     # How long it takes is measured in benchmarks/overhead.py; what is not linear in the text would not end here.

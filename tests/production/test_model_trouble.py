@@ -73,6 +73,7 @@ def test_without_the_fallback_an_unusable_reply_changes_nothing_at_all(trouble: 
     assert memory.state_dict() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [name for name in UNUSABLE if name != "a refused key"])
 def test_an_unusable_reply_is_asked_for_again_before_the_fallback(trouble: str) -> None:
     model = ScriptedModel([UNUSABLE[trouble], "It computes price_0; SHOP-4000."])

@@ -305,6 +305,7 @@ def test_background_a_pass_starts_as_a_task_and_the_turn_does_not_wait() -> None
     assert memory.token_count < 4_000 * 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_background_over_max_token_the_turn_waits(how: str) -> None:
     memory = background(ScriptedModel(SLOW))

@@ -13,6 +13,7 @@ from tests.stores.homes import home
 PARTS = (CONTENTS, MEMORIES, STATES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("first", "second"), [("file", "postgresql"), ("postgresql", "file"), ("file", "file")])
 def test_everything_moves_and_the_session_goes_on_there(first, second, tmp_path):
     with home(first, tmp_path) as there, home(second, tmp_path) as here:

@@ -80,6 +80,7 @@ class SilentProxy:
         return dict.fromkeys([*names, *map(str.upper, names)], address)
 
 
+@pytest.mark.slow
 def test_counting_with_the_network_refused(tmp_path):
     assert run(REFUSE + DOWNLOAD, tmp_path) == "failed\n"  # the refusal works
     assert run(REFUSE + COUNT, tmp_path) == COUNTED
