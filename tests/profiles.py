@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 _COMMON = {"deadline": None, "suppress_health_check": (HealthCheck.too_slow, HealthCheck.data_too_large)}
 _FULL = 40
 
-settings.register_profile("quick", max_examples=12, stateful_step_count=20, **_COMMON)
+settings.register_profile("quick", max_examples=8, stateful_step_count=20, **_COMMON)
 settings.register_profile("full", max_examples=_FULL, stateful_step_count=30, **_COMMON)
 settings.register_profile("thorough", max_examples=1_000, stateful_step_count=60, **_COMMON)
 # For mutation runs: the same examples every time, without shrinking.
