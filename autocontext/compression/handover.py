@@ -53,11 +53,6 @@ class HandOver:
         """Tokens that the notes of folds may take together."""
         return int(self._config.max_token * (self._config.ledger_ratio or _FOLD_WITHOUT_LEDGER))
 
-    @property
-    def quotes_of_spare(self) -> float:
-        """Share of a note up to which lines are quoted where the room would stay empty otherwise."""
-        return max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token))
-
     def number(self, id_: str) -> int | None:
         """The number of an original; None of anything else."""
         place = self._log.place.get(id_)
@@ -79,13 +74,13 @@ class HandOver:
         return replace(p, text=text, ledger=self.writing(view, p.span, min(size, tokens - 1)))
 
     def writing(
-        self, view: View, span: Span, budget: int, *, plan: bool = False, quotes: float | None = None
+        self, view: View, span: Span, budget: int, *, plan: bool = False, fills: bool = False
     ) -> Callable[[str], str]:
         """What makes the text of a note of at most `budget` tokens about a span, once the model's text is known.
 
-        `plan`: with the attached plan. `quotes`: share of the note from which on no more lines are quoted.
+        `plan`: with the attached plan. `fills`: in a small window, lines are quoted until the note is full.
         """
-        share = _QUOTES if quotes is None else quotes
+        share = max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token)) if fills else _QUOTES
         return lambda note: self._text(
             view, span, note, budget, plan=_readable(self._plan) if plan else None, quotes=share
         )

@@ -88,7 +88,7 @@ class Fold:
         # If more is replaced than needed, the notes may use the difference, up to their share.
         spare = sum(piece.tokens for piece in pieces) - int(max(0, self.excess_tokens)) - model_tokens - 1
         share = min(share, max(expected, spare + note_tokens))
-        quotes = self._hand_over.quotes_of_spare if spare + note_tokens >= share else None
+        fills = spare + note_tokens >= share
         all_pieces = sorted([*alone, *pieces])
         sizes = self._sizes(view, all_pieces, share)
         return [
@@ -97,7 +97,7 @@ class Fold:
                 piece,
                 int(share * size),
                 0 if piece in alone else model_tokens // len(pieces),
-                quotes=quotes,
+                fills=fills,
                 last=piece is all_pieces[-1],
             )
             for piece, size in zip(all_pieces, sizes, strict=True)
@@ -152,9 +152,7 @@ class Fold:
         ends = view.ends(start, stop)
         return next((i for i in ends if i >= enough), stop)
 
-    def _note(
-        self, view: View, piece: _Piece, share: int, target: int, *, quotes: float | None, last: bool
-    ) -> Proposal:
+    def _note(self, view: View, piece: _Piece, share: int, target: int, *, fills: bool, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = self._hand_over.earlier_notes(span)
         most = piece.tokens if len(span) == 1 else int(piece.tokens * _OF_REPLACED)
@@ -166,7 +164,7 @@ class Fold:
         return Proposal(
             span,
             text,
-            ledger=self._hand_over.writing(view, span, budget, plan=last, quotes=quotes),
+            ledger=self._hand_over.writing(view, span, budget, plan=last, fills=fills),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
             role=self.config.note_role,

@@ -16,21 +16,16 @@ class NoteWriter(Protocol):
         """Most tokens of all folds' notes together."""
         ...
 
-    @property
-    def quotes_of_spare(self) -> float:
-        """Share of a note up to which quoted lines may fill room that would stay empty."""
-        ...
-
     def number(self, id_: str) -> int | None:
         """The number of an original message; None for any other."""
         ...
 
     def writing(
-        self, view: View, span: Span, budget: int, *, plan: bool = False, quotes: float | None = None
+        self, view: View, span: Span, budget: int, *, plan: bool = False, fills: bool = False
     ) -> Callable[[str], str]:
         """A function from the model's text to what follows it, for a note of at most `budget` tokens about a span.
 
-        `plan` includes the attached plan. Lines are quoted up to `quotes`, a share of the note.
+        `plan` includes the attached plan. With `fills`, quoted lines may fill room that would stay empty.
         """
         ...
 

@@ -69,16 +69,17 @@ class Pastes:
 
 def _error_lines(text: str, characters: int) -> list[str]:
     """Different lines that look like errors, the first ones, of at most so many characters together."""
-    lines: dict[str, None] = {}
+    lines: list[str] = []
     for line in _matching_lines(text):
         characters -= len(line) + 1
         if characters < 0 or len(lines) == _MOST_ERRORS:
             break
-        lines[line] = None
-    return list(lines)
+        lines.append(line)
+    return lines
 
 
 def _matching_lines(text: str) -> Iterator[str]:
+    """Lines that look like errors, each once; of a long one the piece with the word."""
     at, seen = 0, set[str]()
     while match := _ERROR.search(text, at):
         start = max(text.rfind("\n", at, match.start()) + 1, match.start() - _ERROR_CHARACTERS // 2)

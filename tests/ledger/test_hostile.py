@@ -2,8 +2,7 @@
 
 import re
 import time
-import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +21,7 @@ from autocontext.ledger.values import values_in
 from autocontext.messages import TextBlock, ToolResultBlock, is_compressed
 from autocontext.plan import Plan, SubTask
 from autocontext.testing import system, tool_result, user
+from tests.characters import of_each_category
 from tests.conversations import histories
 from tests.ledger.desks import calls, use
 
@@ -151,14 +151,6 @@ def test_a_note_in_a_context_is_not_broken(forged: str) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- any text
-def categories() -> Iterator[str]:
-    """A character of every category."""
-    found: dict[str, str] = {}
-    for point in (*range(0x3000), 0xD800, 0xE000, 0xF0000, 0x1F600, 0x10FFFF):
-        found.setdefault(unicodedata.category(chr(point)), chr(point))
-    return iter(sorted(found.values()))
-
-
 READERS: dict[str, Callable[[str], Any]] = {
     "values": values_in,
     "outcome": lambda t: outcome_of(t, is_error=False, effect="runs"),
@@ -181,7 +173,7 @@ LONG = {
 @pytest.mark.parametrize("reader", READERS)
 def test_every_category_of_characters(reader: str) -> None:
     size = 100_000 if reader != "ledger" else 3_000
-    for ch in categories():
+    for ch in of_each_category().values():
         READERS[reader](ch * size)
 
 
