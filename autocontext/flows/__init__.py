@@ -1,14 +1,23 @@
-"""What waits for a store, a model or a tool is a generator, a flow; these are its drivers in sync and async code."""
+"""What waits for a store, a model or a tool is a generator, a flow; these are its drivers in sync and async code.
+
+`sync_and_async` makes both forms of a method from one flow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, NamedTuple, TypeVar
+from functools import wraps
+from inspect import Signature, signature
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from autocontext.flows.threads import in_thread
 
 S = TypeVar("S")
 T = TypeVar("T")
+P = ParamSpec("P")
+
+Flow: TypeAlias = Generator[Any, Any, T]
+"""Yields steps, is sent what doing them gives, returns its own result."""
 
 
 class _End(NamedTuple):
@@ -54,3 +63,49 @@ def _next(go_on: Callable[[Any], S], answer: Any) -> S | _End:
         return go_on(answer)
     except StopIteration as done:
         return _End(done.value)
+
+
+class DoesSteps(Protocol):
+    """An object whose flows `sync_and_async` runs: it does each step that they yield."""
+
+    def _do(self, step: Any) -> Any:
+        """Do a step and return what the flow is sent."""
+
+    async def _ado(self, step: Any) -> Any:
+        """`_do` without blocking the event loop."""
+
+
+D = TypeVar("D", bound=DoesSteps)
+
+
+def sync_and_async(
+    steps: Callable[Concatenate[D, P], Flow[T]],
+) -> tuple[Callable[Concatenate[D, P], T], Callable[Concatenate[D, P], Awaitable[T]]]:
+    """The blocking method and the awaitable one, both with the parameters and the docstring of `steps`.
+
+    `get, aget = sync_and_async(_get)` names them; the class has `_do` and `_ado`.
+    """
+    name = steps.__name__.removeprefix("_")
+
+    @wraps(steps)
+    def blocking(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(steps(self, *args, **kwargs), self._do)
+
+    @wraps(steps)
+    async def awaitable(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await arun(steps(self, *args, **kwargs), self._ado)
+
+    method: Any
+    for method, its_name in ((blocking, name), (awaitable, f"a{name}")):
+        method.__name__ = its_name
+        method.__qualname__ = steps.__qualname__.removesuffix(steps.__name__) + its_name
+        method.__signature__ = _without_flow(signature(steps))
+    return blocking, awaitable
+
+
+def _without_flow(flow: Signature) -> Signature:
+    """The signature of a method made from a flow: `-> T` for `-> Flow[T]` or another alias of one argument."""
+    returned = flow.return_annotation
+    if isinstance(returned, str) and returned.endswith("]"):
+        returned = returned.split("[", 1)[1][:-1]
+    return flow.replace(return_annotation=returned)

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autocontext.errors import InvalidMemory
+from autocontext.flows import sync_and_async
 from autocontext.memories import changes, exchange, statements
 from autocontext.memories.changes import MemoryLimits
 from autocontext.memories.exchange import ImportReport
 from autocontext.memories.finding import UserIndex, in_use, make_query
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user
 from autocontext.memories.schema import SCHEMA
-from autocontext.memories.sync_and_async import Steps, read, sync_and_async, write
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database
+from autocontext.stores.database import Database, Steps, read, write
 
 _USERS_KEPT = 32
 

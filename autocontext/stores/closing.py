@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from autocontext.stores.database import Database, Schema
+from autocontext.stores.database import Database, Read, Schema, Write
 from autocontext.stores.opening import open_database
 
 
@@ -61,3 +61,10 @@ class DatabasePart(Closing):
         """`close` for asynchronous callers."""
         if self._owns_database:
             await self.database.aclose()
+
+    def _do(self, step: Read | Write) -> Any:
+        """Run a transaction of a flow, for `sync_and_async`."""
+        return self.database.do(step)
+
+    async def _ado(self, step: Read | Write) -> Any:
+        return await self.database.ado(step)

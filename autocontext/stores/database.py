@@ -56,6 +56,22 @@ class Write(NamedTuple):
     work: Callable[[], Work[Any]]
 
 
+Steps: TypeAlias = Generator[Read | Write, Any, T]
+"""A flow of transactions: is sent what each returns, returns its own result. `Database.do` and `ado` run them."""
+
+
+def read(work: Callable[[], Work[T]]) -> Steps[T]:
+    """Run a reading transaction and return its result."""
+    result: T = yield Read(work)
+    return result
+
+
+def write(work: Callable[[], Work[T]]) -> Steps[T]:
+    """Run a writing transaction and return its result."""
+    result: T = yield Write(work)
+    return result
+
+
 class Schema(NamedTuple):
     """The tables of one part of the library: per version, the statements that lead to it from the one before."""
 

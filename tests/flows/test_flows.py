@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Callable, Generator
 from typing import Any
@@ -111,3 +112,32 @@ def test_the_flow_leaves_the_loops_thread_only_when_asked_to_and_its_steps_never
     asyncio.run(flows.arun(flow(), acalled, in_threads=in_threads))
     main = threading.main_thread()
     assert [thread is main for thread in threads] == [not in_threads, True]
+
+
+class Doubling:
+    """Doubles the number of each step."""
+
+    def _do(self, step: int) -> int:
+        return 2 * step
+
+    async def _ado(self, step: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * step
+
+    def _total(self, *numbers: int, start: int = 0) -> flows.Flow[int]:
+        """The sum of the doubled numbers."""
+        for number in numbers:
+            start += yield number
+        return start
+
+    total, atotal = flows.sync_and_async(_total)
+
+
+def test_one_flow_gives_both_methods_with_its_parameters_and_words():
+    assert Doubling().total(1, 2, start=4) == asyncio.run(Doubling().atotal(1, 2, start=4)) == 10
+    assert inspect.iscoroutinefunction(Doubling.atotal)
+    assert not inspect.iscoroutinefunction(Doubling.total)
+    assert [Doubling.total.__qualname__, Doubling.atotal.__qualname__] == ["Doubling.total", "Doubling.atotal"]
+    assert Doubling.total.__doc__ == Doubling.atotal.__doc__ == "The sum of the doubled numbers."
+    assert list(inspect.signature(Doubling.atotal).parameters) == ["self", "numbers", "start"]
+    assert [inspect.signature(method).return_annotation for method in (Doubling.total, Doubling.atotal)] == ["int"] * 2
