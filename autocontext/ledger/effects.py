@@ -79,6 +79,10 @@ _EDITOR_READS = frozenset({"view", "read", "list", "show", "search", "open"})
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_THING = 200
 _MOST_FILES = 30
+_OPEN_FILE = re.compile(r"^\(Open file: ([^\n]{1,300})\)$", re.MULTILINE)
+"""What SWE-agent's shell says below each result."""
+_RESULT_END = 1_000
+"""Characters at the end of a result that are searched for it."""
 _PATCH = ("*** Begin Patch", "diff --git", "--- ")
 
 
@@ -159,6 +163,18 @@ def changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -
     return [
         c if one_line(c.thing).strip() else ThingChange(one_line(tool).strip() or "call", c.action) for c in changes
     ]
+
+
+def with_open_file(changes: Sequence[ThingChange], result: str) -> tuple[ThingChange, ...]:
+    """The changes of a command with the full path of the file that the result says is open."""
+    match = _OPEN_FILE.search(result, max(0, len(result) - _RESULT_END))
+    path = " ".join(match[1].split()) if match else ""
+    if not path.strip(".-n/a"):
+        return tuple(changes)
+    return tuple(
+        c._replace(thing=path) if c.thing == shell.OPEN_FILE or path.endswith("/" + c.thing.removeprefix("./")) else c
+        for c in changes
+    )
 
 
 def _changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[ThingChange]:

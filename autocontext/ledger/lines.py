@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from autocontext.history.runs import Runs
 from autocontext.ledger.activity import ERROR, LEAST_ERROR, MOST
 from autocontext.ledger.calls import Call, Key, shorten
+from autocontext.ledger.pieces import line_around
 from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import fading, find, values_in
-from autocontext.text.rendering import one_line, printable
+from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
 
-LONG = 160
-"""Characters; a longer line is quoted in part, around the value."""
-_PIECE = 90
-"""Least characters of such a part."""
-_LINE_LIMIT = 20_000
-"""The ends of a line are looked for within this many characters of a value."""
 _UNDER_ONE_SOURCE = 28
 """Lines after which the source is named again."""
 _CANDIDATES = 3
@@ -52,11 +47,6 @@ class Quote(NamedTuple):
     order: int
     """Its position in the message."""
     text: str
-
-
-def quote_line(text: str) -> str:
-    """A line with its indentation, printable and with escaped tags."""
-    return printable(text.rstrip())
 
 
 class Quotes:
@@ -190,7 +180,7 @@ class Quotes:
         for number, i, at in self._ledger.outliers[: -_MOST_OUTLIERS - 1 : -1]:
             block = self._ledger.messages[number - 1].content[i]
             if number in self._only and number not in self._stale and block.type == "tool_result":
-                text = _line_around(block.text, at, 1)[1]
+                text = line_around(block.text, at, 1)[1]
                 if text not in self._blob:
                     yield Quote(number, at, text)
 
@@ -217,7 +207,7 @@ class Quotes:
             if number in self._only and number not in self._stale:
                 text = self._text(number)
                 if (at := find(value, text)) >= 0:
-                    begin, line = _line_around(text, at, len(value))
+                    begin, line = line_around(text, at, len(value))
                     yield Quote(number, begin, line)
 
     def _text(self, number: int) -> str:
@@ -236,32 +226,3 @@ def _has_breaks(value: str) -> bool:
 def _line_values(line: str) -> frozenset[str]:
     """The values of a line; cached, as most lines are candidates in every rendering."""
     return frozenset(values_in(line) | {line.strip()})
-
-
-def _line_around(text: str, at: int, size: int) -> tuple[int, str]:
-    """Its start and the line, or the part of a long line with the value, with "…" where it is cut."""
-    begin = text.rfind("\n", max(0, at - _LINE_LIMIT), at) + 1
-    stop = text.find("\n", at + size, at + size + _LINE_LIMIT)
-    stop = len(text) if stop < 0 else stop
-    if stop - begin <= LONG or len(text[begin:stop].strip()) <= LONG:
-        return begin, quote_line(text[begin:stop])
-    first = last = begin if at - begin < _LINE_LIMIT else at - at % _LINE_LIMIT
-    # Cut from the front, so that neighbouring values are in the same piece and no text is quoted twice.
-    while last < at + size:
-        first, last = last, _piece_end(text, last, stop)
-    first = min(first, at)
-    return first, ("…" if first > begin else "") + quote_line(text[first:last]).strip() + ("…" if last < stop else "")
-
-
-def _piece_end(text: str, start: int, stop: int) -> int:
-    """Where a piece that begins here ends: between fields or sentences, otherwise between words."""
-    if stop - start <= LONG:
-        return stop
-    for ends in (('", "', ", ", "; ", ". ", "。", "，"), (" ",)):
-        place = max(text.rfind(end, start + _PIECE, start + LONG) + len(end.rstrip('"')) for end in ends)
-        if place > start + _PIECE:
-            return place
-    place = start + LONG
-    while place > start + _PIECE and text[place - 1].isalnum() and text[place].isalnum():
-        place -= 1
-    return place

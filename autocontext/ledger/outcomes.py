@@ -55,15 +55,22 @@ _REPORTS = re.compile(
 _REFUSES = re.compile(
     r"\W*(?:tool_use_error|(?:command |request |operation )?timed? ?out\b|invalid\b|unable to\b|failed to\b"
     r"|could(?: not|n't)\b|can(?:not|'t| not) (?:find|read|open|access|locate|parse|write|create|delete|run|load)\b"
-    r"|permission denied|access denied|unauthori[sz]ed\b|forbidden\b|unknown (?:tool|function|command)|no such "
+    r"|wrong\b|incorrect\b|permission denied|access denied|unauthori[sz]ed\b|forbidden\b"
+    r"|unknown (?:tool|function|command)|no such "
     r"|request failed|HTTP(?:/[\d.]+)? [45]\d\d\b|file (?:does not exist|not found)"
     r"|the (?:file|path|directory|user) \S{0,300} ?(?:does not|doesn.t) (?:exist|want)|string to replace not found"
-    r"|no replacement was performed|your proposed edit has introduced|tool \w{0,60} ?(?:execution )?failed"
+    r"|no replacement was performed|tool \w{0,60} ?(?:execution )?failed"
     r"|[^\n:：]{0,20}(?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s?[:：])"
     r"|\{\s*\"(?:success|ok)\"\s*:\s*false\b",
     re.IGNORECASE,
 )
 """The beginning of a short result that refuses the call or explains its failure."""
+_PROMPT = re.compile(r"\n\(Open file: [^\n]*\)\n\(Current directory: [^\n]*\)\nbash-\$\s*\Z")
+"""The prompt of SWE-agent's shell below a result."""
+_REFUSED_EDIT = re.compile(
+    r"\W*(?:OBSERVATION:\s*)?(?:your proposed edit has introduced|no replacement was performed)", re.IGNORECASE
+)
+"""The beginning of a result, of any length, of an edit that was not made."""
 _SHORT = 3
 """Most lines of such a result."""
 _RUN_FAILURE = re.compile(
@@ -102,10 +109,12 @@ class Outcome(NamedTuple):
 
 def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
     """The outcome of a call, from its result's text."""
+    text = _PROMPT.sub("", text)
     head, tail = _ends(text)
     lines = text.count("\n") + bool(text and not text.endswith("\n"))
     code = _exit_code(head, tail)
-    failed = is_error or bool(code) or is_failure_text(text if len(text) <= _LONGEST_JSON else head)
+    refused = effect != "reads" and _REFUSED_EDIT.match(head) is not None
+    failed = is_error or refused or bool(code) or is_failure_text(text if len(text) <= _LONGEST_JSON else head)
     edit_confirmed = effect == "changes" and _EDIT_CONFIRMATION.match(head)
     if not failed and (code == 0 or edit_confirmed):
         # The exit code of a pipe is its last command's, so a test runner's summary counts, too.

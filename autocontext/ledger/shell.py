@@ -39,6 +39,7 @@ _GIT_ASKS = frozenset({"--abort", "--dry-run", "-n", "--check", "--stat", "list"
 _LAST_IS_TARGET = {"cp": "copied", "ln": "linked", "rsync": "copied", "install": "copied"}
 _EACH_IS_TARGET = {
     "rm": "deleted", "rmdir": "deleted", "unlink": "deleted", "shred": "deleted", "touch": "created",
+    "create": "created",
     "mkdir": "created", "tee": "written", "truncate": "written", "patch": "edited",
     "chmod": "mode changed", "chown": "owner changed",
 }  # fmt: skip
@@ -94,8 +95,11 @@ def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
                     yield thing, action
 
 
+OPEN_FILE = "(the open file)"
+"""Stands for the file that SWE-agent's `edit 10:20` changes; the call's result names it."""
 _EDIT_BODY = re.compile(r"^(edit \d+:\d+)\n(?:.*\n?)*?(?:end_of_edit$|\Z)", re.MULTILINE)
 """SWE-agent's edit command; the lines after it are the new text."""
+_LINES = re.compile(r"\d+:\d+")
 
 
 def _without_documents(command: str) -> tuple[str, list[str]]:
@@ -185,6 +189,8 @@ def _by_program(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield from ((w[3:], "written") for w in rest if w.startswith("of="))
     elif program == "git":
         yield from _by_git(plain, rest)
+    elif program == "edit" and rest and _LINES.fullmatch(rest[0]):
+        yield OPEN_FILE, "edited"
 
 
 def _by_target(program: str, rest: Sequence[str], plain: Sequence[str]) -> Iterator[tuple[str, str]]:

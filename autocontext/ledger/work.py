@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from autocontext.history.runs import Runs
 from autocontext.ledger.calls import Call, Shape, call_of, shape_of
-from autocontext.ledger.effects import Effect
+from autocontext.ledger.effects import Effect, with_open_file
 from autocontext.ledger.outcomes import outcome_of
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
@@ -188,7 +188,8 @@ class WorkLedger:
             del self._open[id_]
         call = self.calls[at]
         outcome = outcome_of(block.text, is_error=block.is_error, effect=call.effect)
-        self.calls[at] = replace(call, result=number, outcome=outcome)
+        changes = with_open_file(call.changes, block.text) if call.effect == "runs" and call.changes else call.changes
+        self.calls[at] = replace(call, result=number, outcome=outcome, changes=changes)
 
     def _add_occurrences(self, value: str, occurrences: Occurrences) -> None:
         old = self.values.get(value)

@@ -75,6 +75,14 @@ def calls_of(messages: list[Msg]) -> list[Made]:
     return made
 
 
+def words_stand(words: str, text: str) -> bool:
+    """Whether an error stands in a text, or the two lines of it that "; " joins."""
+    parts = words.split("; ")
+    return stands(words, text) or any(
+        stands("; ".join(parts[:n]), text) and stands("; ".join(parts[n:]), text) for n in range(1, len(parts))
+    )
+
+
 def stands(quote: str, text: str) -> bool:
     """Whether a line stands in a text word for word; "…" stands for what is left out, and no word is cut beside it."""
     text = plain(text)
@@ -279,7 +287,9 @@ class Reading:
             if item.open:
                 assert any(not c.result for c in inside), item
             elif item.failed:
-                assert any(c.result and stands(item.words, c.text) for c in inside) or "exit code" in item.words, item
+                assert any(c.result and words_stand(item.words, c.text) for c in inside) or "exit code" in item.words, (
+                    item
+                )
             elif not item.failed_before:
                 assert any(c.result and not c.refused for c in inside), item
                 assert not item.words or any(stands(item.words, c.text) for c in inside), item

@@ -260,3 +260,24 @@ def test_any_call_is_read_without_an_exception(tool: str, arguments: dict[str, A
         assert isinstance(done, str)
         assert effect in ("changes", "runs")
     assert "\n" not in path_of(arguments)
+
+
+def test_the_file_that_swe_agents_edit_changes_is_the_one_its_result_calls_open() -> None:
+    prompt = "\n(Open file: /repo/pool/a.py)\n(Current directory: /repo)\nbash-$"
+    refusal = "Your proposed edit has introduced new syntax error(s).\n\n- E999 SyntaxError: unmatched ')'\n\n1:x\n2:y"
+    history = [
+        calls("", use("1", "bash", command="create pool/a.py")),
+        tool_result("1", "[File: /repo/pool/a.py (1 lines total)]\n1:" + prompt),
+        calls("", use("2", "bash", command="edit 1:1\nx = (1\nend_of_edit")),
+        tool_result("2", refusal + prompt),
+        calls("", use("3", "bash", command="edit 1:2\nx = 1\nend_of_edit")),
+        tool_result("3", "[File: /repo/pool/a.py (1 lines total)]\n1:x = 1\nFile updated." + prompt),
+        calls("", use("4", "bash", command="edit 3:3\ny\nend_of_edit")),
+        tool_result("4", "ok"),
+    ]
+    ledger = WorkLedger.of(history)
+    assert ledger == WorkLedger.of(history[:5]) + WorkLedger.of(history[5:])
+    text = ledger.render(4_000, len)
+    assert "m5 /repo/pool/a.py: created, edited" in text
+    assert "edit 1:1 (+2 lines) -> failed: - E999 SyntaxError: unmatched ')'" in text
+    assert "(the open file): edited" in text

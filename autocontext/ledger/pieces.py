@@ -1,0 +1,94 @@
+"""Cuts the line around a value out of a text: all of a short line, a piece of a long one."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import lru_cache
+
+from autocontext.text.rendering import printable
+
+LONG = 160
+"""Characters; a longer line is quoted in part, around the value."""
+_PIECE = 90
+"""Least characters of such a part."""
+_LEAST_REST = 60
+"""Least characters of the last part of a line; `"price": 357}]` alone says nothing."""
+_LINE_LIMIT = 20_000
+"""The ends of a line are looked for within this many characters of a value."""
+_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
+_FIELD = re.compile(r'[{,]\s*("([^"\\]{1,40})":\s*(?:"(?:[^"\\]|\\.){1,40}"|-?\d[\d.]{0,20}))(?=[,}])')
+_NAMES_RECORD = re.compile(r"(?:^|_)(?:id|number|ref|key|code|name|title)$|Id$")
+_RECORDS = 3
+"""Most objects around a piece that are searched for one with a name."""
+
+
+def quote_line(text: str) -> str:
+    """A line with its indentation, printable and with escaped tags."""
+    return printable(text.rstrip())
+
+
+def line_around(text: str, at: int, size: int) -> tuple[int, str]:
+    """Its start and the line, or the part of a long line with the value, with "…" where it is cut."""
+    begin = text.rfind("\n", max(0, at - _LINE_LIMIT), at) + 1
+    stop = text.find("\n", at + size, at + size + _LINE_LIMIT)
+    stop = len(text) if stop < 0 else stop
+    if stop - begin <= LONG or len(text[begin:stop].strip()) <= LONG:
+        return begin, quote_line(text[begin:stop])
+    first = last = begin if at - begin < _LINE_LIMIT else at - at % _LINE_LIMIT
+    # Cut from the front, so that neighbouring values are in the same piece and no text is quoted twice.
+    while last < at + size:
+        first, last = last, _piece_end(text, last, stop)
+    first = min(first, at)
+    piece = quote_line(text[first:last]).strip() + ("…" if last < stop else "")
+    if first == begin:
+        return first, piece
+    record = _record_of(text[begin:stop], first - begin) if at - begin < _LINE_LIMIT else ""
+    return first, (f"…{quote_line(record)}… " if record else "…") + piece
+
+
+def _piece_end(text: str, start: int, stop: int) -> int:
+    """Where a piece that begins here ends: between objects, fields or sentences, otherwise between words."""
+    if stop - start <= LONG:
+        return stop
+    limit = min(start + LONG, stop - _LEAST_REST)
+    for ends in (("}, ", "},"), ('", "', ", ", "; ", ". ", "。", "，"), (" ",)):
+        place = max(text.rfind(end, start + _PIECE, limit) + len(end.rstrip('"')) for end in ends)
+        if place > start + _PIECE:
+            return place
+    place = limit
+    while place > start + _PIECE and text[place - 1].isalnum() and text[place].isalnum():
+        place -= 1
+    return place
+
+
+def _record_of(line: str, at: int) -> str:
+    """The field that names the JSON object around a place in a line: '"flight_number": "HAT015"'; "" without one.
+
+    Without it a piece such as '"prices": {"economy": 126}' does not say whose prices they are.
+    """
+    if not line.lstrip().startswith(("{", "[")):
+        return ""
+    places, opened = _objects(line)
+    around = opened[bisect_right(places, at) - 1] if places and places[0] <= at else ()
+    for start in around[: -_RECORDS - 1 : -1]:
+        field = _FIELD.match(line, start)
+        if field is not None and _NAMES_RECORD.search(field[2]):
+            return field[1] if field.end() <= at else ""
+    return ""
+
+
+@lru_cache(maxsize=64)
+def _objects(line: str) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Places of braces in a line of JSON, and after each the starts of the objects that are open there."""
+    places, opened, stack = list[int](), list[tuple[int, ...]](), tuple[int, ...]()
+    for token in _JSON.finditer(line):
+        if token.group() == "{":
+            stack = (*stack, token.start())
+        elif token.group() == "}":
+            stack = stack[:-1]
+        else:
+            continue
+        places.append(token.start())
+        opened.append(stack)
+    return places, opened
