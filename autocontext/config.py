@@ -17,6 +17,8 @@ _SMALLEST_WINDOW = 500
 """Tokens; in smaller windows the marks and tags of notes take more than they save."""
 _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
+_ANY_SIZE = 2**31 - 1
+"""Tokens; as good as no limit."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the built-in strategies, in the order in which they are tried."""
 
@@ -48,7 +50,7 @@ class AutoContextConfig(BaseModel):
     current_round_compression_ratio: float = Field(default=0.3, gt=0, le=1)
     """Size of strategy 5's summary as a share of what it replaces."""
     keep_unread: bool = True
-    """Strategy 5 leaves tool results that the model has not answered yet."""
+    """Strategy 5 leaves tool results that the model has not answered yet, and a final reply that the user has not."""
     protected_tools: frozenset[str] = frozenset({"context_reload"})
     """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
     strategies: tuple[Any, ...] = STRATEGIES
@@ -206,6 +208,7 @@ class AutoContextConfig(BaseModel):
             "ledger_ratio": 0.0,
             "min_compression_token_threshold": 5000,
             "extractive_fallback": False,
+            "summary_max_input_tokens": _ANY_SIZE,
             "token_counter": "agentscope_java",
         }
         return cls(**{**reference, **fields})

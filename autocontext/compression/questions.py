@@ -19,6 +19,9 @@ _LEAST_TARGET = 64
 """Tokens; a shorter summary of a chunk says nothing."""
 _OF_A_CHUNK = 2 / 3
 """Largest summary of a chunk, as a share of it: merging must get shorter every time, whatever the model answers."""
+_OF_THE_MEAN = 1 / 4
+"""A small chunk may have a summary of this share of the chunks' mean: what was cut off at the end is replaced with all
+the rest. Both shares together are less than the whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,7 @@ class RequestBuilder:
 def write(questions: Sequence[Question], builder: RequestBuilder) -> Asking:
     """One SummaryResult per question, in order; everything that can be asked at the same time is."""
     chunked = [chunks(builder.cuttable(q), builder.room) for q in questions]
-    limits = [_limit(c, 1.0 if len(cs) == 1 else _OF_A_CHUNK) for cs in chunked for c in cs]
+    limits = [limit for cs in chunked for limit in _limits(cs)]
     parts = yield from _ask([c for cs in chunked for c in cs], limits, builder)
     at = 0
     results: list[SummaryResult] = []
@@ -110,9 +113,13 @@ def write(questions: Sequence[Question], builder: RequestBuilder) -> Asking:
     return results
 
 
-def _limit(question: Question, share: float) -> int:
-    """Characters that the answer must stay under."""
-    return int((sum(map(len, question.parts)) + len(question.parts)) * share)
+def _limits(asked: Sequence[Question]) -> list[int]:
+    """Characters that the answer to each chunk of one question must stay under."""
+    sizes = [sum(map(len, q.parts)) + len(q.parts) for q in asked]
+    if len(asked) == 1:
+        return [max(sizes[0], asked[0].characters)]
+    least = sum(sizes) / len(sizes) * _OF_THE_MEAN
+    return [int(max(size * _OF_A_CHUNK, least)) for size in sizes]
 
 
 def _merged_result(partial: SummaryResult, merged: SummaryResult) -> SummaryResult:

@@ -46,13 +46,15 @@ class Question:
     """Approximate tokens of each part; a transcript too long for one request is split by them."""
     otherwise: str | None = None
     """The text to use if the model gives no usable answer; None for the extractive summariser's."""
+    characters: int = 0
+    """Characters of the messages that the answer replaces, where that is more than the parts have."""
 
     @property
     def well_formed(self) -> bool:
         """Whether it can be asked: the purpose has a prompt, and there are as many texts as sizes."""
         texts = all(isinstance(part, str) for part in self.parts) and any(self.parts)
-        sizes = [*self.sizes, self.target_tokens]
-        numbers = len(sizes) == len(self.parts) + 1 and all(isinstance(n, int) and n >= 0 for n in sizes)
+        sizes = [*self.sizes, self.target_tokens, self.characters]
+        numbers = len(sizes) == len(self.parts) + 2 and all(isinstance(n, int) and n >= 0 for n in sizes)
         return self.purpose in get_args(rendering.Purpose) and texts and numbers
 
 

@@ -14,7 +14,7 @@ from autocontext.text import rendering
 def _readable(view: View, config: AutoContextConfig) -> tuple[int, int]:
     """The part [start, stop) of the current round that may be changed; empty if stop <= start.
 
-    A final reply stays: it ends the round, and the user will refer to it.
+    A final reply is not among them: it ends the round, and the user will refer to it.
     """
     if view.latest_user < 0:
         return 0, 0
@@ -33,13 +33,13 @@ class CurrentRoundLargeMessages:
         self.config = config
 
     def propose(self, view: View) -> list[Proposal]:
-        """One shortened message per large message that the model has read."""
+        """One shortened message per large message that has been read: by the model, or a final reply by the user."""
         stop = _readable(view, self.config)[1]
         keep = stays(self.config, view)
         proposals = []
         for i in range(view.latest_user + 1 if view.latest_user >= 0 else stop, stop):
             m = view.messages[i]
-            if i == view.latest_reply or is_compressed(m) or keep(m):
+            if (i == view.latest_reply and self.config.keep_unread) or is_compressed(m) or keep(m):
                 continue
             blocks = self._questions(m, view.tokens(i, i + 1))
             if blocks:

@@ -9,7 +9,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_pinned
-from autocontext.plan import plan_line
+from autocontext.plan import is_plan_block, plan_line
 from autocontext.text import rendering
 
 RELOAD_TOOL = "context_reload"
@@ -67,14 +67,18 @@ def question(
     purpose: rendering.Purpose, view: View, indices: Sequence[int], share: float, config: AutoContextConfig
 ) -> Question | None:
     """The question that condenses the messages at `indices`; None if they hold only plan tools."""
-    parts, sizes = [], []
+    parts, sizes, left_out = [], [], 0
     for i in indices:
-        if part := rendering.section(view.messages[i]):
+        m = view.messages[i]
+        if part := rendering.section(m):
             parts.append(part)
             sizes.append(view.tokens(i, i + 1))
+        if any(map(is_plan_block, m.content)):
+            left_out += len(rendering.transcript(m)) - len(part)
     if not parts:
         return None
-    return Question(purpose, tuple(parts), answer_size(sum(sizes), share, config), tuple(sizes))
+    size = answer_size(sum(sizes), share, config)
+    return Question(purpose, tuple(parts), size, tuple(sizes), characters=sum(map(len, parts)) + left_out)
 
 
 def note(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from autocontext import AutoContextMemory, Msg
 from autocontext.testing import ScriptedModel
 from tests.conformance.play import QUIRKS, default, ids, play, preset, uuid_of
@@ -60,13 +62,13 @@ def test_q08_a_finished_rounds_final_reply_stays_and_later_strategies_see_it() -
     assert not played.reports[-1]
 
 
-def test_q08_a_large_final_reply_is_not_summarised_in_place() -> None:
-    memory = AutoContextMemory(
-        preset(QUIRKS["Q08"], msg_threshold=2, large_payload_threshold=1000), ScriptedModel("SUMMARY")
-    )
+@pytest.mark.parametrize(("keep", "working"), [(True, ["u", "a"]), (False, ["u", "new"])], ids=["kept", "preset"])
+def test_q08_a_large_final_reply_is_summarised_in_place_in_the_preset_only(keep: bool, working: list[str]) -> None:
+    config = preset(QUIRKS["Q08"], msg_threshold=2, large_payload_threshold=1000, keep_unread=keep)
+    memory = AutoContextMemory(config, ScriptedModel("SUMMARY"))
     memory.add_messages([Msg(id="u", role="user", content="hi"), Msg(id="a", role="assistant", content="x" * 5000)])
-    assert not memory.compress_if_needed()
-    assert ids(memory.messages) == ["u", "a"]
+    assert bool(memory.compress_if_needed()) is not keep
+    assert ids(memory.messages) == working
 
 
 def test_q24_a_short_talk_is_not_made_longer() -> None:

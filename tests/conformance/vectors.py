@@ -1,4 +1,4 @@
-"""The recorded cases of the reference as values: 94 one-pass vectors and 48 scripted quirks."""
+"""The recorded cases of the reference as values: 103 one-pass vectors and 48 scripted quirks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _lines(file: str) -> list[dict[str, Any]]:
 
 
 def vectors() -> list[Vector]:
-    """All of conformance_dev.jsonl."""
+    """All of conformance_dev.jsonl and conformance_more.jsonl."""
     return [
         Vector(
             name=v["name"],
@@ -83,7 +83,7 @@ def vectors() -> list[Vector]:
             reply="SUMMARY" if v["reply"] is None else v["reply"],
             expect=v["expect"],
         )
-        for v in _lines("conformance_dev.jsonl")
+        for v in _lines("conformance_dev.jsonl") + _lines("conformance_more.jsonl")
     ]
 
 

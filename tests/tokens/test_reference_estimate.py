@@ -8,7 +8,8 @@ import pytest
 from autocontext.messages import ImageBlock, Msg, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.tokens import get_counter
 
-RECORDED = Path(__file__).parent.parent / "data" / "conformance_dev.jsonl"
+DATA = Path(__file__).parent.parent / "data"
+RECORDED = (DATA / "conformance_dev.jsonl", DATA / "conformance_more.jsonl")
 COUNTER = get_counter("agentscope_java")
 
 
@@ -21,10 +22,10 @@ def expanded(value):
 
 
 def test_every_recorded_sum_comes_out():
-    cases = [json.loads(line) for line in RECORDED.read_text(encoding="utf-8").splitlines()]
+    cases = [json.loads(line) for file in RECORDED for line in file.read_text(encoding="utf-8").splitlines()]
     sums = {c["name"]: sum(COUNTER.count(Msg(**expanded(m))) for m in c["messages"]) for c in cases}
     assert sums == {c["name"]: c["expect"]["tokens_before"] for c in cases}
-    assert len(sums) == 94
+    assert len(sums) == 103
 
 
 @pytest.mark.parametrize(
