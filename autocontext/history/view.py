@@ -199,14 +199,17 @@ class View:
 
     @cached_property
     def unread(self) -> int:
-        """Index of the first unread message: results after the model's last message, and the calls they answer."""
+        """Index of the first unread message: results after the model's last message, and the calls they answer.
+
+        A result that nobody asked for, or that came twice, has no call: it is unread from its own place on.
+        """
         start = len(self)
         for i in range(len(self) - 1, -1, -1):
             m = self.messages[i]
             if m.role == "assistant" and not is_note(m):
                 break
             if m.tool_results:
-                start = min(start, max(0, self._pairs.first[i]))
+                start = min(start, i, *self._pairs.partners.get(i, ()))
         return start
 
     def tool_runs(self, start: int, stop: int) -> Iterator[tuple[int, int]]:

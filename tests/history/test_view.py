@@ -148,7 +148,7 @@ def test_the_latest_reply_and_user_message_are_the_last_ones(history: list[Msg])
 def test_unread_is_what_the_model_has_not_answered(history: list[Msg]) -> None:
     spoken = [i for i, m in enumerate(history) if m.role == "assistant" and not is_note(m)]
     after = spoken[-1] if spoken else -1
-    waiting = [max(0, i) for i, j in pairs(history) if after < j < len(history)]
+    waiting = [i if i >= 0 else j for i, j in pairs(history) if after < j < len(history)]
     assert View.of(history).unread == min(waiting, default=len(history))
 
 
@@ -180,6 +180,14 @@ def test_calls_of_unread_results_are_unread_too() -> None:
     assert view.unread == 1
     assert View.of([user("go"), call, result, assistant("done")]).unread == 4
     assert View.of([user("go"), call]).unread == 2
+
+
+@pytest.mark.parametrize("id_", ["call", "stranger"], ids=["twice", "nobody asked"])
+def test_row_33_a_result_nobody_asked_for_is_unread_from_its_own_place(id_: str) -> None:
+    history = [system("Be brief."), user("go"), *tool_exchange("t", id="call"), assistant("done"), user("and?")]
+    assert View.of([*history, tool_result(id_, "late")]).unread == len(history)
+    asked = [*history, tool_call("t", id="c2"), tool_result("c2", "asked")]
+    assert View.of([*asked, tool_result(id_, "late")]).unread == len(history)
 
 
 # ---------------------------------------------------------------------------------------------------------- values

@@ -46,6 +46,35 @@ def test_keep_unread_holds_for_all_results_of_parallel_calls() -> None:
     assert memory.messages == before
 
 
+@pytest.mark.parametrize("id_", ["c1", "stranger"], ids=["twice", "nobody asked"])
+def test_row_33_a_late_result_does_not_keep_a_pass_from_folding_what_the_model_has_read(id_: str) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000))
+    memory.add_messages([rules := system("You are a helper."), first := user("Do it all.")])
+    for n in range(40):
+        memory.add_messages([assistant(f"Step {n} is about something else. " * 20), user(f"Go on with {n}.")])
+    memory.add_messages(newest := [*tool_exchange("read_file", id="c1"), tool_result(id_, "late " * 50)])
+    report = memory.compress_if_needed()
+    assert (report.outcome, [s.name for s in report.strategies if s.applied]) == ("applied", ["fold"])
+    shown = memory.messages
+    assert [*shown[:2], *shown[-3:]] == [rules, first, *newest]
+    assert is_note(shown[2])
+
+
+@given(valid_histories(), st.sampled_from(sorted(CONFIGS)), st.integers(1, 2), st.booleans())
+def test_row_33_leading_system_messages_lead_and_a_late_result_shortens_nothing_as_unread(
+    history: list[Msg], config: str, rules: int, twice: bool
+) -> None:
+    memory = new_memory(config)
+    leading = [system(f"Rule {n}.", id=f"rule{n}") for n in range(rules)]
+    called = tool_exchange("read_file", {}, "asked", id="last")
+    late = tool_result("last" if twice else "stranger", "late " * 300)
+    memory.add_messages([*leading, *history, *called, assistant("Read."), user("And?", id="end"), late])
+    report = memory.compress_if_needed(force=True)
+    assert memory.messages[:rules] == leading
+    for step in report.strategies:
+        assert step.name != "last_resort_unread" or step.reason.startswith(("nothing", "replaced 1 messages"))
+
+
 # ------------------------------------------------------------------- a summary counted as the user's new task
 def working(**fields: object) -> AutoContextMemory:
     """A memory in the middle of the user's request, after a pass."""
