@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from autocontext.history.runs import Runs
 from autocontext.ledger.activity import ERROR, LEAST_ERROR, MOST
 from autocontext.ledger.calls import Call, Key, shorten
-from autocontext.ledger.pieces import line_around
+from autocontext.ledger.pieces import LONG, line_around
 from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import fading, find, values_in
@@ -38,6 +39,10 @@ _MOST_ERRORS = 20
 """Most successful results whose error lines are quoted."""
 _MOST_OUTLIERS = 300
 """Most outliers to consider."""
+
+
+_BARE_NUMBER = re.compile(r"\s*\d+[\s:|]*")
+"""An empty line in a listing with line numbers."""
 
 
 class Quote(NamedTuple):
@@ -164,6 +169,7 @@ class Quotes:
             (quote, self._values_among(quote, values), (self._cost(quote.text) + 2) * self._alike(quote))
             for quote in quotes.values()
             if quote.text.strip() not in self._source(quote.number)  # the line above the quotes
+            and (not _BARE_NUMBER.fullmatch(quote.text) or len(self._text(quote.number)) < LONG)
         ]
 
     def _values_among(self, quote: Quote, values: Mapping[str, float]) -> frozenset[str]:

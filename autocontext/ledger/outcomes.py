@@ -127,7 +127,7 @@ def outcome_of(text: str, *, is_error: bool, effect: Effect | None) -> Outcome:
     if not failed and not strict:
         return Outcome(False, "", lines)
     error = _own_words(head, tail, strict)
-    cause = _last(_NAMED_ERROR, tail) if failed else ""
+    cause = (_last(_NAMED_ERROR, tail) or strict or _first_of_few(head, lines)) if failed else ""
     return Outcome(failed, error, lines, cause if cause != error else "")
 
 
@@ -148,6 +148,12 @@ def _own_words(head: str, tail: str, strict: str) -> str:
     if not (loose or strict) and code and _EXIT.search(last):
         return f"exit code {code}"
     return loose or strict or _shorten(last)
+
+
+def _first_of_few(text: str, lines: int) -> str:
+    """The first line of a text of few lines: what a program says before "make: *** Error 2"."""
+    first = next(filter(str.strip, text.splitlines()), "").strip() if 1 < lines <= _SHORT else ""
+    return _shorten(first) if " " in first and not _EXIT.search(first) else ""
 
 
 def _summary(tail: str) -> str:

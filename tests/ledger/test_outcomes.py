@@ -244,3 +244,19 @@ def test_any_result_has_an_outcome(text: str, is_error: bool, effect: Effect | N
     assert found.failed >= is_error
     assert "\n" not in found.error
     assert len(found.error) <= 400
+
+
+def test_a_failure_names_its_cause_beside_its_last_words() -> None:
+    make = outcome_of(
+        "/bin/sh: 1: cd: can't cd to /build\nmake: *** [Makefile:192: build] Error 2", is_error=False, effect="runs"
+    )
+    assert (make.error, make.cause) == (
+        "make: *** [Makefile:192: build] Error 2",
+        "/bin/sh: 1: cd: can't cd to /build",
+    )
+    model = outcome_of(
+        "Traceback (most recent call last):\nError with X: 1 validation error\n  See https://errors.example",
+        is_error=True,
+        effect="runs",
+    )
+    assert (model.error, model.cause) == ("See https://errors.example", "Error with X: 1 validation error")
