@@ -134,8 +134,11 @@ class Account:
 
 
 def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> CompressionReport:
-    """The report of a pass that did nothing to the view."""
-    size, tokens = len(log.view_ids), token_sum.at_most
+    """The report of a pass that did nothing to the view.
+
+    A report gives tokens, not their bound: a message that no threshold has needed a count of is counted here, once.
+    """
+    size, tokens = len(log.view_ids), token_sum.total()
     return CompressionReport(
         outcome=outcome,
         reason=reason,

@@ -181,12 +181,13 @@ class PassRunner:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         holder = await self._pass_lock.atake()
         if holder is None:
+            await self._count_aside(anyway=True)
             return self._busy()
         options = self._options(force=force, early=early, max_token=max_token)
         with PassSpan(self._conversation) as span:
             pass_run = PassRun(self._context, options, holder, span)
             try:
-                await self._count_aside(anyway=force)
+                await self._count_aside(anyway=True)
                 report = await arun(pass_run.steps(), partial(self._aanswers, pass_run), in_threads=True)
                 async with self.held():
                     self._end(pass_run)

@@ -5,11 +5,24 @@ import json
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from autocontext import AutoContextMemory, CompressionReport, ModelReply, Plan, SubTask, Usage
+from autocontext import (
+    AutoContextConfig,
+    AutoContextMemory,
+    CompressionReport,
+    ModelReply,
+    ModelRequest,
+    Msg,
+    Plan,
+    SubTask,
+    Usage,
+)
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
-from tests.invariants import check
+from tests.conversations import histories
+from tests.invariants import check, recount
 from tests.production.agents import day, notes, rounds_only, small, with_reports
 
 BILLED = ModelReply(text="In short.", usage=Usage(input_tokens=1_000, output_tokens=100, seconds=0.5))
@@ -41,6 +54,35 @@ def test_report_of_a_pass_that_was_not_needed_is_false_and_says_why() -> None:
     report = memory.compress_if_needed()
     assert (bool(report), report.outcome, report.reason) == (False, "not_needed", "no threshold is reached")
     assert memory.usage.passes == 0
+
+
+@given(histories(max_moves=5), st.booleans())
+def test_row_34_report_of_a_pass_that_was_not_needed_gives_tokens_not_their_bound(
+    history: list[Msg], in_loop: bool
+) -> None:
+    memory = AutoContextMemory(AutoContextConfig(), ScriptedModel([], strict_script=True))
+    memory.add_messages(history)
+    report = asyncio.run(memory.acompress_if_needed()) if in_loop else memory.compress_if_needed()
+    assert report.outcome == "not_needed"
+    assert report.tokens_before == report.tokens_after == recount(memory) == memory.token_count
+
+
+@pytest.mark.parametrize("in_loop", [False, True], ids=["sync", "async"])
+def test_row_34_reports_of_a_rest_and_of_a_busy_memory_give_tokens(in_loop: bool) -> None:
+    busy: list[tuple[CompressionReport, int]] = []
+
+    def reply(request: ModelRequest) -> str:
+        memory.add_message(user("请把配置文件里的超时改成三十秒。" * 50))
+        busy.append((memory.compress_if_needed(), recount(memory)))
+        return "In short."
+
+    memory = AutoContextMemory(rounds_only(msg_threshold=12, max_parallel_summaries=1), ScriptedModel(reply))
+    memory.add_messages(day(5))
+    asyncio.run(memory.acompress_if_needed()) if in_loop else memory.compress_if_needed()
+    assert [(report.outcome, report.tokens_after) for report, _ in busy] == [("busy", tokens) for _, tokens in busy]
+    memory.add_message(assistant("再把测试跑一遍。" * 30))
+    report = memory.compress_if_needed()
+    assert (report.outcome, report.tokens_after) == ("not_needed", recount(memory))
 
 
 def test_report_of_a_forced_pass_that_changes_nothing_does_not_say_applied() -> None:
