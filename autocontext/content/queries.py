@@ -1,13 +1,16 @@
 """The content store's tables and its operations on them: one generator each, without a driver.
 
-A content lies in one row and its pages; it is there once per namespace, however many keys lead to it. `holders` counts
-these keys, and one more for puts without a key. It stands in the content's row, and every change of it locks that row:
-so a put that finds a content, and a delete that takes its last holder away, cannot pass each other.
+A content lies in one row and its pages; it is there once per namespace, however many keys lead to it. It stays while a
+key leads to it, and until `held_until`, the end of what puts without a key promised (0: there was none). Nothing counts
+the keys, so no count can be wrong.
+
+Writers lock the row of the key first, then contents in the order of their handles. Whoever lets a key lead to a content
+holds the lock of its row; whoever takes a content away locks the row and only then asks, in another statement, whether
+a key leads to it: that statement sees the keys of all who had the lock before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
@@ -36,11 +39,21 @@ SCHEMA = Schema(
             "CREATE INDEX autocontext_content_key_basename ON autocontext_content_key (namespace, basename)",
             "CREATE INDEX autocontext_content_name ON autocontext_content (namespace, name)",
         ),
+        # Until then `expires_at` was the latest promise of all, also of keys that are gone, and keys were counted.
+        (
+            "UPDATE autocontext_content SET expires_at = 0 WHERE held = 0",
+            "ALTER TABLE autocontext_content RENAME COLUMN expires_at TO held_until",
+            "ALTER TABLE autocontext_content DROP COLUMN holders",
+            "ALTER TABLE autocontext_content DROP COLUMN held",
+        ),
     ),
 )
 
 # ---------------------------------------------------------------------------------------------------------- reading
-_CONTENT = "ref, sha256, encoding, chars, expires_at, created_at, about"
+_KEYS_OF_IT = "FROM autocontext_content_key k WHERE k.namespace = c.namespace AND k.ref = c.ref"
+_ENDS = f"(SELECT MAX(ends) FROM (SELECT c.held_until AS ends UNION ALL SELECT k.expires_at {_KEYS_OF_IT}) promises)"
+_ALIVE = f"(c.held_until > :now OR EXISTS (SELECT 1 {_KEYS_OF_IT} AND k.expires_at > :now))"
+_CONTENT = f"c.ref, c.sha256, c.encoding, c.chars, {_ENDS}, c.created_at, c.about"
 _BY_KEY = (
     "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
     "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
@@ -53,8 +66,7 @@ def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None
     params = {"ns": safe(namespace), "id": safe(ref_or_key), "now": now}
     if REF.fullmatch(ref_or_key):
         rows = yield Statement(
-            f"SELECT {_CONTENT} FROM autocontext_content WHERE namespace = :ns AND ref = :id AND expires_at > :now",
-            params,
+            f"SELECT {_CONTENT} FROM autocontext_content c WHERE c.namespace = :ns AND c.ref = :id AND {_ALIVE}", params
         )
         if rows:
             return StoredContent(*rows[0])
@@ -72,8 +84,8 @@ def named(namespace: str, name: str, now: int) -> Work[list[StoredContent]]:
     params = {"ns": safe(namespace), "name": safe(basename(name)), "now": now}
     keyed = yield Statement(f"{_BY_KEY} AND k.basename = :name ORDER BY k.key", params)
     plain = yield Statement(
-        f"SELECT {_CONTENT} FROM autocontext_content "
-        "WHERE namespace = :ns AND name = :name AND held = 1 AND expires_at > :now ORDER BY ref",
+        f"SELECT {_CONTENT} FROM autocontext_content c "
+        "WHERE c.namespace = :ns AND c.name = :name AND c.held_until > :now ORDER BY c.ref",
         params,
     )
     return [*map(_keyed, keyed), *(StoredContent(*row) for row in plain)]
@@ -116,11 +128,9 @@ def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Stor
     """Every page, or those of one content, with the character it starts at."""
     only = "" if ref is None else "AND c.ref = :ref "
     rows = yield Statement(
-        "SELECT c.ref, c.sha256, c.encoding, c.chars, c.expires_at, c.created_at, c.about, "
-        "(SELECT MIN(k.key) FROM autocontext_content_key k WHERE k.namespace = c.namespace AND k.ref = c.ref "
-        "AND k.expires_at > :now), p.page, p.body FROM autocontext_content c "
-        "JOIN autocontext_content_page p ON p.namespace = c.namespace AND p.ref = c.ref "
-        f"WHERE c.namespace = :ns {only}AND c.expires_at > :now AND c.encoding = 'utf-8' ORDER BY c.ref, p.page",
+        f"SELECT {_CONTENT}, (SELECT MIN(k.key) {_KEYS_OF_IT} AND k.expires_at > :now), p.page, p.body "
+        "FROM autocontext_content c JOIN autocontext_content_page p ON p.namespace = c.namespace AND p.ref = c.ref "
+        f"WHERE c.namespace = :ns {only}AND {_ALIVE} AND c.encoding = 'utf-8' ORDER BY c.ref, p.page",
         {"ns": safe(namespace), "now": now} | ({} if ref is None else {"ref": ref}),
     )
     return [(_keyed(row), row[8] * PAGE_CHARS, bytes(row[9])) for row in rows]
@@ -131,75 +141,74 @@ def already(upload: Upload) -> Work[StoredContent | None]:
     """The content of a put without a key and without an end, if the store holds it like that: nothing to write."""
     for ref in candidates(upload.content.sha256):
         rows = yield Statement(
-            f"SELECT {_CONTENT}, held FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
+            f"SELECT {_CONTENT}, c.held_until FROM autocontext_content c WHERE c.namespace = :ns AND c.ref = :ref",
             {"ns": safe(upload.namespace), "ref": ref},
         )
         if not rows:
             return None
         if rows[0][1] == upload.content.sha256:
-            return StoredContent(*rows[0][:7]) if rows[0][7] and rows[0][4] == FOREVER else None
+            return StoredContent(*rows[0][:7]) if rows[0][7] == FOREVER else None
     return None
 
 
 def put(upload: Upload) -> Work[str]:
     """Store a content unless it is there, let the key lead to it; its handle."""
-    ref = yield from _hold(upload)
     if upload.key is None:
-        return ref
-    key = {"ns": safe(upload.namespace), "key": safe(upload.key)}
-    rows = yield Statement("SELECT ref FROM autocontext_content_key WHERE namespace = :ns AND key = :key", key)
-    yield Statement(
-        "INSERT INTO autocontext_content_key (namespace, key, ref, basename, expires_at, created_at, about) "
-        "VALUES (:ns, :key, :ref, :basename, :until, :now, :about) ON CONFLICT (namespace, key) DO UPDATE "
-        "SET ref = excluded.ref, expires_at = excluded.expires_at, created_at = excluded.created_at, "
-        "about = excluded.about",
-        key
-        | {"ref": ref, "basename": safe(basename(upload.key)), "until": upload.expires_at, "now": upload.now}
-        | {"about": upload.metadata.dumped()},
-    )
-    if rows:
-        # The key held a content already: the same one, which counts once, or another, which it lets go of.
-        yield from _let_go(key["ns"], rows[0][0])
+        return (yield from _hold(upload, upload.expires_at))
+    ns = safe(upload.namespace)
+    key = {"ns": ns, "key": safe(upload.key), "until": upload.expires_at, "now": upload.now}
+    key |= {"basename": safe(basename(upload.key)), "about": upload.metadata.dumped()}
+    [(old,)] = yield Statement(_LOCK_KEY, key)
+    if old and old < next(candidates(upload.content.sha256)):
+        yield Statement(_LOCK, {"ns": ns, "ref": old})
+    ref = yield from _hold(upload, 0)
+    yield Statement(_PUT_KEY, {**key, "ref": ref})
+    if old not in ("", ref):
+        yield from _let_go(ns, old, upload.now)
     return ref
 
 
-def _hold(upload: Upload) -> Work[str]:
-    """Count one more holder of the content, which is written first if it is not there."""
-    content, keyed = upload.content, int(upload.key is not None)
-    params = {"ns": safe(upload.namespace), "sha256": content.sha256, "until": upload.expires_at, "keyed": keyed}
-    for ref in candidates(content.sha256):
+_LOCK_KEY = """INSERT INTO autocontext_content_key (namespace, key, ref, basename, expires_at, created_at, about)
+    VALUES (:ns, :key, '', :basename, :until, :now, :about) ON CONFLICT (namespace, key) DO UPDATE
+    SET created_at = autocontext_content_key.created_at RETURNING ref"""
+"""Gives the handle that the key leads to so far; "" for a new key."""
+_PUT_KEY = """UPDATE autocontext_content_key SET ref = :ref, expires_at = :until, created_at = :now, about = :about
+    WHERE namespace = :ns AND key = :key"""
+_LOCK = "UPDATE autocontext_content SET held_until = held_until WHERE namespace = :ns AND ref = :ref"
+_HOLD = """UPDATE autocontext_content SET held_until = CASE WHEN held_until > :until THEN held_until ELSE :until END
+    WHERE namespace = :ns AND ref = :ref AND sha256 = :sha256 RETURNING ref"""
+
+
+def _hold(upload: Upload, until: int) -> Work[str]:
+    """Lock the content, which is written first if it is not there, and promise to keep it; its handle."""
+    sha256 = upload.content.sha256
+    params = {"ns": safe(upload.namespace), "sha256": sha256, "until": until}
+    for ref in candidates(sha256):
         params["ref"] = ref
         while True:
-            rows = yield Statement(_COUNT_UP, params)
+            rows = yield Statement(_HOLD, params)
             if rows:
                 return ref
             rows = yield Statement(
                 "SELECT sha256 FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
                 {"ns": params["ns"], "ref": ref},
             )
-            if rows and rows[0][0] != content.sha256:
+            if rows and rows[0][0] != sha256:
                 break  # another content has this handle: take a longer one
             if (yield from _insert(upload, params)):
                 return ref
-    raise StoreCorruptError(f"two contents have the SHA-256 {content.sha256}; one of their rows is damaged")
-
-
-_COUNT_UP = """UPDATE autocontext_content SET
-    holders = holders + CASE WHEN :keyed = 1 THEN 1 ELSE 1 - held END,
-    held = CASE WHEN :keyed = 1 THEN held ELSE 1 END,
-    expires_at = CASE WHEN expires_at > :until THEN expires_at ELSE :until END
-    WHERE namespace = :ns AND ref = :ref AND sha256 = :sha256 RETURNING ref"""
+    raise StoreCorruptError(f"two contents have the SHA-256 {sha256}; one of their rows is damaged")
 
 
 def _insert(upload: Upload, params: dict[str, Any]) -> Work[bool]:
     content = upload.content
     rows = yield Statement(
-        "INSERT INTO autocontext_content (namespace, ref, sha256, encoding, chars, size, stored, holders, held, "
-        "expires_at, created_at, name, about) VALUES (:ns, :ref, :sha256, :encoding, :chars, :size, :stored, 1, :held, "
-        ":until, :now, :name, :about) ON CONFLICT (namespace, ref) DO NOTHING RETURNING ref",
-        {k: params[k] for k in ("ns", "ref", "sha256", "until")}
+        "INSERT INTO autocontext_content (namespace, ref, sha256, encoding, chars, size, stored, held_until, "
+        "created_at, name, about) VALUES (:ns, :ref, :sha256, :encoding, :chars, :size, :stored, :until, :now, :name, "
+        ":about) ON CONFLICT (namespace, ref) DO NOTHING RETURNING ref",
+        params
         | {"encoding": content.encoding, "chars": len(content.text), "size": content.size, "now": upload.now}
-        | {"stored": sum(map(len, upload.pages)), "held": 1 - params["keyed"]}
+        | {"stored": sum(map(len, upload.pages))}
         | {"name": safe(upload.metadata.name), "about": upload.metadata.dumped()},
     )
     if not rows:
@@ -213,78 +222,89 @@ def _insert(upload: Upload, params: dict[str, Any]) -> Work[bool]:
     return True
 
 
-_TABLES = ("autocontext_content_key", "autocontext_content_page", "autocontext_content")
+_DELETE = "DELETE FROM {} WHERE namespace = :ns AND ref = :ref"
+_DELETE_KEYS = _DELETE.format("autocontext_content_key")
+_DELETE_PAGES = _DELETE.format("autocontext_content_page")
+_DELETE_CONTENT = _DELETE.format("autocontext_content")
 
 
-def _let_go(ns: str, ref: str) -> Work[None]:
-    """Count one holder less; the content goes with its last one."""
+def _let_go(ns: str, ref: str, now: int) -> Work[bool]:
+    """Delete a content if no key leads to it and its own time is over; whether it went."""
     params = {"ns": ns, "ref": ref}
-    rows = yield Statement(
-        "UPDATE autocontext_content SET holders = holders - 1 WHERE namespace = :ns AND ref = :ref RETURNING holders",
-        params,
+    yield Statement(_LOCK, params)
+    gone = yield Statement(
+        f"{_DELETE_CONTENT} AND held_until <= :now AND NOT EXISTS (SELECT 1 FROM autocontext_content_key k "
+        "WHERE k.namespace = :ns AND k.ref = :ref) RETURNING ref",
+        {**params, "now": now},
     )
-    if rows and rows[0][0] <= 0:
-        yield from _erase(ns, [ref])
-
-
-def _erase(ns: str, refs: Sequence[str]) -> Work[None]:
-    each = [{"ns": ns, "ref": ref} for ref in refs]
-    for table in _TABLES:
-        if each:
-            yield Statement(f"DELETE FROM {table} WHERE namespace = :ns AND ref = :ref", each)
+    if gone:
+        yield Statement(_DELETE_PAGES, params)
+    return bool(gone)
 
 
 def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
     """A handle goes with its content and all keys; a key goes alone, its content when nothing else holds it."""
     content = yield from find(namespace, ref_or_key, now)
-    if content is None:
-        return False
     ns = safe(namespace)
-    if content.key is None:
-        yield from _erase(ns, [content.ref])
-        return True
+    if content is not None and content.key is None:
+        return (yield from _erase({"ns": ns, "ref": content.ref}))
     rows = yield Statement(
-        "DELETE FROM autocontext_content_key WHERE namespace = :ns AND key = :key RETURNING ref",
-        {"ns": ns, "key": safe(content.key)},
+        "DELETE FROM autocontext_content_key WHERE namespace = :ns AND key = :key RETURNING ref, expires_at",
+        {"ns": ns, "key": safe(ref_or_key)},
     )
-    for row in rows:
-        yield from _let_go(ns, row[0])
-    return bool(rows)
+    for ref, _ in rows:
+        yield from _let_go(ns, ref, now)
+    return any(expires_at > now for _, expires_at in rows)
+
+
+def _erase(content: dict[str, str]) -> Work[bool]:
+    """Delete a content with its keys; False when somebody else did."""
+    yield Statement(_DELETE_KEYS, content)
+    gone = yield Statement(f"{_DELETE_CONTENT} RETURNING ref", content)
+    if gone:
+        yield Statement(_DELETE_PAGES, content)
+        yield Statement(_DELETE_KEYS, content)  # those that were put before the content was locked
+    return bool(gone)
 
 
 def clear(namespace: str | None) -> Work[None]:
     """Everything goes, or everything of one namespace."""
-    for table in _TABLES:
-        if namespace is None:
-            yield Statement(f"DELETE FROM {table}")
-        else:
-            yield Statement(f"DELETE FROM {table} WHERE namespace = :ns", {"ns": safe(namespace)})
+    params = {} if namespace is None else {"ns": safe(namespace)}
+    only = "" if namespace is None else "namespace = :ns AND "
+    yield Statement(f"DELETE FROM autocontext_content_key WHERE {only}1 = 1", params)
+    yield Statement(f"DELETE FROM autocontext_content WHERE {only}1 = 1", params)
+    # What others put since then has its content; what they put before that statement has none now.
+    for table in ("autocontext_content_page", "autocontext_content_key"):
+        yield Statement(
+            f"DELETE FROM {table} WHERE {only}NOT EXISTS (SELECT 1 FROM autocontext_content c "
+            f"WHERE c.namespace = {table}.namespace AND c.ref = {table}.ref)",
+            params,
+        )
 
 
 def purge(now: int) -> Work[int]:
     """Delete keys and contents whose time is over; how many contents went."""
-    late = {"now": now}
-    gone = yield Statement(
-        "DELETE FROM autocontext_content_key WHERE expires_at <= :now RETURNING namespace, ref", late
+    yield Statement("DELETE FROM autocontext_content_key WHERE expires_at <= :now", {"now": now})
+    rows = yield Statement(
+        "SELECT c.namespace, c.ref FROM autocontext_content c "
+        f"WHERE c.held_until <= :now AND NOT EXISTS (SELECT 1 {_KEYS_OF_IT}) ORDER BY c.namespace, c.ref",
+        {"now": now},
     )
-    before = yield Statement("SELECT COUNT(*) FROM autocontext_content")
-    for ns, ref in gone:
-        yield from _let_go(ns, ref)
-    rows = yield Statement("SELECT namespace, ref FROM autocontext_content WHERE expires_at <= :now", late)
+    gone = 0
     for ns, ref in rows:
-        yield from _erase(ns, [ref])
-    after = yield Statement("SELECT COUNT(*) FROM autocontext_content")
-    return int(before[0][0] - after[0][0])
+        gone += yield from _let_go(ns, ref, now)
+    return gone
 
 
 def stats(namespace: str | None) -> Work[tuple[Row, Row, Row]]:
     """Three rows: of the contents, of their pages, of the keys."""
-    only, params = ("", {}) if namespace is None else ("WHERE namespace = :ns", {"ns": safe(namespace)})
+    only, params = ("", {}) if namespace is None else ("WHERE c.namespace = :ns", {"ns": safe(namespace)})
     sums = yield Statement(
-        "SELECT COUNT(*), COALESCE(SUM(chars), 0), COALESCE(SUM(stored), 0), COALESCE(SUM(size), 0), "
-        f"COALESCE(SUM(size * holders), 0) FROM autocontext_content {only}",
+        "SELECT COUNT(*), COALESCE(SUM(c.chars), 0), COALESCE(SUM(c.stored), 0), COALESCE(SUM(c.size), 0), "
+        f"COALESCE(SUM(c.size * ((SELECT COUNT(*) {_KEYS_OF_IT}) + CASE WHEN c.held_until > 0 THEN 1 ELSE 0 END)), 0) "
+        f"FROM autocontext_content c {only}",
         params,
     )
-    page_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_page {only}", params)
-    key_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_key {only}", params)
+    page_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_page c {only}", params)
+    key_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_key c {only}", params)
     return sums[0], page_count[0], key_count[0]
