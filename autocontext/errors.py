@@ -6,6 +6,7 @@ AutoContextError
 ├── InvalidEdit (ValueError)             the gate refused a change (strict mode only)
 ├── StateError (ValueError)              a saved state is damaged or of another version
 ├── Conflict                             another process has written to the same session
+│   └── SessionGone                      another process has deleted the session, and perhaps made it anew
 ├── StoreError                           a store cannot be used: locked, full, read-only, unreachable
 │   └── StoreVersionError                a newer version of this library has written to it
 ├── StoreCorruptError                    a stored record cannot be read back
@@ -21,7 +22,8 @@ A model's failure ends up in a report; a store's failure propagates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 
@@ -47,6 +49,10 @@ class StateError(AutoContextError, ValueError):
 
 class Conflict(AutoContextError):
     """Another process has added entries to the session that this one has not read."""
+
+
+class SessionGone(Conflict):
+    """The session was deleted, and perhaps made anew under its name; nothing was written. Open a new memory of it."""
 
 
 class StoreError(AutoContextError):
@@ -98,18 +104,30 @@ class MissingExtraError(AutoContextError, ImportError):
         self.extra = extra
 
 
-def one_line(owner: str, problems: Iterable[Mapping[str, Any]]) -> str:
-    """Pydantic's error list as one line: every field at fault, its value and what is allowed."""
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """The nearest of the known names as a question, or all of them: "did you mean 'max_token'?"."""
+    nearest = get_close_matches(name, known, n=1)
+    return f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
+
+
+def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collection[str] = ()) -> str:
+    """Pydantic's error list as one line: every field at fault, its value and what is allowed.
+
+    `known` are the owner's fields, for the nearest name of one that it does not have.
+    """
     lines = []
     for problem in problems:
         where = ".".join(str(part) for part in problem["loc"] if part != "function-plain")
         message = str(problem["msg"]).removeprefix("Value error, ")
-        got = "" if problem["type"] == "missing" else f" (got {_short(problem.get('input'))})"
+        if problem["type"] == "extra_forbidden" and known:
+            message = f"no such field; {did_you_mean(where, known)}"
+        got = "" if problem["type"] == "missing" else f" (got {short(problem.get('input'))})"
         lines.append(f"{owner}.{where}: {message}{got}" if where else f"{owner}: {message}")
     return "; ".join(lines)
 
 
-def _short(value: object) -> str:
+def short(value: object) -> str:
+    """A value as in code, at most 80 characters, for error messages."""
     try:
         text = repr(value)
     except RecursionError:

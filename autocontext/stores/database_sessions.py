@@ -14,13 +14,14 @@ from autocontext.history.entries import Entry
 from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database
+from autocontext.stores.database import Database, Row
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
+from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, identity_of, storable
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
 from autocontext.stores.search import Found, best_hits, query_terms, with_snippets
 from autocontext.stores.search_index import FORMAT, LONGEST, Segment, packed
 
+_NO_ROW: Row = (-1, 0, None, b"")
 _MANY = 1000
 """Entries that are unpacked with the garbage collector at rest."""
 _SEGMENTS_AT_ONCE = 8
@@ -30,7 +31,8 @@ _SEGMENTS_AT_ONCE = 8
 class DatabaseSessionStore(DatabasePart, Lifecycle):
     """Log entries in a SQLite file or PostgreSQL. `url`: a path, `:memory:`, a URL or an open Database.
 
-    With `ttl`, a session expires that many seconds after its last entry; `purge_expired` drops it then.
+    With `ttl`, a session expires that many seconds after its last entry, unless `expire` has given it longer;
+    `purge_expired` drops it then.
     """
 
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
@@ -41,12 +43,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
         if entries:
             rows = _rows(session, entries, after)
-            self.database.write(partial(statements.append, rows, expiry(self._ttl)))
+            self.database.write(partial(statements.append, rows, identity_of(after), expiry(self._ttl)))
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
         if entries:
-            await self.database.awrite(partial(statements.append, _rows(session, entries, after), expiry(self._ttl)))
+            rows = _rows(session, entries, after)
+            await self.database.awrite(partial(statements.append, rows, identity_of(after), expiry(self._ttl)))
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -156,16 +159,32 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             gc.enable()
 
     def _checked(self, session: SessionKey, after: int, result: statements.Rows) -> list[Entry]:
-        entries: list[Entry] = []
-        for number in range(after, max(result.entries, after + len(result.rows))):
-            sequence, checksum, body = result.rows[len(entries)] if len(entries) < len(result.rows) else (-1, 0, b"")
+        rows = result.rows
+        link = None if after else statements.FIRST
+        """The checksum of the entry before; None where the release that wrote it left no chain."""
+        if rows and rows[0][0] == after - 1:
+            link = _link(rows[0])
+            rows = rows[1:]
+        entries = Entries(identity=result.identity)
+        for number in range(after, max(result.entries, after + len(rows))):
+            row = rows[number - after] if number - after < len(rows) else _NO_ROW
+            sequence, checksum, previous, body = row
             if sequence != number:
                 raise StoreCorruptError(f"{self._place(session, number)}: it is missing")
             if number >= result.entries:
                 raise StoreCorruptError(
                     f"{self._place(session, number)}: the session should end before it; read it with until={number + 1}"
                 )
+            if previous != link and None not in (previous, link):
+                raise StoreCorruptError(f"{self._place(session, number)}: another one was written there (chain)")
             entries.append(unpack(body, checksum, where=self._place(session, number)))
+            link = _link(row)
+        if entries and result.head != link and None not in (result.head, link):
+            end = after + len(entries)
+            raise StoreCorruptError(
+                f"{self._place(session, end)}: the session went on here, or its row is damaged (chain); what is there "
+                f"can be read with until={end}"
+            )
         return entries
 
     def _place(self, session: SessionKey, number: int) -> str:
@@ -186,6 +205,12 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
                 return good
             good, step = probe, 2 * step
         return good
+
+
+def _link(row: Row) -> int | None:
+    """What the next entry must name: a row's checksum; None when it names none itself."""
+    _, checksum, previous, _ = row
+    return None if previous is None else checksum
 
 
 def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from autocontext.errors import StoreError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
+from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, identity_of
 from autocontext.stores.sealing import Keyring
 
 _AT_ONCE = 500
@@ -119,8 +119,9 @@ class EncryptedSessionStore(Lifecycle):
     def _sealed(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
         return [self._keys.seal(entry, session, after + i) for i, entry in enumerate(entries)]
 
-    def _opened(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
-        return [self._open(session, entry, after + i) for i, entry in enumerate(entries)]
+    def _opened(self, session: SessionKey, entries: list[Entry], after: int) -> list[Entry]:
+        opened = [self._open(session, entry, after + i) for i, entry in enumerate(entries)]
+        return Entries(opened, identity_of(entries)) if isinstance(entries, Entries) else opened
 
     def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
         if not isinstance(entry, Sealed):

@@ -8,8 +8,17 @@ from collections.abc import Mapping, Sequence
 from autocontext.errors import Conflict
 from autocontext.history.entries import Entry
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, storable
-from autocontext.stores.records import expiry, now
+from autocontext.stores.protocol import (
+    Entries,
+    Revision,
+    SessionInfo,
+    SessionKey,
+    check_identity,
+    identity_of,
+    new_identity,
+    storable,
+)
+from autocontext.stores.records import NEVER, expiry, now
 
 
 class InMemorySessionStore(Lifecycle):
@@ -26,19 +35,23 @@ class InMemorySessionStore(Lifecycle):
             return
         storable(session)
         with self._lock:
-            kept = self._sessions.get(SessionKey(*session)) or _Session()
+            found = self._sessions.get(SessionKey(*session))
+            if after > 0:
+                check_identity(session, identity_of(after), found.identity if found else None)
+            kept = found or _Session(identity_of(after) or new_identity())
             if len(kept.entries) != after:
                 raise Conflict(f"session {session[1]!r} has {len(kept.entries)} entries, not {after}: read it again")
             self._sessions[SessionKey(*session)] = kept
             kept.entries.extend(entries)
             kept.revisions.append(Revision(len(kept.entries), now()))
-            kept.expires_at = expiry(self._ttl) or kept.expires_at
+            if self._ttl is not None:
+                kept.expires_at = max(expiry(self._ttl) or 0, kept.expires_at or 0)
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session."""
         with self._lock:
             kept = self._sessions.get(SessionKey(*session))
-            return kept.entries[after:until] if kept else []
+            return Entries(kept.entries[after:until], kept.identity) if kept else Entries()
 
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The states a session has been in, oldest first."""
@@ -50,7 +63,13 @@ class InMemorySessionStore(Lifecycle):
         """All sessions of a user (None: of everybody), the one written to last first."""
         with self._lock:
             infos = [
-                SessionInfo(*key, len(s.entries), s.revisions[0].time, s.revisions[-1].time, s.expires_at)
+                SessionInfo(
+                    *key,
+                    len(s.entries),
+                    s.revisions[0].time,
+                    s.revisions[-1].time,
+                    None if s.expires_at == NEVER else s.expires_at,
+                )
                 for key, s in self._sessions.items()
                 if user_id in (None, key.user_id)
             ]
@@ -73,7 +92,7 @@ class InMemorySessionStore(Lifecycle):
         with self._lock:
             if (kept := self._sessions.get(SessionKey(*session))) is None:
                 return False
-            kept.expires_at = expiry(ttl)
+            kept.expires_at = NEVER if ttl is None else expiry(ttl)
             return True
 
     def purge_expired(self) -> int:
@@ -87,7 +106,8 @@ class InMemorySessionStore(Lifecycle):
 
 
 class _Session:
-    def __init__(self) -> None:
+    def __init__(self, identity: int) -> None:
+        self.identity = identity
         self.entries: list[Entry] = []
         self.revisions: list[Revision] = []
         self.expires_at: int | None = None

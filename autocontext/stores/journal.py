@@ -7,10 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from autocontext.errors import Conflict
+from autocontext.errors import Conflict, SessionGone
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
 from autocontext.stores import SessionKey, SessionStore
+from autocontext.stores.protocol import Entries, Position, check_identity, identity_of, new_identity
 
 _ATTEMPTS = 200
 """Conflicts in a row that an addition survives; each means that another process has added a message."""
@@ -28,7 +29,10 @@ class Journal:
         lock: threading.RLock,
         changed: Callable[[Entry, ViewChange], None],
     ) -> None:
-        self.log = Log(store.read(session) if store is not None else ())
+        entries = store.read(session) if store is not None else []
+        self.log = Log(entries)
+        self._identity = identity_of(entries)
+        """Of the session that these entries are of; None as long as there is none, or if the store knows of none."""
         self._store, self._session, self._lock, self._changed = store, session, lock, changed
         self._unsure: tuple[Entry, ...] = ()
         """What the store failed to acknowledge last; it may hold it all the same."""
@@ -36,12 +40,16 @@ class Journal:
     def commit(self, *entries: Entry) -> None:
         """Store entries, then apply them; if storing fails nothing changes here.
 
-        Raises Conflict when another process has written to the session; what it wrote is applied.
+        Raises Conflict when another process has written to the session; what it wrote is applied. Raises SessionGone
+        when the session was deleted, whether or not there is another one of its name by now.
         """
         with self._lock:
             if self._store is not None and entries:
+                identity = self._identity if self.log.entries else new_identity()
                 try:
-                    self._store.append(self._session, entries, after=len(self.log.entries))
+                    self._store.append(self._session, entries, after=Position(len(self.log.entries), identity))
+                except SessionGone:
+                    raise
                 except Conflict:
                     if self._was_stored(entries, self.catch_up()):
                         return
@@ -50,6 +58,7 @@ class Journal:
                     self._unsure = entries
                     raise
                 self._unsure = ()
+                self._identity = identity
             self._record(entries)
 
     def append_with_retry(self, *entries: Entry) -> None:
@@ -57,16 +66,21 @@ class Journal:
         for attempt in range(_ATTEMPTS):
             try:
                 return self.commit(*entries)
+            except SessionGone:
+                raise
             except Conflict:
                 # Writers that wait equally long collide again.
                 time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
         return self.commit(*entries)
 
     def catch_up(self) -> list[Entry]:
-        """Take over what other processes have stored since; the caller holds the lock."""
+        """Take over what other processes have stored since; the caller holds the lock. Raises SessionGone."""
         if self._store is None:
             return []
         entries = self._store.read(self._session, after=len(self.log.entries))
+        if isinstance(entries, Entries):
+            check_identity(self._session, self._identity, entries.identity)
+            self._identity = entries.identity
         self._record(entries)
         return entries
 

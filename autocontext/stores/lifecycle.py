@@ -27,10 +27,6 @@ if TYPE_CHECKING:
         def erase(self, session: SessionKey, ids: Iterable[str]) -> int: ...
 
 
-_AT_ONCE = 500
-"""Entries that go into one transaction when a session is copied."""
-
-
 class Lifecycle:
     """Copies, exports and erases sessions of the store that inherits it."""
 
@@ -39,16 +35,17 @@ class Lifecycle:
     ) -> SessionKey:
         """Copy a session, as it was after its first `at` entries (None: all), to a new one of the same user.
 
-        Returns the new key. Raises Conflict when `new_id` is taken, InvalidMessage when there is nothing to copy.
+        All or nothing. Returns the new key. Raises Conflict when `new_id` is taken, InvalidMessage when there is
+        nothing to copy.
         """
         to = SessionKey(session[0], new_id or str(uuid.uuid4()))
         entries = self.read(session, until=at)
         if not entries:
             raise InvalidMessage(f"fork: session {session[1]!r} of user {session[0]!r} has no entries to copy")
-        if self.read(to, until=1):
-            raise Conflict(f"fork: session {to.session_id!r} exists already; choose another new_id")
-        for i in range(0, len(entries), _AT_ONCE):
-            self.append(to, entries[i : i + _AT_ONCE], after=i)
+        try:
+            self.append(to, entries, after=0)
+        except Conflict as e:
+            raise Conflict(f"fork: session {to.session_id!r} exists already; choose another new_id") from e
         return to
 
     def erase(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
@@ -149,9 +146,10 @@ class Lifecycle:
                 entries = list(_parsed(file, str(source)))
         else:
             entries = list(_parsed(source, "line"))
-        if self.read(session, until=1):
-            raise Conflict(f"import: session {session[1]!r} exists already; import it under another id")
-        self.append(session, entries, after=0)
+        try:
+            self.append(session, entries, after=0)
+        except Conflict as e:
+            raise Conflict(f"import: session {session[1]!r} exists already; import it under another id") from e
         return len(entries)
 
 

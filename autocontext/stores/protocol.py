@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, Self
 
-from autocontext.errors import InvalidMessage
+from autocontext.errors import ConfigError, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
 
 
@@ -21,6 +22,48 @@ def storable(session: SessionKey) -> None:
     for field, value in zip(SessionKey._fields, session, strict=True):
         if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
             raise InvalidMessage(f"{field} {value!r} holds NUL or half a surrogate pair, which databases do not take")
+
+
+class Position(int):
+    """A number of entries in a session, and of which session: one that is made anew has another identity.
+
+    A plain number stands for the session that has the name now. At 0 the identity is that of the session to begin.
+    """
+
+    identity: int | None
+
+    def __new__(cls, entries: int, identity: int | None = None) -> Self:
+        """The place after so many entries of the session with this identity (None: whichever is there)."""
+        self = super().__new__(cls, entries)
+        self.identity = identity
+        return self
+
+
+class Entries(list[Entry]):
+    """Entries of a session in order, and its identity; None if there is no such session."""
+
+    def __init__(self, entries: Iterable[Entry] = (), identity: int | None = None) -> None:
+        super().__init__(entries)
+        self.identity = identity
+
+
+def new_identity() -> int:
+    """A number for a session that begins: 63 random bits."""
+    return secrets.randbits(63)
+
+
+def identity_of(value: object) -> int | None:
+    """The identity that a Position or Entries has; None for a plain number or list."""
+    return value.identity if isinstance(value, Position | Entries) else None
+
+
+def check_identity(session: SessionKey, expected: int | None, found: int | None) -> None:
+    """Raise SessionGone when the session that was expected (None: any) is not the one that was found (None: none)."""
+    if expected is not None and expected != found:
+        done = "deleted" if found is None else "deleted and made anew: it is another one now"
+        raise SessionGone(
+            f"session {session[1]!r} was {done}; nothing of this memory was written to it. Open a new memory to go on"
+        )
 
 
 class SessionInfo(NamedTuple):
@@ -54,13 +97,15 @@ class SessionStore(Protocol):
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none, durable when this returns.
 
-        Raises Conflict when the session is longer than `after`.
+        Raises Conflict when the session is not `after` entries long, SessionGone when `after` is a Position in a
+        session that is there no more.
         """
         ...
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
+        The list should be Entries: a store that gives a plain one is not told apart from one made anew under a memory.
         Raises StoreCorruptError naming session and sequence of an entry that cannot be read back.
         """
         ...
@@ -96,3 +141,16 @@ class SessionStore(Protocol):
     def close(self) -> None:
         """Let go of files and connections."""
         ...
+
+
+def checked_store(store: SessionStore | None, owner: str) -> SessionStore | None:
+    """The store, if it has the methods of a SessionStore. Raises ConfigError naming the `owner` otherwise."""
+    if store is None or all(callable(getattr(store, name, None)) for name in ("append", "read", "close")):
+        return store
+    url = isinstance(store, str) or hasattr(store, "__fspath__")
+    hint = (
+        f"write SqliteSessionStore({str(store)!r}), or {owner}.open({str(store)!r}, ...)"
+        if url
+        else "see SessionStore in autocontext.stores"
+    )
+    raise ConfigError(f"{owner}.store: {short(store)} is not a store of sessions; {hint}")

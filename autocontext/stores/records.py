@@ -14,6 +14,8 @@ _WORTH_COMPRESSING = 128
 _LONG = 4096
 """Bytes; up to that a small window finds all there is, and a compressor with one is made in a tenth of the time."""
 _RANDOM_BITS = 21
+NEVER = 2**63 - 1
+"""When what was told never to expire expires, as it is stored; None says that nobody has told anything."""
 _KNOWN = b"""<!-- CONTEXT_OFFLOAD: uuid= -->"}],"metadata":{"_compress_meta":{"offloaduuid":""}},"origin":{"uuid":""\
 ,"kind":"tool_run"}}{"type":"edited","edits":[{"ids":[""],"offload":[""],"uuid":"","messages":[{"id":""\
 {"type":"added","message":{"id":"","role":"system","name":"system","content":[{"type":"text","text":"\
@@ -75,5 +77,5 @@ def now() -> int:
 
 
 def expiry(ttl: float | None) -> int | None:
-    """When something expires that lives `ttl` seconds from now, in milliseconds since 1970; None: never."""
+    """When something expires that lives `ttl` seconds from now, in milliseconds since 1970; None stays None."""
     return None if ttl is None else now() + int(ttl * 1000)

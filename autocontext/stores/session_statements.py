@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Schema, Statement, Work
-from autocontext.stores.protocol import SessionInfo, SessionKey
-from autocontext.stores.records import now
+from autocontext.stores.protocol import SessionInfo, SessionKey, check_identity, new_identity
+from autocontext.stores.records import NEVER, now
 
 SCHEMA = Schema(
     "sessions",
@@ -33,68 +33,101 @@ SCHEMA = Schema(
                 "PRIMARY KEY (user_id, session_id, start))"
             ),
         ),
+        (
+            # NULL in what an earlier release has written, also while it goes on beside this one.
+            "ALTER TABLE autocontext_sessions ADD COLUMN identity BIGINT",
+            "ALTER TABLE autocontext_sessions ADD COLUMN head BIGINT",
+            "ALTER TABLE autocontext_sessions ADD COLUMN previous BIGINT",
+            "ALTER TABLE autocontext_entries ADD COLUMN previous BIGINT",
+        ),
     ),
 )
 _SESSION = "user_id = :user_id AND session_id = :session_id"
+_IDENTITY = "COALESCE(identity, created_at)"
+"""Sessions of the first version have none; no two of one name began in the same millisecond."""
+FIRST = 0
+"""What the first entry names as the checksum of the one before."""
 
 
 class Rows(NamedTuple):
-    """How many entries there should be up to where was asked, and the rows there are: sequence, checksum, body."""
+    """A session's entries from where was asked."""
 
     entries: int
+    """How many there should be up to where was asked."""
     rows: list[Row]
+    """Sequence, checksum, the checksum of the one before as this one names it, body. The first may be the row before
+    where was asked, without its body."""
+    head: int | None = None
+    """The checksum of the session's last entry; None if it was not asked for that far, or is not known."""
+    identity: int | None = None
 
 
-def append(rows: list[dict[str, Any]], expires_at: int | None) -> Work[None]:
-    """Move the session's counter on from exactly where the rows begin, then add them."""
-    first, after, then = rows[0], rows[0]["sequence"], rows[-1]["sequence"] + 1
-    session = _params(SessionKey(first["user_id"], first["session_id"]))
+def append(rows: list[dict[str, Any]], identity: int | None, expires_at: int | None) -> Work[None]:
+    """Move the session's counter on from exactly where the rows begin, then add them.
+
+    `identity` is the session's (None: whichever is there), or that of the session to begin.
+    """
+    first, last = rows[0], rows[-1]
+    after = first["sequence"]
+    session = SessionKey(first["user_id"], first["session_id"])
+    params = {**_params(session), "at": now(), "then": last["sequence"] + 1, "head": last["checksum"]}
     if after == 0:
-        counters = yield Statement(_START, {**session, "at": now(), "expires_at": expires_at, "then": then})
-    elif expires_at is None:
-        counters = yield Statement(_GO_ON, {**session, "at": now(), "then": then, "after": after})
+        begun = new_identity() if identity is None else identity
+        params |= {"identity": begun, "edition": begun // 2, "first": FIRST, "expires_at": expires_at}
+        before = yield Statement(_START, params)
     else:
-        counters = yield Statement(
-            _GO_ON_EXPIRING, {**session, "at": now(), "expires_at": expires_at, "then": then, "after": after}
-        )
-    if counters:
-        yield Statement(_ADD, rows if len(rows) > 1 else first)
+        params |= {"identity": _ANY if identity is None else identity, "after": after}
+        if expires_at is None:
+            before = yield Statement(_GO_ON, params)
+        else:
+            before = yield Statement(_GO_ON_EXPIRING, {**params, "expires_at": expires_at})
+    if before:
+        [(previous,)] = before
+        links = (previous, *(row["checksum"] for row in rows))
+        chained = [{**row, "previous": link} for row, link in zip(rows, links, strict=False)]
+        yield Statement(_ADD, chained if len(rows) > 1 else chained[0])
         return
-    known = yield Statement(f"SELECT entries FROM autocontext_sessions WHERE {_SESSION}", session)
+    known = yield Statement(f"SELECT entries, {_IDENTITY} FROM autocontext_sessions WHERE {_SESSION}", _params(session))
+    size, found = known[0] if known else (0, None)
+    if after > 0:
+        check_identity(session, identity, found)
     batch = yield Statement(
-        f"SELECT batch FROM autocontext_entries WHERE {_SESSION} AND sequence = :after", {**session, "after": after}
+        f"SELECT batch FROM autocontext_entries WHERE {_SESSION} AND sequence = :after",
+        {**_params(session), "after": after},
     )
     # The same batch: an earlier attempt at this very append went through, and only its answer was lost.
     if batch != [(first["batch"],)]:
-        size = known[0][0] if known else 0
-        raise Conflict(f"session {first['session_id']!r} has {size} entries, not {after}: read it again")
+        raise Conflict(f"session {session.session_id!r} has {size} entries, not {after}: read it again")
 
 
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     """The rows from `after` on, before `until`; None: all, also such as should not be there."""
-    known = yield Statement(f"SELECT entries FROM autocontext_sessions WHERE {_SESSION}", _params(session))
-    end = known[0][0] if known else 0
-    if not isinstance(end, int):
+    known = yield Statement(
+        f"SELECT entries, head, {_IDENTITY} FROM autocontext_sessions WHERE {_SESSION}", _params(session)
+    )
+    size, head, identity = known[0] if known else (0, None, None)
+    if not isinstance(size, int):
         raise StoreCorruptError("the row of the session is damaged; restore the database from a backup")
-    bounds = {"after": after}
-    if until is not None:
-        bounds["until"] = end = min(end, until)
+    end = size if until is None else min(size, until)
+    bounds = {"after": after, "before": after - 1, **({} if until is None else {"until": end})}
     rows = yield Statement(
-        f"SELECT sequence, checksum, body FROM autocontext_entries WHERE {_SESSION} AND sequence >= :after "
+        "SELECT sequence, checksum, previous, CASE WHEN sequence >= :after THEN body END FROM autocontext_entries "
+        f"WHERE {_SESSION} AND sequence >= :before "
         + ("" if until is None else "AND sequence < :until ")
         + "ORDER BY sequence",
         {**_params(session), **bounds},
     )
-    return Rows(end, rows)
+    return Rows(end, rows, head if until is None else None, identity)
 
 
 def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
     """All sessions of a user, or of everybody."""
     rows = yield Statement(
-        "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
+        "SELECT user_id, session_id, entries, created_at, updated_at, NULLIF(expires_at, :never) "
+        "FROM autocontext_sessions "
         + ("" if user_id is None else "WHERE user_id = :user_id ")
         + "ORDER BY updated_at DESC, user_id, session_id",
-        {} if user_id is None else {"user_id": user_id},
+        {"never": NEVER, **({} if user_id is None else {"user_id": user_id})},
     )
     return [SessionInfo(*row) for row in rows]
 
@@ -115,22 +148,29 @@ def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
 
 def rewrite(session: SessionKey, rows: list[dict[str, Any]]) -> Work[None]:
     """Give rows other bodies; what was made of the old ones, an index, is dropped with them."""
+    last = max(rows, key=lambda row: row["sequence"])
     yield Statement(
-        f"UPDATE autocontext_sessions SET edition = edition + 1 WHERE {_SESSION}",
-        _params(session),
+        "UPDATE autocontext_sessions SET edition = edition + 1, "
+        f"head = CASE WHEN entries = :entries THEN :head ELSE head END WHERE {_SESSION}",
+        {**_params(session), "entries": last["sequence"] + 1, "head": last["checksum"]},
     )
     yield Statement(
         f"UPDATE autocontext_entries SET checksum = :checksum, body = :body WHERE {_SESSION} AND sequence = :sequence",
         rows,
     )
+    yield Statement(
+        f"UPDATE autocontext_entries SET previous = :checksum WHERE {_SESSION} AND sequence = :next "
+        "AND previous IS NOT NULL",
+        [{**_params(session), "checksum": row["checksum"], "next": row["sequence"] + 1} for row in rows],
+    )
     yield Statement(f"DELETE FROM autocontext_search WHERE {_SESSION}", _params(session))
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:
-    """Set when a session expires; False for an unknown one."""
+    """Set when a session expires, None for never; appends do not shorten it. False for an unknown one."""
     done = yield Statement(
         f"UPDATE autocontext_sessions SET expires_at = :expires_at WHERE {_SESSION} RETURNING entries",
-        {**_params(session), "expires_at": expires_at},
+        {**_params(session), "expires_at": NEVER if expires_at is None else expires_at},
     )
     return bool(done)
 
@@ -156,17 +196,22 @@ def _params(session: SessionKey) -> dict[str, Any]:
 
 
 _START = (
-    "INSERT INTO autocontext_sessions (user_id, session_id, entries, edition, created_at, updated_at, expires_at) "
-    "VALUES (:user_id, :session_id, :then, 0, :at, :at, :expires_at) "
-    "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING entries"
+    "INSERT INTO autocontext_sessions "
+    "(user_id, session_id, entries, edition, created_at, updated_at, expires_at, identity, head, previous) "
+    # The edition begins anywhere, so that an index of a session that is gone never fits the one made anew.
+    "VALUES (:user_id, :session_id, :then, :edition, :at, :at, :expires_at, :identity, :head, :first) "
+    "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING previous"
 )
-_AFTER = f"WHERE {_SESSION} AND entries = :after RETURNING entries"
-_GO_ON = f"UPDATE autocontext_sessions SET entries = :then, updated_at = :at {_AFTER}"
+_ANY = -1
+"""No session's identity: it stands for whichever is there."""
+_MOVED = "UPDATE autocontext_sessions SET entries = :then, updated_at = :at, previous = head, head = :head"
+_AFTER = f"WHERE {_SESSION} AND entries = :after AND :identity IN ({_ANY}, {_IDENTITY}) RETURNING previous"
+_GO_ON = f"{_MOVED} {_AFTER}"
 # Apart, since a column that is set has its index written, even to the same value.
 _GO_ON_EXPIRING = (
-    f"UPDATE autocontext_sessions SET entries = :then, updated_at = :at, expires_at = :expires_at {_AFTER}"
+    f"{_MOVED}, expires_at = CASE WHEN expires_at > :expires_at THEN expires_at ELSE :expires_at END {_AFTER}"
 )
 _ADD = (
-    "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, body) "
-    "VALUES (:user_id, :session_id, :sequence, :batch, :checksum, :body)"
+    "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, previous, body) "
+    "VALUES (:user_id, :session_id, :sequence, :batch, :checksum, :previous, :body)"
 )
