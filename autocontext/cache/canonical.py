@@ -16,7 +16,6 @@ import hashlib
 import json
 import math
 import re
-import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from autocontext.errors import ConfigError, UncacheableError
+from autocontext.text.normal_forms import normalized
 
 LABEL = 60
 """Characters of a key's readable part. It is for people; look-ups ignore it."""
@@ -155,10 +155,16 @@ def _label(parts: list[tuple[str, str, str]]) -> str:
 # ------------------------------------------------------------------------------------------------------ single values
 _DEEPEST = 100
 """Levels of nesting. A value that contains itself exceeds them."""
+_TOO_DEEP = f"it is nested deeper than {_DEEPEST} levels or contains itself"
 _PLAIN_DIGITS = 18
 """Longer numbers are written with an exponent, so that 1E+999999 stays a short text."""
 _PLAIN_LIMIT = 10**_PLAIN_DIGITS
 _LARGEST_EXPONENT = 4_000
+_MOST_DIGITS = 10_000
+"""Python needs quadratic time to write an integer in decimal: a millisecond for so many digits."""
+_MOST_BITS = 33_219
+"""An integer of so many bits has at most 10,000 digits."""
+_TOO_LONG = f"numbers of more than {_MOST_DIGITS:,} digits cannot be part of a key"
 _NOT_FINITE = "NaN and infinities cannot be part of a key"
 
 _quoted = json.encoder.encode_basestring_ascii
@@ -167,23 +173,25 @@ _quoted = json.encoder.encode_basestring_ascii
 
 def text_of(value: str) -> str:
     """A text in Unicode normalisation form C, in which equal texts have equal characters."""
-    return value if value.isascii() else unicodedata.normalize("NFC", value)
+    return value if value.isascii() else normalized(value)
 
 
 def _canonical(value: Any, float_digits: int | None = None, depth: int = 0) -> str:
     """The canonical JSON of a value. Raises UncacheableError for a value without a rule."""
     if depth > _DEEPEST:
-        raise UncacheableError(f"it is nested deeper than {_DEEPEST} levels or contains itself")
+        raise UncacheableError(_TOO_DEEP)
     write = _WRITERS.get(type(value)) or _writer_of(value)
     return write(value, float_digits, depth)
 
 
-def _quantized(value: Any, step: Any) -> Any:
+def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
     """A number, or each number of a list, rounded to the nearest multiple of a step, half to even; None stays None."""
     if value is None:
         return None
+    if depth > _DEEPEST:
+        raise UncacheableError(_TOO_DEEP)
     if isinstance(value, list | tuple):
-        return [_quantized(item, step) for item in value]
+        return [_quantized(item, step, depth + 1) for item in value]
     try:
         size = _fraction(step)
     except UncacheableError:
@@ -197,6 +205,7 @@ def _fraction(value: Any) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         raise UncacheableError(f"only numbers can be rounded to a step, not {type(value).__name__}")
     if isinstance(value, int | Fraction):
+        _check_length(value.numerator, value.denominator)
         return Fraction(value)
     exact = value if isinstance(value, Decimal) else Decimal(float.__repr__(value))
     if not exact.is_finite() or abs(exact.adjusted()) > _LARGEST_EXPONENT:
@@ -219,6 +228,7 @@ def _nothing(_value: None, _digits: int | None, _depth: int) -> str:
 def _integer(value: int, _digits: int | None, _depth: int) -> str:
     if -_PLAIN_LIMIT < value < _PLAIN_LIMIT:
         return int.__repr__(value)
+    _check_length(value)
     # Not through str(): Python refuses to write integers of more than 4,300 digits.
     return _number(Decimal(value))
 
@@ -239,6 +249,7 @@ def _decimal(value: Decimal, _digits: int | None, _depth: int) -> str:
 
 def _fractional(value: Fraction, _digits: int | None, _depth: int) -> str:
     """A decimal if the fraction has a finite one, else numerator and denominator."""
+    _check_length(value.numerator, value.denominator)
     rest, fives, twos = value.denominator, 0, 0
     while rest % 5 == 0:
         rest, fives = rest // 5, fives + 1
@@ -258,6 +269,8 @@ def _number(value: Decimal) -> str:
     significant = figures.rstrip("0")
     if not significant:
         return "0"
+    if len(significant) > _MOST_DIGITS:
+        raise UncacheableError(_TOO_LONG)
     power = int(exponent) + len(figures) - len(significant)
     minus = "-" if sign else ""
     if power >= 0 and len(significant) + power <= _PLAIN_DIGITS:
@@ -266,6 +279,11 @@ def _number(value: Decimal) -> str:
         padded = significant.rjust(1 - power, "0")
         return f"{minus}{padded[:power]}.{padded[power:]}"
     return f"{minus}{significant}E{power}"
+
+
+def _check_length(*integers: int) -> None:
+    if any(integer.bit_length() > _MOST_BITS for integer in integers):
+        raise UncacheableError(_TOO_LONG)
 
 
 def _abstract_number(value: Any, digits: int | None, depth: int) -> str:

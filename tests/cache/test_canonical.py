@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+import time
 import unicodedata
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
@@ -235,6 +236,43 @@ def test_what_has_no_canonical_form_is_refused_by_name(value: Any) -> None:
         canonical_key("t", {"x": value})
     assert "s3cret" not in str(caught.value)
     assert " at 0x" not in str(caught.value)
+
+
+LONGEST = 10**9_999 - 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**1_000_000, -(7**50_000), Fraction(1, 7**50_000), Decimal("7" * 1_000_000), Fraction(5**50_000)],
+    ids=["power of ten", "integer", "fraction", "decimal", "whole fraction"],
+)
+def test_row_24_a_number_of_too_many_digits_is_refused_at_once(value: Any) -> None:
+    # Written in decimal it took a minute.
+    start = time.perf_counter()
+    with pytest.raises(UncacheableError, match="'x': numbers of more than 10,000 digits"):
+        canonical_key("t", {"x": value})
+    if not isinstance(value, Decimal):
+        with pytest.raises(UncacheableError, match="digits"):
+            canonical_key("t", {"x": value}, quantize={"x": 10})
+    assert time.perf_counter() - start < 5
+
+
+def test_row_24_numbers_of_ten_thousand_digits_count_by_value() -> None:
+    assert canonical(LONGEST) == canonical(Decimal(LONGEST)) == canonical(Fraction(LONGEST))
+    assert canonical(LONGEST) != canonical(LONGEST - 1)
+    assert canonical(Decimal("1E+999999")) == "1E999999"
+
+
+def test_row_24_marks_without_end_take_linear_time() -> None:
+    # A web page of combining marks, passed to a tool: 64,000 took 15 seconds.
+    start = time.perf_counter()
+    assert canonical_key("t", {"x": "a" + "\u0301\u0316" * 100_000}) != canonical_key("t", {"x": "a\u0301\u0316"})
+    assert time.perf_counter() - start < 10
+
+
+def test_a_list_that_contains_itself_cannot_be_quantized() -> None:
+    with pytest.raises(UncacheableError, match="contains itself"):
+        canonical_key("t", {"x": endless()}, quantize={"x": 1})
 
 
 def test_bad_calls_are_told() -> None:
