@@ -5,18 +5,21 @@ Names and defaults are AgentScope-Java's AutoContextConfig in snake_case, where 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from autocontext.errors import ConfigError, one_line
+from autocontext.errors import ConfigError, did_you_mean, one_line, short
 from autocontext.prompts import PromptConfig
 
 _SMALLEST_WINDOW = 500
 """Tokens; in smaller windows the marks and tags of notes take more than they save."""
 _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
+_LONGEST_NUMBER = 20
+"""Characters of a window given as text."""
 _ANY_SIZE = 2**31 - 1
 """Tokens; as good as no limit."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
@@ -115,11 +118,21 @@ class AutoContextConfig(BaseModel):
     token_counter: Any = "auto"
     """"auto" (from the model's name), a vocabulary's or model's name, or a TokenCounter."""
 
-    def __init__(self, **fields: Any) -> None:
-        try:
-            super().__init__(**fields)
-        except ValidationError as e:
-            raise ConfigError(one_line("AutoContextConfig", e.errors(include_url=False))) from None
+    if not TYPE_CHECKING:  # type checkers and editors see a keyword for each field
+
+        def __init__(self, **fields: Any) -> None:
+            try:
+                super().__init__(**fields)
+            except ValidationError as e:
+                raise ConfigError(
+                    one_line("AutoContextConfig", e.errors(include_url=False), type(self).model_fields)
+                ) from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values for some fields, checked like those of a new configuration."""
+        if not update:
+            return super().model_copy(deep=deep)
+        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **update})
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -171,8 +184,8 @@ class AutoContextConfig(BaseModel):
         return ConfigBuilder()
 
     @classmethod
-    def for_window(cls, window: int, **fields: Any) -> Self:
-        """Recommended settings for requests of at most `window` tokens; `fields` override them.
+    def for_window(cls, window: int | str, **fields: Any) -> Self:
+        """Recommended settings for requests of at most `window` tokens (16_000 or "16k"); `fields` override them.
 
         `window` is the model's context window less the room for its reply, at least 500. The settings were found by
         replaying recorded conversations and measuring what an agent that continues still knows, and the cost with
@@ -182,6 +195,7 @@ class AutoContextConfig(BaseModel):
 
             AutoContextConfig.for_window(100_000, last_resort=False)
         """
+        window = parse_window(window)
         if window < _SMALLEST_WINDOW:
             raise ConfigError(
                 f"AutoContextConfig.for_window: window must be at least {_SMALLEST_WINDOW} tokens (got {window})"
@@ -214,23 +228,90 @@ class AutoContextConfig(BaseModel):
         return cls(**{**reference, **fields})
 
 
+def parse_window(window: int | str) -> int:
+    """A number of tokens: 16000, "16000", "16_000" or "16k". Raises ConfigError for anything else."""
+    if isinstance(window, str) and len(window) <= _LONGEST_NUMBER:
+        match = re.fullmatch(r"(\d[\d_,]*)(k?)", window.strip().lower())
+        if match is not None:
+            return int(re.sub("[_,]", "", match[1])) * (1000 if match[2] else 1)
+    if isinstance(window, bool) or not isinstance(window, int):
+        raise ConfigError(f"AutoContextConfig.for_window: {window!r} is not a number of tokens; write 16000 or '16k'")
+    return window
+
+
+def as_config(config: AutoContextConfig | None, owner: str) -> AutoContextConfig:
+    """The configuration, by default AutoContextConfig(). Raises ConfigError for anything else, naming the `owner`."""
+    if config is None:
+        return AutoContextConfig()
+    if isinstance(config, AutoContextConfig):
+        return config
+    right = {int: "AutoContextConfig.for_window({!r})", dict: "AutoContextConfig(**{!r})"}.get(type(config), "")
+    raise ConfigError(
+        f"{owner}.config: {short(config)} is not an AutoContextConfig"
+        + (f"; write {right.format(config)}" if right else "")
+    )
+
+
+_T = TypeVar("_T")
+_Setter: TypeAlias = Callable[[_T], "ConfigBuilder"]
+
+
 class ConfigBuilder:
     """Builds an AutoContextConfig field by field: `builder().msg_threshold(30).last_keep(10).build()`."""
+
+    # A method for each field, for type checkers and editors; __getattr__ makes them.
+    msg_threshold: _Setter[int]
+    max_token: _Setter[int]
+    token_ratio: _Setter[float]
+    last_keep: _Setter[int]
+    min_consecutive_tool_messages: _Setter[int]
+    large_payload_threshold: _Setter[int]
+    offload_single_preview: _Setter[int]
+    min_compression_token_threshold: _Setter[int | None]
+    current_round_compression_ratio: _Setter[float]
+    keep_unread: _Setter[bool]
+    protected_tools: _Setter[frozenset[str]]
+    strategies: _Setter[tuple[Any, ...]]
+    escalation: _Setter[Literal["until_fit", "single"]]
+    target_ratio: _Setter[float]
+    last_resort: _Setter[bool]
+    strict_fit: _Setter[bool]
+    user_message_budget: _Setter[int]
+    keep_recent: _Setter[float]
+    ledger_ratio: _Setter[float]
+    tool_effects: _Setter[Mapping[str, Literal["reads", "changes", "runs"]] | None]
+    note_role: _Setter[Literal["user", "assistant"]]
+    note_ratio: _Setter[float]
+    custom_prompt: _Setter[PromptConfig | None]
+    model_timeout: _Setter[float]
+    model_retries: _Setter[int]
+    max_parallel_summaries: _Setter[int]
+    extractive_fallback: _Setter[bool]
+    summary_max_input_tokens: _Setter[int | None]
+    redact: _Setter[Callable[[str], str] | None]
+    prices: _Setter[Mapping[str, float] | None]
+    background: _Setter[bool]
+    background_ratio: _Setter[float]
+    token_counter: _Setter[Any]
 
     def __init__(self) -> None:
         self._fields: dict[str, Any] = {}
 
-    def __getattr__(self, field: str) -> Callable[[Any], ConfigBuilder]:
-        if field not in AutoContextConfig.model_fields:
-            raise ConfigError(
-                f"AutoContextConfig has no field {field!r}; it has {', '.join(AutoContextConfig.model_fields)}"
-            )
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *AutoContextConfig.model_fields]
 
-        def set_field(value: Any) -> ConfigBuilder:
-            self._fields[field] = value
-            return self
+    if not TYPE_CHECKING:
 
-        return set_field
+        def __getattr__(self, field: str) -> Callable[[Any], ConfigBuilder]:
+            known = AutoContextConfig.model_fields
+            if field not in known:
+                raise ConfigError(f"AutoContextConfig has no field {field!r}; {did_you_mean(field, known)}")
+
+            def set_field(value: Any) -> ConfigBuilder:
+                self._fields[field] = value
+                return self
+
+            return set_field
 
     def build(self) -> AutoContextConfig:
         """The configuration. Raises ConfigError naming the field and its range."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
-from autocontext.config import AutoContextConfig
-from autocontext.errors import InvalidMessage, StateError
+from autocontext.config import AutoContextConfig, as_config
+from autocontext.errors import ConfigError, InvalidMessage, StateError, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, NoteReplaced, Offloaded, Removed, Restored
@@ -23,9 +23,11 @@ from autocontext.history.log import Log, ViewChange, contents
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
+from autocontext.models.opening import checked_model
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.journal import Journal
+from autocontext.stores.protocol import checked_store
 from autocontext.tokens import TokenCounter, get_counter
 
 
@@ -50,7 +52,17 @@ class AutoContextMemory:
         user_id: str = "",
         plan: PlanLike | None = None,
     ) -> None:
-        self.config = config or AutoContextConfig()
+        owner = type(self).__name__
+        self.config = as_config(config, owner)
+        checked_model(model, owner)
+        checked_store(store, owner)
+        if plan is not None and not isinstance(plan, PlanLike):
+            raise ConfigError(f"{owner}.plan: {short(plan)} is not a plan; write Plan(name=..., subtasks=...)")
+        if session_id is not None and store is None:
+            raise ConfigError(
+                f"{owner}.session_id: without a store nothing is kept under {session_id!r}; "
+                "pass store=SqliteSessionStore(path) too, or leave it out"
+            )
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
         self._lock = threading.RLock()
         self._journal = Journal(store, self.session, self._lock, self._after_entry)

@@ -1,7 +1,7 @@
 """The configuration: frozen, checked field by field, the same by keywords and by builder."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from autocontext import AutoContextConfig, AutoContextError, PromptConfig
-from autocontext.config import STRATEGIES
+from autocontext.config import STRATEGIES, ConfigBuilder
 from autocontext.errors import ConfigError
 from autocontext.strategies import View, steps
 
@@ -111,8 +111,43 @@ def test_keywords_and_builder_give_the_same(fields: dict[str, int]) -> None:
 
 
 def test_the_builder_knows_its_fields() -> None:
-    with pytest.raises(ConfigError, match=r"no field 'max_tokens'; it has .*max_token"):
+    with pytest.raises(ConfigError, match=r"no field 'max_tokens'; did you mean 'max_token'"):
         AutoContextConfig.builder().max_tokens(3)
+
+
+def test_the_builder_lists_its_methods_with_the_types_of_the_fields() -> None:
+    builder = AutoContextConfig.builder()
+    fields = get_type_hints(AutoContextConfig)
+    methods = {k: v for k, v in get_type_hints(ConfigBuilder).items() if not k.startswith("_")}
+    assert methods.keys() == AutoContextConfig.model_fields.keys() <= {*dir(builder)}
+    assert {k: get_args(v)[0][0] for k, v in methods.items()} == {k: fields[k] for k in methods}
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"AutoContextConfig\.max_tokens: .*did you mean 'max_token'"):
+        AutoContextConfig(max_tokens=4)
+    with pytest.raises(ConfigError, match=r"no such field; it has .*last_keep"):
+        AutoContextConfig(zzzzzz=4)
+
+
+def test_a_copy_is_checked_like_a_new_configuration() -> None:
+    config = AutoContextConfig.for_window(16_000)
+    assert config.model_copy() == config
+    assert config.model_copy(update={"last_keep": 3}).last_keep == 3
+    assert config.model_copy(update={"last_keep": 3}).max_token == 16_000
+    with pytest.raises(ConfigError, match=r"AutoContextConfig\.max_token: .*greater"):
+        config.model_copy(update={"max_token": -4})
+
+
+@pytest.mark.parametrize("window", ["16k", "16K", " 16_000 ", "16,000", "16000", 16_000])
+def test_a_window_is_a_number_of_tokens_as_on_the_command_line(window: int | str) -> None:
+    assert AutoContextConfig.for_window(window) == AutoContextConfig.for_window(16_000)
+
+
+@pytest.mark.parametrize("window", ["16m", "", "k", "-5", "1" * 30, 1.5, None, True])
+def test_any_other_window_is_refused(window: Any) -> None:
+    with pytest.raises(ConfigError, match="is not a number of tokens"):
+        AutoContextConfig.for_window(window)
 
 
 def test_a_configuration_is_frozen() -> None:

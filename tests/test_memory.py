@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg, TextBlock
-from autocontext.errors import AutoContextError, InvalidMessage
+from autocontext.errors import AutoContextError, ConfigError, InvalidMessage
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, conversation, tool_exchange, user
 from tests.conversations import histories, valid_histories
@@ -257,3 +257,22 @@ def test_asynchronous_callers_get_the_same() -> None:
     view = asyncio.run(other.aget_messages())
     assert [m.role for m in view] == [m.role for m in memory.get_messages()]
     assert bool(asyncio.run(other.acompress_if_needed(force=True))) == bool(memory.compress_if_needed(force=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"config": 16_000}, r"AutoContextMemory\.config: 16000 is not .*for_window\(16000\)"),
+        ({"config": {"max_token": 9}}, r"write AutoContextConfig\(\*\*"),
+        ({"model": "gpt-4o"}, r"AutoContextMemory\.model: 'gpt-4o' is not a model; write OpenAIChatModel\('gpt-4o'\)"),
+        ({"model": len}, "CallableModel"),
+        ({"model": object()}, "`complete` or `acomplete`"),
+        ({"store": "agent.db"}, r"AutoContextMemory\.store: .*SqliteSessionStore\('agent.db'\)"),
+        ({"store": object()}, "is not a store of sessions; see SessionStore"),
+        ({"plan": "first this"}, r"AutoContextMemory\.plan: .*write Plan"),
+        ({"session_id": "42"}, r"AutoContextMemory\.session_id: without a store nothing is kept under '42'"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name_with_the_way_out(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        AutoContextMemory(**arguments)

@@ -80,7 +80,7 @@ def telemetry(sdk: Telemetry) -> Telemetry:
 
 
 def filled(model: object = None, config: AutoContextConfig = CONFIG, rounds: int = 5) -> AutoContextMemory:
-    memory = AutoContextMemory(config, model, session_id="talk-7")  # type: ignore[arg-type]
+    memory = AutoContextMemory(config, model, store=InMemorySessionStore(), session_id="talk-7")  # type: ignore[arg-type]
     memory.add_messages(day(rounds))
     return memory
 

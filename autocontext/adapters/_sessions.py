@@ -9,7 +9,7 @@ from typing import Unpack
 from autocontext.adapters.options import MemoryOptions
 from autocontext.errors import ConfigError
 from autocontext.memory import AutoContextMemory
-from autocontext.stores import SessionStore
+from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
 
 _MAX_OPEN = 1_000
 """Memories with a store that are held open; beyond it the least recently used one is dropped."""
@@ -31,7 +31,8 @@ class Sessions:
                 f"{', '.join(conflicts)}: the memory that is passed has its own; pass the one or the other"
             )
         self._options = options
-        self._store = options.get("store")
+        self._store: SessionStore = options.get("store") or InMemorySessionStore()
+        self._keeps = options.get("store") is not None
         self._user_id = options.get("user_id", "")
         self._lock = threading.RLock()
         self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
@@ -66,16 +67,19 @@ class Sessions:
                 self._check(key, kept=kept)
                 return self._bound
             if key not in self._memories:
-                self._memories[key] = self._open(session_id, key[0], self._store if kept else None)
-                if self._store is not None and len(self._memories) > _MAX_OPEN:
+                self._memories[key] = self._open(session_id, key[0], self._store) if kept else self._open(None, key[0])
+                if len(self._memories) > _MAX_OPEN:
                     self._memories.popitem(last=False)  # the store opens it again
             self._memories.move_to_end(key)
             return self._memories[key]
 
     def forget(self, session_id: str, user_id: str | None = None) -> None:
         """Let go of a session's memory; one with a store is opened again when it is asked for."""
+        key = SessionKey(self._user_id if user_id is None else user_id, session_id)
         with self._lock:
-            self._memories.pop((self._user_id if user_id is None else user_id, session_id), None)
+            self._memories.pop(key, None)
+            if not self._keeps:
+                self._store.delete(key)
 
     def _check(self, key: tuple[str, str], *, kept: bool) -> None:
         if not kept:
@@ -87,7 +91,7 @@ class Sessions:
                 f"another one ({key[1]!r}); leave memory and session_id out, and each has a memory of its own"
             )
 
-    def _open(self, session_id: str | None, user_id: str, store: SessionStore | None) -> AutoContextMemory:
+    def _open(self, session_id: str | None, user_id: str, store: SessionStore | None = None) -> AutoContextMemory:
         options = self._options
         return AutoContextMemory(
             options.get("config"),

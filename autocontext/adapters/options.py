@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import wraps
 from typing import Any, TypedDict, TypeVar, cast, get_type_hints
 
 from autocontext.config import AutoContextConfig
-from autocontext.errors import ConfigError
+from autocontext.errors import ConfigError, did_you_mean
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionStore
@@ -61,14 +60,9 @@ def with_memory_options(init: Constructor) -> Constructor:
     def checked_init(self: Any, *args: Any, **options: Any) -> None:
         for name in options:
             if name not in known:
-                raise ConfigError(_unknown(type(self).__name__, name, known))
+                raise ConfigError(f"{type(self).__name__} has no option {name!r}; {did_you_mean(name, known)}")
         init(self, *args, **options)
 
     checked_init.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
     return cast("Constructor", checked_init)
 
-
-def _unknown(owner: str, name: str, known: list[str]) -> str:
-    nearest = get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
-    return f"{owner} has no option {name!r}; {hint}"

@@ -102,8 +102,12 @@ def _with_details(path: Path, entry: CacheEntry, details: Any) -> CacheEntry:
 
 # ------------------------------------------------------------------------------------------- the original's settings
 def database_path(config: Mapping[str, Any]) -> Path:
-    """The database file in the folder `ltm_path`, which is created if it does not exist."""
-    folder = Path(config.get("ltm_path") or "LTM")
+    """The database file beside the file `ltm_path` ("LTM/memory.json"), or in the folder; makes missing folders.
+
+    The original's JSON file itself is not touched.
+    """
+    path = Path(config.get("ltm_path") or "LTM")
+    folder = path.parent if path.suffix and not path.is_dir() else path
     folder.mkdir(parents=True, exist_ok=True)
     return folder / "autocontext.db"
 

@@ -80,7 +80,7 @@ class ResultCache(Closing):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
-        """A cache from the original's settings: agent_id, supervisor_id, ltm_path (a folder), enable_ltm_cache."""
+        """A cache from the original's settings: agent_id, supervisor_id, ltm_path (a file or folder), enable_ltm_cache."""
         enabled = bool(config.get("enable_ltm_cache", True))
         return cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable
 from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextError
 from autocontext.cli.screen import Screen
+from autocontext.config import parse_window
 
 Run = Callable[[Screen, argparse.Namespace], bool]
 """Runs a command; False if it did only a part of its work."""
@@ -42,11 +42,8 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 
 
 def _window(text: str) -> int:
-    match = re.fullmatch(r"(\d[\d_,]*)(k?)", text.strip().lower())
-    if match is None or len(text) > 20:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of tokens; write 16000 or 16k")
-    tokens = int(re.sub("[_,]", "", match[1])) * (1000 if match[2] else 1)
     try:
+        tokens = parse_window(text)
         AutoContextConfig.for_window(tokens)
     except AutoContextError as e:
         raise argparse.ArgumentTypeError(str(e).partition(": ")[2]) from None

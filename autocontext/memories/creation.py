@@ -19,6 +19,7 @@ _PERSONAL = re.compile(
     r"|\bi(?:'m| am) (?:allergic|vegan|vegetarian)\b|\bi (?:work|live)\b"
     r"|\bmy (?:preference|habit|routine|name|birthday)\b"
     r"|\bi\b[^.!?]{0,200}\bevery (?:day|week|month|morning|evening|night)\b"
+    r"|\bevery (?:day|week|month|morning|evening|night)\b[^.!?]{0,200}\bi\b"
     r"|我(?:更|很|最)?(?:喜欢|讨厌|不喜欢|总是|从不|通常|经常|住|在.{1,12}工作|对.{1,12}过敏)"
     r"|私は.{0,30}(?:好き|嫌い|苦手|住んで|働いて)",
     re.IGNORECASE,

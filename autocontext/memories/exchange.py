@@ -15,7 +15,7 @@ from autocontext.errors import InvalidMemory, StateError, StoreCorruptError
 from autocontext.memories import statements
 from autocontext.memories.changes import MemoryLimits, checked, confirmed
 from autocontext.memories.document import SECTIONS
-from autocontext.memories.records import DAY, Memory, iso, millis
+from autocontext.memories.records import Memory, iso, millis
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.stores.database import Work
 
@@ -189,7 +189,7 @@ def _memory_of(entry: Any, user_id: str, now: int) -> Memory:
             last_accessed=created,
             last_confirmed_at=_moment(confirmed_at, now) if confirmed_at else None,
             confirmation_count=count if isinstance(count, int) and count > 0 else 0,
-            expires_at=_expiry(entry, created),
+            expires_at=millis("expiresAt", entry["expiresAt"]) if entry.get("expiresAt") else None,
             metadata={key: value for key, value in entry.items() if key not in _KNOWN},
         )
     )
@@ -220,15 +220,6 @@ def _fact_of(memory: Memory) -> dict[str, Any]:
 def _renewed(old: Memory, new: Memory) -> Memory:
     """A memory with new content from the document and its history from the store."""
     return replace(confirmed(old, new), content=new.content, category=new.category)
-
-
-def _expiry(entry: Mapping[str, Any], created: int) -> int | None:
-    days = entry.get("expected_valid_days")
-    if entry.get("expiresAt"):
-        return millis("expiresAt", entry["expiresAt"])
-    if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000:
-        return None
-    return created + round(days * DAY)
 
 
 def _moment(value: Any, otherwise: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 import uuid
 from collections.abc import Iterable, Mapping
@@ -138,16 +139,24 @@ def stale(
 ) -> list[Memory]:  # fmt: skip
     """Memories to review, oldest first: those not confirmed for `after_days`; [] when there are fewer than `at_least`.
 
-    `MemoryStore.update(id, user_id=..., archived="stale")` archives one.
+    A memory whose metadata has `expected_valid_days` is due after those days instead. Corrections and other `protected`
+    categories are never due. `MemoryStore.update(id, user_id=..., archived="stale")` archives one.
     """
     exempt = frozenset(protected)
     old = [
         m
         for m in memories
-        if m.category not in exempt and now - (m.last_confirmed_at or m.created_at) > after_days * DAY
+        if m.category not in exempt and now - (m.last_confirmed_at or m.created_at) > _valid_days(m, after_days) * DAY
     ]
     old.sort(key=lambda m: (m.last_confirmed_at or m.created_at, m.id))
     return old[:most] if len(old) >= at_least else []
+
+
+def _valid_days(memory: Memory, after_days: float) -> float:
+    days = memory.metadata.get("expected_valid_days")
+    if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < math.inf:
+        return after_days
+    return days
 
 
 def _new_fact(entry: Mapping[str, Any], content: str, confidence: float, source: str, now: int) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Saving:
             before = yield from self._load()
             merged, originals = self._merge(before)
             state, report, failure = yield from self._optimize(merged)
-            metadata = _metadata(merged, state, report, failure, originals)
+            metadata = _metadata(state, report, failure, originals)
             expected = before.revision if before is not None else 0
             try:
                 revision = yield operation(
@@ -105,14 +105,15 @@ class Saving:
 
 
 def _metadata(
-    merged: SessionState, state: SessionState, report: OptimizationReport | None, failure: str, originals: list[Msg]
+    state: SessionState, report: OptimizationReport | None, failure: str, originals: list[Msg]
 ) -> dict[str, Any]:
+    """What was saved; `compression_ratio` is the originals' number of messages divided by the state's."""
     return {
         "type": "state",
         "last_updated": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "optimization_applied": report is not None,
-        "compression_ratio": len(state.messages) / len(merged.messages) if merged.messages else 1.0,
-        "original_length": len(merged.messages),
+        "compression_ratio": len(originals) / len(state.messages) if state.messages else 1.0,
+        "original_length": len(originals),
         "optimized_length": len(state.messages),
         "originals": len(originals),
         "last": originals[-1].id if originals else "",

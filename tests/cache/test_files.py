@@ -129,3 +129,6 @@ def test_002_6_the_originals_settings(tmp_path: Path) -> None:
         assert not off.enabled
     with pytest.raises(ConfigError, match="agent_id"):
         ResultCache.from_config({"ltm_path": str(tmp_path)})
+    # The original's settings name its JSON file.
+    with ResultCache.from_config({**config, "ltm_path": str(tmp_path / "LTM" / "memory.json")}) as by_file:
+        assert by_file.get("k") == 1

@@ -25,6 +25,7 @@ NOW = 1_700_000_000_000
         ("My habit is to review at night", 8),
         ("I live in Oslo", 7),
         ("I go running every morning", 7),
+        ("Every day I take the 7:40 train.", 7),
         ("我喜欢绿茶", 7),
         ("记住：周五开会", 7),
         ("私は犬が好きです", 7),
@@ -178,3 +179,11 @@ def test_004_10_staleness_review() -> None:
     assert stale(old[:2], NOW) == []
     fresh = [made("a", 100, last_confirmed_at=NOW), made("b", 100, category="correction"), made("c", 89), *old[:3]]
     assert [m.id for m in stale(fresh, NOW)] == ["m02", "m01", "m00"]
+    days = {"expected_valid_days": 9}
+    short = [
+        made("due", 10, metadata=days),
+        made("not yet", 8, metadata=days),
+        made("correction", 10, metadata=days, category="correction"),
+        made("no number", 10, metadata={"expected_valid_days": True}),
+    ]
+    assert [m.id for m in stale(short, NOW, at_least=1)] == ["due"]

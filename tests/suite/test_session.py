@@ -8,6 +8,7 @@ import pytest
 from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolUseBlock
 from autocontext.content import PrunePolicy
 from autocontext.errors import StoreCorruptError
+from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
 from autocontext.suite import Session
 from autocontext.testing import assert_valid_chat
@@ -339,6 +340,10 @@ def test_a_save_stores_an_optimised_state_and_the_log_keeps_all(place):
     assert second.revision == 2
     assert state.messages[-1].text == "One more thing."
     assert state.user_input == "One more thing."
+    saved = StateStore(ac.database).load(session.memory.session)
+    assert saved.metadata["original_length"] == 51
+    assert saved.metadata["optimized_length"] == len(state.messages) < 51
+    assert saved.metadata["compression_ratio"] == 51 / len(state.messages)
     assert session.state(1) != state
     assert len(session.memory.get_original_memory_msgs()) == 51
     ac.close()

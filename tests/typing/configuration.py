@@ -1,0 +1,16 @@
+"""The configuration as a user writes it: fields and builder methods are known to type checkers and editors."""
+
+from typing import assert_type
+
+from autocontext import AutoContextConfig
+from autocontext.config import ConfigBuilder
+
+assert_type(AutoContextConfig.builder().msg_threshold(30).last_keep(10), ConfigBuilder)
+assert_type(AutoContextConfig.builder().max_token(9).build(), AutoContextConfig)
+assert_type(AutoContextConfig.for_window("16k"), AutoContextConfig)
+AutoContextConfig(max_token=16_000, last_keep=10, token_counter="bytes4")
+
+AutoContextConfig(max_tokens=16_000)  # type: ignore[call-arg]
+AutoContextConfig(max_token="many")  # type: ignore[arg-type]
+AutoContextConfig.builder().max_tokens(3)  # type: ignore[attr-defined]
+AutoContextConfig.builder().msg_threshold("many")  # type: ignore[arg-type]
