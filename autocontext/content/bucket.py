@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from autocontext import flows
 from autocontext.errors import MissingExtraError, StoreError
+from autocontext.stores.database import Read, Write
 
 try:
     import obstore
@@ -65,21 +66,15 @@ class Bucket:
         except (BaseError, ValueError, OSError) as e:
             raise StoreError(f"{url}: cannot be opened as object storage ({_first_line(e)})") from e
 
-    def read(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
-        """Run a flow."""
-        return flows.run(work(), self._do)
+    def do(self, step: Read | Write) -> Any:
+        """Run the flow of a step; there are no transactions."""
+        operation: Generator[Any, Any, Any] = step.work()
+        return flows.run(operation, self._do)
 
-    async def aread(self, work: Callable[[], Generator[Any, Any, T]]) -> T:
-        """Run a flow without blocking the event loop."""
-        return await flows.arun(work(), self._ado)
-
-    write, awrite = read, aread
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-    async def aclose(self) -> None:
-        """Nothing to let go of."""
+    async def ado(self, step: Read | Write) -> Any:
+        """`do` without blocking the event loop."""
+        operation: Generator[Any, Any, Any] = step.work()
+        return await flows.arun(operation, self._ado)
 
     def _do(self, request: Request) -> Any:
         try:

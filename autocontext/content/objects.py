@@ -31,6 +31,12 @@ class ObjectContentStore(PagedContentStore):
     def __init__(self, url: str | Path, *, clock: Callable[[], int] | None = None, **options: Any) -> None:
         super().__init__(Bucket(url, **options), _Objects(), clock=clock)
 
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def aclose(self) -> None:
+        """Nothing to let go of."""
+
 
 class _Objects:
     """The operations, each a flow of requests."""

@@ -1,37 +1,39 @@
-"""What a content store needs of its backend: what runs generators, and the generators."""
+"""What a content store needs of its backend: what does the steps of flows, and the operations in them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from autocontext.content.contents import Pages, StoredContent, Upload
+from autocontext.flows import Flow
+from autocontext.stores.database import Read, Write
 
 T = TypeVar("T")
 Run: TypeAlias = Generator[Any, Any, T]
 """One operation: yields what its backend understands (SQL statements, object requests), is sent the answers."""
 
 
+class Compute(NamedTuple):
+    """A computation that may take long, as a step of a flow: asynchronous callers get it done in a thread."""
+
+    fn: Callable[[], Any]
+
+
+def compute(fn: Callable[[], T]) -> Flow[T]:
+    """Run a computation that may take long and return its result."""
+    result: T = yield Compute(fn)
+    return result
+
+
 class Backend(Protocol):
     """Runs operations, in sync and in async code: a `Database`, or the objects of a bucket."""
 
-    def read(self, work: Callable[[], Run[T]]) -> T:
-        """Run an operation that changes nothing."""
+    def do(self, step: Read | Write) -> Any:
+        """Run the operation of a step."""
 
-    def write(self, work: Callable[[], Run[T]]) -> T:
-        """Run an operation that may change something."""
-
-    async def aread(self, work: Callable[[], Run[T]]) -> T:
-        """`read` without blocking the event loop."""
-
-    async def awrite(self, work: Callable[[], Run[T]]) -> T:
-        """`write` without blocking the event loop."""
-
-    def close(self) -> None:
-        """Let go of connections."""
-
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
+    async def ado(self, step: Read | Write) -> Any:
+        """`do` without blocking the event loop."""
 
 
 class Operations(Protocol):

@@ -6,18 +6,19 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from autocontext.content import queries
 from autocontext.content.contents import FOREVER, Metadata, Pages, StoredContent, Upload
-from autocontext.content.operations import Backend, Operations
+from autocontext.content.operations import Backend, Compute, Operations, compute
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.flows import Flow, sync_and_async
 from autocontext.flows.threads import in_thread
 from autocontext.stores.closing import Closing, DatabasePart
-from autocontext.stores.database import Database
+from autocontext.stores.database import Database, Read, Write, read, write
 
 
 @runtime_checkable
@@ -68,177 +69,141 @@ class PagedContentStore(Closing):
         self._usage: Counter[str] = Counter()
 
     # ------------------------------------------------------------------------------------------------------ storing
-    def put(
+    def _put(
         self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
         summary: str = "", namespace: str = "", ttl: float | None = None,
-    ) -> ContentInfo:  # fmt: skip
+    ) -> Flow[ContentInfo]:  # fmt: skip
         """Store a text or bytes; when this returns it is durable, and until then the old one is there.
 
         The same content is stored once, however often it is put. `key` (default: `path`) names it for `read`; a
         content that it named before is let go. After `ttl` seconds the content is gone. Raises StoreError.
         """
-        upload = self._upload(packed(content), key, Metadata(name, path, type, summary), namespace, ttl)
-        if upload.key is None and upload.expires_at == FOREVER:
-            existing = self._backend.read(lambda: self._operations.already(upload))
-            if existing is not None:
-                return self._stored(upload, existing.ref, new=False)
-        upload = upload._replace(pages=upload.content.pages())
-        return self._stored(upload, self._backend.write(lambda: self._operations.put(upload)), new=True)
-
-    async def aput(
-        self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
-        summary: str = "", namespace: str = "", ttl: float | None = None,
-    ) -> ContentInfo:  # fmt: skip
-        """`put` without blocking the event loop."""
-        body = await in_thread(lambda: packed(content))
+        body = yield from compute(lambda: packed(content))
         upload = self._upload(body, key, Metadata(name, path, type, summary), namespace, ttl)
         if upload.key is None and upload.expires_at == FOREVER:
-            existing = await self._backend.aread(lambda: self._operations.already(upload))
+            existing = yield from read(lambda: self._operations.already(upload))
             if existing is not None:
                 return self._stored(upload, existing.ref, new=False)
-        upload = upload._replace(pages=await in_thread(body.pages))
-        return self._stored(upload, await self._backend.awrite(lambda: self._operations.put(upload)), new=True)
+        pages = yield from compute(body.pages)
+        ref = yield from write(lambda: self._operations.put(upload._replace(pages=pages)))
+        return self._stored(upload, ref, new=True)
 
-    def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
+    put, aput = sync_and_async(_put)
+
+    def _delete(self, ref_or_key: str, *, namespace: str = "") -> Flow[bool]:
         """Delete a content with all its keys (by its handle), or one key; False when there is nothing to delete.
 
         A content goes with the last key that leads to it, unless it was also put without a key.
         """
-        return self._backend.write(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
+        return (yield from write(lambda: self._operations.delete(namespace, ref_or_key, self._clock())))
 
-    async def adelete(self, ref_or_key: str, *, namespace: str = "") -> bool:
-        """`delete` without blocking the event loop."""
-        return await self._backend.awrite(lambda: self._operations.delete(namespace, ref_or_key, self._clock()))
+    delete, adelete = sync_and_async(_delete)
 
-    def clear(self, namespace: str | None = None) -> None:
+    def _clear(self, namespace: str | None = None) -> Flow[None]:
         """Delete everything of one namespace; without one, of all namespaces."""
-        self._backend.write(lambda: self._operations.clear(namespace))
+        yield from write(lambda: self._operations.clear(namespace))
 
-    async def aclear(self, namespace: str | None = None) -> None:
-        """`clear` without blocking the event loop."""
-        await self._backend.awrite(lambda: self._operations.clear(namespace))
+    clear, aclear = sync_and_async(_clear)
 
-    def purge_expired(self) -> int:
+    def _purge_expired(self) -> Flow[int]:
         """Free the space of what is past its `ttl`; the number of contents that went."""
-        return self._backend.write(lambda: self._operations.purge(self._clock()))
+        return (yield from write(lambda: self._operations.purge(self._clock())))
 
-    async def apurge_expired(self) -> int:
-        """`purge_expired` without blocking the event loop."""
-        return await self._backend.awrite(lambda: self._operations.purge(self._clock()))
+    purge_expired, apurge_expired = sync_and_async(_purge_expired)
 
     # ------------------------------------------------------------------------------------------------------ reading
-    def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
+    def _read(
+        self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = ""
+    ) -> Flow[Page | None]:
         """The characters [offset, offset + limit) of a content, to its end without a limit; None when it is unknown.
 
         What lies outside is clamped and said in `notice`; a sign of several characters is never cut, so `end` may be
         a little less than asked for, and pages that are read on from `next_offset` join to the content. Raises
         StoreCorruptError when the stored rows cannot be read back.
         """
-        pages = self._backend.read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock()))
-        return self._page(pages)
+        pages = yield from self._pages(ref_or_key, offset, limit, namespace)
+        if limit is not None:
+            return self._page(pages)
+        return (yield from compute(lambda: self._page(pages)))
 
-    async def aread(
-        self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = ""
-    ) -> Page | None:
-        """`read` without blocking the event loop."""
-        pages = await self._backend.aread(
-            lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())
-        )
-        return self._page(pages) if limit is not None else await in_thread(lambda: self._page(pages))
+    read, aread = sync_and_async(_read)
 
-    def read_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
+    def _read_bytes(self, ref_or_key: str, *, namespace: str = "") -> Flow[bytes | None]:
         """The whole content as the bytes that were put, its hash checked; None when it is unknown."""
-        pages = self._backend.read(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
-        return None if pages is None else self._payload(pages)
+        pages = yield from self._pages(ref_or_key, 0, None, namespace)
+        return None if pages is None else (yield from compute(lambda: self._payload(pages)))
 
-    async def aread_bytes(self, ref_or_key: str, *, namespace: str = "") -> bytes | None:
-        """`read_bytes` without blocking the event loop."""
-        pages = await self._backend.aread(lambda: self._operations.read(namespace, ref_or_key, 0, None, self._clock()))
-        return None if pages is None else await in_thread(lambda: self._payload(pages))
+    read_bytes, aread_bytes = sync_and_async(_read_bytes)
 
-    def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
+    def _info(self, ref_or_key: str, *, namespace: str = "") -> Flow[ContentInfo | None]:
         """What is known about a content; None when it is unknown."""
-        return _info(self._backend.read(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
+        content = yield from read(lambda: self._operations.find(namespace, ref_or_key, self._clock()))
+        return None if content is None else content.info()
 
-    async def ainfo(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
-        """`info` without blocking the event loop."""
-        return _info(await self._backend.aread(lambda: self._operations.find(namespace, ref_or_key, self._clock())))
+    info, ainfo = sync_and_async(_info)
 
-    def has(self, ref_or_key: str, *, namespace: str = "") -> bool:
+    def _has(self, ref_or_key: str, *, namespace: str = "") -> Flow[bool]:
         """Whether the handle or key leads to a content."""
-        return self.info(ref_or_key, namespace=namespace) is not None
+        return (yield from self._info(ref_or_key, namespace=namespace)) is not None
 
-    async def ahas(self, ref_or_key: str, *, namespace: str = "") -> bool:
-        """`has` without blocking the event loop."""
-        return await self.ainfo(ref_or_key, namespace=namespace) is not None
+    has, ahas = sync_and_async(_has)
 
-    def summary(self, ref_or_key: str, *, namespace: str = "") -> str | None:
+    def _summary(self, ref_or_key: str, *, namespace: str = "") -> Flow[str | None]:
         """The summary that came with a content; None when it is unknown."""
-        info = self.info(ref_or_key, namespace=namespace)
+        info = yield from self._info(ref_or_key, namespace=namespace)
         return None if info is None else info.summary
 
-    async def asummary(self, ref_or_key: str, *, namespace: str = "") -> str | None:
-        """`summary` without blocking the event loop."""
-        info = await self.ainfo(ref_or_key, namespace=namespace)
-        return None if info is None else info.summary
+    summary, asummary = sync_and_async(_summary)
 
     # ----------------------------------------------------------------------------------------------------- searching
-    def find(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
+    def _find(self, name: str, *, namespace: str = "") -> Flow[list[ContentInfo]]:
         """The content of this handle or key, or else all whose file name (last part of the path) it is."""
-        exact = self.info(name, namespace=namespace)
+        exact = yield from self._info(name, namespace=namespace)
         if exact is not None:
             return [exact]
-        contents = self._backend.read(lambda: self._operations.named(namespace, name, self._clock()))
+        contents = yield from read(lambda: self._operations.named(namespace, name, self._clock()))
         return [content.info() for content in contents]
 
-    async def afind(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
-        """`find` without blocking the event loop."""
-        exact = await self.ainfo(name, namespace=namespace)
-        if exact is not None:
-            return [exact]
-        contents = await self._backend.aread(lambda: self._operations.named(namespace, name, self._clock()))
-        return [content.info() for content in contents]
+    find, afind = sync_and_async(_find)
 
-    def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
+    def _keys(self, *, namespace: str = "", limit: int = 100) -> Flow[list[str]]:
         """The first keys in order."""
-        return self._backend.read(lambda: self._operations.keys(namespace, self._clock(), limit))
+        return (yield from read(lambda: self._operations.keys(namespace, self._clock(), limit)))
 
-    async def akeys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
-        """`keys` without blocking the event loop."""
-        return await self._backend.aread(lambda: self._operations.keys(namespace, self._clock(), limit))
+    keys, akeys = sync_and_async(_keys)
 
-    def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
+    def _search(
+        self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = ""
+    ) -> Flow[list[ContentHit]]:
         """The passages that match best, of all texts or of the one behind `ref` (a handle or key).
 
         Reads every page it searches: about 20 MB of text a second.
         """
-        pages = self._backend.read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
-        return Passages(pages).best(query, limit)
+        pages = yield from read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
+        return (yield from compute(lambda: Passages(pages).best(query, limit)))
 
-    async def asearch(
-        self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = ""
-    ) -> list[ContentHit]:
-        """`search` without blocking the event loop."""
-        pages = await self._backend.aread(lambda: self._operations.all_pages(namespace, ref, self._clock()))
-        return await in_thread(lambda: Passages(pages).best(query, limit))
+    search, asearch = sync_and_async(_search)
 
-    def stats(self, namespace: str | None = "") -> ContentStats:
+    def _stats(self, namespace: str | None = "") -> Flow[ContentStats]:
         """How much is stored in a namespace (None: in all)."""
-        return self._counted(*self._backend.read(lambda: self._operations.stats(namespace)))
+        counts = yield from read(lambda: self._operations.stats(namespace))
+        contents, pages, keys = [tuple(map(int, row)) for row in counts]
+        count, chars, stored, size, held = contents
+        return ContentStats(count, keys[0], chars, pages[0], stored, size, held, dict(self._usage))
 
-    async def astats(self, namespace: str | None = "") -> ContentStats:
-        """`stats` without blocking the event loop."""
-        return self._counted(*await self._backend.aread(lambda: self._operations.stats(namespace)))
-
-    def close(self) -> None:
-        """Let go of what this store has opened."""
-        self._backend.close()
-
-    async def aclose(self) -> None:
-        """`close` for asynchronous callers."""
-        await self._backend.aclose()
+    stats, astats = sync_and_async(_stats)
 
     # ---------------------------------------------------------------------------------------------------------------
+    def _do(self, step: Read | Write | Compute) -> Any:
+        """Do a step of a flow, for `sync_and_async`."""
+        return step.fn() if isinstance(step, Compute) else self._backend.do(step)
+
+    async def _ado(self, step: Read | Write | Compute) -> Any:
+        return await (in_thread(step.fn) if isinstance(step, Compute) else self._backend.ado(step))
+
+    def _pages(self, ref_or_key: str, offset: int, limit: int | None, namespace: str) -> Flow[Pages | None]:
+        return (yield from read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())))
+
     def _upload(self, body: Packed, key: str | None, metadata: Metadata, namespace: str, ttl: float | None) -> Upload:
         if ttl is not None and not ttl > 0:
             raise ConfigError(f"ttl must be more than 0 seconds, or None to keep the content (got {ttl!r})")
@@ -268,12 +233,8 @@ class PagedContentStore(Closing):
             )
         return body
 
-    def _counted(self, contents: tuple[int, ...], pages: tuple[int, ...], keys: tuple[int, ...]) -> ContentStats:
-        count, chars, stored, size, held = map(int, contents)
-        return ContentStats(count, int(keys[0]), chars, int(pages[0]), stored, size, held, dict(self._usage))
 
-
-class DatabaseContentStore(DatabasePart, PagedContentStore):
+class DatabaseContentStore(PagedContentStore, DatabasePart):
     """A content store in a database. `url`: a path, `:memory:`, a URL or an open Database."""
 
     def __init__(self, url: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
@@ -287,10 +248,6 @@ class SqliteContentStore(DatabaseContentStore):
 
 class SqlContentStore(DatabaseContentStore):
     """A content store in PostgreSQL, by its URL (or an open database); needs the extra `sql`."""
-
-
-def _info(content: StoredContent | None) -> ContentInfo | None:
-    return None if content is None else content.info()
 
 
 def _now() -> int:

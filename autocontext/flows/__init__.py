@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from functools import wraps
 from inspect import Signature, signature
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
@@ -80,7 +80,7 @@ D = TypeVar("D", bound=DoesSteps)
 
 def sync_and_async(
     steps: Callable[Concatenate[D, P], Flow[T]],
-) -> tuple[Callable[Concatenate[D, P], T], Callable[Concatenate[D, P], Awaitable[T]]]:
+) -> tuple[Callable[Concatenate[D, P], T], Callable[Concatenate[D, P], Coroutine[Any, Any, T]]]:
     """The blocking method and the awaitable one, both with the parameters and the docstring of `steps`.
 
     `get, aget = sync_and_async(_get)` names them; the class has `_do` and `_ado`.

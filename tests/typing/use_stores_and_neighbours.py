@@ -5,7 +5,14 @@ from typing import Any, assert_type
 
 from autocontext import AutoContext, AutoContextMemory, Msg
 from autocontext.cache import MISS, ResultCache, canonical_key
-from autocontext.content import PrunePolicy, SqliteContentStore, get_file_content_tool, prune_messages
+from autocontext.content import (
+    ContentInfo,
+    Page,
+    PrunePolicy,
+    SqliteContentStore,
+    get_file_content_tool,
+    prune_messages,
+)
 from autocontext.memories import Memory, MemoryInjector, MemoryStore, format_memory_for_injection
 from autocontext.sessions import OptimizationReport, SessionState, StateConfig, StateOptimizer
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore, SqliteSessionStore
@@ -36,6 +43,15 @@ async def together_in_async_code() -> None:
         prepared = await session.aprepare()
         assert_type(prepared.messages, list[Msg])
         await session.asave()
+
+
+async def contents_in_async_code() -> None:
+    content = SqliteContentStore(":memory:")
+    put = asyncio.create_task(content.aput(b"bytes", key="k", ttl=60))
+    assert_type(await put, ContentInfo)
+    assert_type(await content.aread("k", 0, limit=2), Page | None)
+    assert_type(content.keys(limit=5), list[str])
+    assert_type(await content.apurge_expired(), int)
 
 
 def neighbours() -> None:
@@ -73,4 +89,5 @@ if __name__ == "__main__":
     assert stored(SqliteSessionStore(":memory:"))
     together()
     asyncio.run(together_in_async_code())
+    asyncio.run(contents_in_async_code())
     neighbours()
