@@ -95,6 +95,19 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         rows = [_row(session, number, entry) for number, entry in entries.items()]
         self.database.write(partial(statements.rewrite, session, rows))
 
+    def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
+        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+
+        def unchanged(stored: list[Row]) -> bool:
+            found = {
+                row[0]: unpack(row[2], row[1], where=self._place(session, row[0])) for row in stored if row[0] in new
+            }
+            return found == {number: old[number] for number in new}
+
+        if new:
+            rows = [_row(session, number, entry) for number, entry in new.items()]
+            self.database.write(partial(statements.rewrite, session, rows, unchanged))
+
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
         return self.database.write(partial(statements.expire, session, expiry(ttl)))

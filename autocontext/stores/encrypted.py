@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from autocontext.errors import StoreError
+from autocontext.errors import Conflict, StoreError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
-from autocontext.stores.lifecycle import Lifecycle
+from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
 from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, identity_of
 from autocontext.stores.sealing import Keyring
 
@@ -63,17 +63,33 @@ class EncryptedSessionStore(Lifecycle):
     def rotate(self, session: SessionKey) -> int:
         """Seal with the current key what other keys have sealed; returns how many entries. May be run again."""
         done = after = 0
+        attempts = Attempts(f"rotate: session {session[1]!r}")
         while entries := self.store.read(session, after=after, until=after + _AT_ONCE):
             old = {
-                after + i: self._keys.seal(self._open(session, entry, after + i), session, after + i)
+                after + i: entry
                 for i, entry in enumerate(entries)
                 if not (isinstance(entry, Sealed) and entry.key_id == self._keys.current)
             }
-            if old:
-                self.store.rewrite(session, old)
+            new = {n: self._keys.seal(self._open(session, entry, n), session, n) for n, entry in old.items()}
+            try:
+                swap_in(self.store, session, old, new)
+            except Conflict as e:  # somebody has erased messages meanwhile: seal what is there now
+                attempts.pause_after(e)
+                continue
             done += len(old)
             after += len(entries)
         return done
+
+    def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
+        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+        if not new:
+            return
+        first, last = min(new), max(new)
+        stored = enumerate(self.store.read(session, after=first, until=last + 1), first)
+        sealed = {n: entry for n, entry in stored if n in new}
+        if {n: self._open(session, entry, n) for n, entry in sealed.items()} != {n: old[n] for n in new}:
+            raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
+        swap_in(self.store, session, sealed, {n: self._keys.seal(entry, session, n) for n, entry in new.items()})
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none."""

@@ -87,6 +87,16 @@ class InMemorySessionStore(Lifecycle):
             for number, entry in entries.items():
                 kept[number] = entry
 
+    def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
+        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+        with self._lock:
+            kept = self._sessions.get(SessionKey(*session))
+            entries = kept.entries if kept else []
+            if any(entries[number : number + 1] != [old[number]] for number in new):
+                raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
+            for number, entry in new.items():
+                entries[number] = entry
+
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
         with self._lock:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import time
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -25,6 +27,12 @@ if TYPE_CHECKING:
         def search(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]: ...
 
         def erase(self, session: SessionKey, ids: Iterable[str]) -> int: ...
+
+
+_ATTEMPTS = 200
+"""Conflicts that erasing and rotating survive; each means that another process has rewritten something."""
+_LONGEST_WAIT = 0.05
+"""Seconds."""
 
 
 class Lifecycle:
@@ -55,16 +63,29 @@ class Lifecycle:
         Open its memories again afterwards.
         """
         targets, erased = frozenset(ids), frozenset[str]()
-        size = -1
-        while size < len(entries := self.read(session)):
-            # Repeat while the session grows: a new note may quote what is erased.
-            size = len(entries)
+        attempts = Attempts(f"erase: session {session[1]!r}")
+        while True:
+            # Until nothing is left to erase: while the session grows, a new note may quote it.
+            entries = self.read(session)
             changes, matches = erase_messages(entries, targets)
             erased |= matches
-            if changes:
-                self.rewrite(session, changes)
+            if not changes:
+                break
+            try:
+                swap_in(self, session, {number: entries[number] for number in changes}, changes)
+            except Conflict as e:  # what another process has erased meanwhile must not come back
+                attempts.pause_after(e)
         self.scrub()
         return len(erased)
+
+    def swap(self: SessionStore, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
+        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise.
+
+        A store of your own that several processes share needs its own, which compares and writes in one step.
+        """
+        if any(self.read(session, after=number, until=number + 1) != [old[number]] for number in new):
+            raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
+        self.rewrite(session, new)
 
     def search(
         self: SessionStore, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10
@@ -151,6 +172,29 @@ class Lifecycle:
         except Conflict as e:
             raise Conflict(f"import: session {session[1]!r} exists already; import it under another id") from e
         return len(entries)
+
+
+class Attempts:
+    """Waits between attempts to rewrite what others are rewriting too."""
+
+    def __init__(self, what: str) -> None:
+        self._what, self._left = what, _ATTEMPTS
+
+    def pause_after(self, error: Conflict) -> None:
+        """Wait for a random moment; raises the error, saying what failed, after too many attempts."""
+        self._left -= 1
+        if not self._left:
+            raise Conflict(f"{self._what}: others kept rewriting it; call it again ({error})") from error
+        time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * (_ATTEMPTS - self._left)))
+
+
+def swap_in(store: SessionStore, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
+    """Call `swap` of a store; of one that does not have it, what `Lifecycle` does."""
+    swap = getattr(store, "swap", None)
+    if swap is not None:
+        swap(session, old, new)
+    else:
+        Lifecycle.swap(store, session, old, new)
 
 
 def _parsed(lines: Iterable[str], name: str) -> Iterator[Entry]:

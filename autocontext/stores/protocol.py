@@ -131,7 +131,7 @@ class SessionStore(Protocol):
         ...
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
-        """Replace entries by their number, all or none: for `erase`, which must remove what was stored."""
+        """Replace entries by their number, all or none: for `swap`, with which `erase` removes what was stored."""
         ...
 
     def scrub(self) -> None:

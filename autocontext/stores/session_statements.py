@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, StoreCorruptError
 from autocontext.stores.database import Row, Schema, Statement, Work
+from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, check_identity, new_identity
 from autocontext.stores.records import NEVER, now
 
@@ -141,19 +143,34 @@ def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
         {**_params(session), **({} if expired_at is None else {"expired_at": expired_at})},
     )
     if rows:
-        yield Statement(f"DELETE FROM autocontext_entries WHERE {_SESSION}", _params(session))
-        yield Statement(f"DELETE FROM autocontext_search WHERE {_SESSION}", _params(session))
+        yield from forget(*session, whole=True)
     return bool(rows)
 
 
-def rewrite(session: SessionKey, rows: list[dict[str, Any]]) -> Work[None]:
-    """Give rows other bodies; what was made of the old ones, an index, is dropped with them."""
+def rewrite(
+    session: SessionKey, rows: list[dict[str, Any]], unchanged: Callable[[list[Row]], bool] | None = None
+) -> Work[None]:
+    """Give rows other bodies; what was made of the old ones (an index, saved states) is dropped with them.
+
+    `unchanged` is asked about the rows (sequence, checksum, body) between the first and the last of these, once nobody
+    else can rewrite them. Raises Conflict when it says no.
+    """
     last = max(rows, key=lambda row: row["sequence"])
     yield Statement(
+        # First of all, since it holds the row of the session: of two rewritings one waits for the other here.
         "UPDATE autocontext_sessions SET edition = edition + 1, "
         f"head = CASE WHEN entries = :entries THEN :head ELSE head END WHERE {_SESSION}",
         {**_params(session), "entries": last["sequence"] + 1, "head": last["checksum"]},
     )
+    if unchanged is not None:
+        numbers = [row["sequence"] for row in rows]
+        stored = yield Statement(
+            f"SELECT sequence, checksum, body FROM autocontext_entries WHERE {_SESSION} "
+            "AND sequence >= :first AND sequence <= :last ORDER BY sequence",
+            {**_params(session), "first": min(numbers), "last": max(numbers)},
+        )
+        if not unchanged(stored):
+            raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
     yield Statement(
         f"UPDATE autocontext_entries SET checksum = :checksum, body = :body WHERE {_SESSION} AND sequence = :sequence",
         rows,
@@ -163,7 +180,7 @@ def rewrite(session: SessionKey, rows: list[dict[str, Any]]) -> Work[None]:
         "AND previous IS NOT NULL",
         [{**_params(session), "checksum": row["checksum"], "next": row["sequence"] + 1} for row in rows],
     )
-    yield Statement(f"DELETE FROM autocontext_search WHERE {_SESSION}", _params(session))
+    yield from forget(*session, whole=False)
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:

@@ -1,0 +1,116 @@
+"""Every place that can hold what somebody said: the tables of all parts, their columns, and the files.
+
+Erasing goes through this table, and so does encryption. A test compares it with the schemas of all parts, so a part
+that adds a table or a column has to say here what it holds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from autocontext.stores.database import Statement, Work
+
+
+class Place(NamedTuple):
+    """A table, and which of its columns hold what was said."""
+
+    part: str
+    """The name of the Schema that makes it."""
+    table: str
+    key: tuple[str, ...]
+    """The primary key."""
+    texts: tuple[str, ...] = ()
+    """Columns that hold what was said; with a key they are encrypted, for this row only."""
+    names: tuple[str, ...] = ()
+    """Columns that hold it and that rows are found by; encrypted so that equal values of one owner stay equal."""
+    readable: tuple[str, ...] = ()
+    """All other columns: ids, times, sizes, counts. They stay readable."""
+    session: Literal["", "own", "made of it"] = ""
+    """Whether its rows go with a session; what was made of its log goes when a message is erased, too."""
+
+    @property
+    def owner(self) -> str:
+        """The column that says whose it is: a user's id, or a namespace."""
+        return self.key[0]
+
+
+_SESSION = ("user_id", "session_id")
+
+PLACES = (
+    Place(
+        "sessions", "autocontext_sessions", _SESSION, session="own",
+        readable=(*_SESSION, "entries", "edition", "created_at", "updated_at", "expires_at", "identity", "head",
+                  "previous"),
+    ),
+    Place(
+        "sessions", "autocontext_entries", (*_SESSION, "sequence"), ("body",), session="own",
+        readable=(*_SESSION, "sequence", "batch", "checksum", "previous"),
+    ),
+    Place(
+        "sessions", "autocontext_search", (*_SESSION, "start"), ("body",), session="made of it",
+        readable=(*_SESSION, "start", "until"),
+    ),
+    Place(
+        "states", "autocontext_states", (*_SESSION, "revision"), ("metadata", "body"), session="made of it",
+        readable=(*_SESSION, "revision", "created_at"),
+    ),
+    Place(
+        "contents", "autocontext_content", ("namespace", "ref"), ("about",), ("name",),
+        readable=(
+            "namespace", "ref", "sha256", "encoding", "chars", "size", "stored", "held_until", "created_at",
+        ),
+    ),
+    Place(
+        "contents", "autocontext_content_page", ("namespace", "ref", "page"), ("body",),
+        readable=("namespace", "ref", "page"),
+    ),
+    Place(
+        "contents", "autocontext_content_key", ("namespace", "key"), ("about",), ("key", "basename"),
+        readable=("namespace", "ref", "expires_at", "created_at"),
+    ),
+    Place(
+        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags"), ("key", "task"),
+        readable=("namespace", "kind", "cost", "created", "expires", "gone", "used", "size"),
+    ),
+    Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag"), ("namespace",)),
+    Place("cache", "autocontext_cache_lease", ("namespace", "key"), (), ("key",), ("namespace", "holder", "until")),
+    Place("cache", "autocontext_cache_invalidated", ("namespace", "scope"), (), ("scope",), ("namespace", "at")),
+    Place("memories", "autocontext_memory_users", ("user_id",), readable=("user_id", "revision")),
+    Place(
+        "memories", "autocontext_memories", ("user_id", "id"),
+        ("content", "category", "tags", "context", "source", "source_error", "archived", "metadata"), ("digest",),
+        readable=(
+            "user_id", "id", "importance", "confidence", "created_at", "updated_at", "last_accessed", "access_count",
+            "last_confirmed_at", "confirmation_count", "expires_at", "revision",
+        ),
+    ),
+    Place("memories", "autocontext_memory_tags", ("user_id", "tag", "id"), (), ("tag",), ("user_id", "id")),
+    Place(
+        "memories", "autocontext_memory_sections", ("user_id", "name"), ("summary",),
+        readable=("user_id", "name", "updated_at"),
+    ),
+    Place("encryption", "autocontext_keys", ("name",), readable=("name", "key_id", "body")),
+)  # fmt: skip
+PLACE = {place.table: place for place in PLACES}
+
+FILES = {
+    "agent.db": "overwritten at once when rows go (PRAGMA secure_delete)",
+    "agent.db-wal": "emptied by scrub()",
+    "agent.db-shm": "an index of the -wal file, without texts",
+    "temporary files of SQLite": "there are none (PRAGMA temp_store = MEMORY)",
+    "agent.db-journal": "only while an empty file becomes a database",
+    "*.part": "an export while it is written, 0600; replaced or removed",
+    "exports, *.corrupt-*": "the caller's, 0600: delete them yourself",
+}
+"""The files, with what becomes of erased texts in them."""
+
+
+def forget(user_id: str, session_id: str, *, whole: bool) -> Work[None]:
+    """Delete what was made of a session's log; with `whole`, everything of the session."""
+    parts = {row[0] for row in (yield Statement("SELECT part FROM autocontext_schema"))}
+    for place in PLACES:
+        if place.part in parts and (place.session == "made of it" or (whole and place.session)):
+            yield Statement(
+                f"DELETE FROM {place.table} WHERE user_id = :user_id AND session_id = :session_id",
+                {"user_id": user_id, "session_id": session_id},
+            )

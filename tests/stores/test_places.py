@@ -1,0 +1,48 @@
+"""Places: every table and column of every part is listed, and erasing a session reaches all of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import autocontext
+from autocontext.cache import rows as cache_rows
+from autocontext.content import queries
+from autocontext.memories import schema
+from autocontext.optimizer import states
+from autocontext.stores import session_statements
+from autocontext.stores.database import Statement
+from autocontext.stores.moving import tables_of
+from autocontext.stores.places import PLACES
+from tests.stores.homes import database
+
+PACKAGE = Path(autocontext.__file__).parent
+SCHEMAS = [session_statements.SCHEMA, states.SCHEMA, queries.SCHEMA, cache_rows.SCHEMA, schema.SCHEMA]
+_COLUMNS = {
+    "sqlite": "SELECT name FROM pragma_table_info(:name)",
+    "postgresql": (
+        "SELECT column_name FROM information_schema.columns "
+        "WHERE table_schema = current_schema() AND table_name = :name"
+    ),
+}
+
+
+def test_row_04_no_part_has_a_schema_that_this_test_forgets():
+    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
+    assert {path for path, text in sources.items() if re.search(r'\bSchema\(\s*"', text)} == {
+        "stores/session_statements.py", "optimizer/states.py", "content/queries.py", "cache/rows.py",
+        "memories/schema.py",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgresql"])
+def test_row_04_every_table_and_column_of_every_part_is_a_place(kind, tmp_path):
+    with database(kind, tmp_path) as db:
+        for each in SCHEMAS:
+            db.ensure(each)
+            tables = {table.name: table.key for table in tables_of(each)}
+            places = [place for place in PLACES if place.part == each.part]
+            assert {place.table: place.key for place in places} == tables
+            for place in places:
+                columns = db.read(lambda t=place.table: (yield Statement(_COLUMNS[db.dialect], {"name": t})))
+                assert {name for (name,) in columns} == {*place.texts, *place.names, *place.readable}
