@@ -1,6 +1,9 @@
 """The configuration: frozen, checked field by field, the same by keywords and by builder."""
 
+import importlib
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
@@ -8,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+import autocontext.content
 from autocontext import AutoContextConfig, AutoContextError, PromptConfig
 from autocontext.config import STRATEGIES, ConfigBuilder
 from autocontext.errors import ConfigError
 from autocontext.strategies import View, steps
+from autocontext.suite import Session
 
 DEFAULTS = {
     "msg_threshold": 100,
@@ -218,3 +223,25 @@ def test_prompts_fall_back_to_their_defaults() -> None:
     assert prompts.tool_run == "Be brief."
     assert prompts.round_summary == PromptConfig().round_summary
     assert AutoContextConfig().prompts == PromptConfig()
+
+
+def test_the_page_on_differences_lists_every_field_that_the_preset_changes() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "reference-differences.md").read_text()
+    table = page.split("These fields differ:")[1].split("\n\nA value")[0]
+    default, preset = AutoContextConfig(), AutoContextConfig.agentscope_java()
+    changed = {f for f in AutoContextConfig.model_fields if getattr(default, f) != getattr(preset, f)}
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == changed
+
+
+def test_the_page_on_the_original_systems_names_what_there_is() -> None:
+    """The first name of each cell of its right columns can be imported, or is a method of one of its classes."""
+    modules = [importlib.import_module(f"autocontext{m}") for m in ("", ".content", ".cache", ".memories", ".sessions")]
+    modules.append(importlib.import_module("autocontext.compat"))
+    known = {name for module in modules for name in dir(module)}
+    known |= {name for module in modules for c in vars(module).values() if isinstance(c, type) for name in dir(c)}
+    known |= {*dir(autocontext.content.SqliteContentStore), *dir(Session)}
+    page = (Path(__file__).parents[1] / "docs" / "from-the-originals.md").read_text()
+    cells = [line.split("|")[2] for line in page.splitlines() if line.startswith("| ") and "original |" not in line]
+    named = [n for cell in cells for n in re.findall(r"`(?:[a-z]+\.)*@?(?:[a-z]+\.)?(\w+)\(", cell)]
+    assert len(named) > 40
+    assert [n for n in named if n not in known] == []
