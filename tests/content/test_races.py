@@ -6,7 +6,6 @@ import itertools
 import random
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,13 +18,12 @@ from autocontext.content import queries
 from autocontext.content.contents import FOREVER, candidates
 from autocontext.content.paging import packed
 from autocontext.content.store import DatabaseContentStore, PagedContentStore
-from autocontext.stores.database import Database, Statement, Work
+from autocontext.stores.database import Statement, Work
 from autocontext.stores.opening import open_database
 from tests.content.conftest import Clock
 from tests.stores.homes import home
+from tests.stores.races import SERVED, at_once, run_between
 
-SERVED = ("file", "postgresql")
-"""Databases that several connections use at once."""
 REF = "c_982d9e3eb996"
 """The handle of "text"."""
 ROOT = Path(__file__).parents[2]
@@ -35,18 +33,6 @@ ROOT = Path(__file__).parents[2]
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     with home(request.param, tmp_path) as where:
         yield where
-
-
-def at_once(*jobs: Callable[[], object]) -> list[Any]:
-    """Run jobs in a thread each, as simultaneously as threads start."""
-    barrier = threading.Barrier(len(jobs))
-
-    def run(job: Callable[[], object]) -> object:
-        barrier.wait()
-        return job()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        return list(pool.map(run, jobs))
 
 
 def rows(store: DatabaseContentStore, sql: str) -> list[Any]:
@@ -169,31 +155,6 @@ def test_row_02_random_changes_by_processes_leave_nothing_over(url: str) -> None
     changed_by_threads(url, 10)
 
 
-def write_with(
-    database: Database, work: Callable[[], Work[Any]], other: Callable[[], object], after: int
-) -> threading.Thread:
-    """Run a transaction; after so many of its statements `other` runs in a thread, until it is done or waits for us."""
-    thread = threading.Thread(target=other, daemon=True)
-
-    def watched() -> Work[None]:
-        flow, answer = work(), None
-        for count in itertools.count():
-            try:
-                statement = flow.send(answer)  # type: ignore[arg-type]  # None starts a generator
-            except StopIteration:
-                return
-            if count == after and thread.ident is None:
-                thread.start()
-                thread.join(0.05)
-            answer = yield statement
-
-    database.write(watched)
-    if thread.ident is not None:
-        thread.join(30)
-        assert not thread.is_alive()
-    return thread
-
-
 def interleaved(change: str, other: Callable[[DatabaseContentStore], object]) -> Iterator[DatabaseContentStore]:
     """The store after a change during which `other` ran: before its first statement, before its second and so on."""
     clock = Clock()
@@ -202,7 +163,7 @@ def interleaved(change: str, other: Callable[[DatabaseContentStore], object]) ->
         DatabaseContentStore(url, clock=clock) as store,
         DatabaseContentStore(url, clock=clock) as another,
     ):
-        for after in itertools.count():
+        for before in itertools.count():
             store.clear()
             store.put("text", key="old", ttl=1)
             store.put("text", ttl=1)
@@ -213,7 +174,7 @@ def interleaved(change: str, other: Callable[[DatabaseContentStore], object]) ->
                 "delete": partial(queries.delete, "", "old", clock.now - 4_500),
                 "delete by handle": partial(queries.delete, "", REF, clock.now - 4_500),
             }[change]
-            if write_with(store.database, work, partial(other, another), after).ident is None:
+            if not run_between(store.database, work, partial(other, another), before)[1]:
                 return
             yield store
 
