@@ -91,7 +91,8 @@ def confirmed(old: Memory, new: Memory) -> Memory:
 
 def update(user_id: str, memory_id: str, fields: Mapping[str, Any], expected: int | None) -> Work[Memory | None]:
     """Change fields of a memory; None when the user has none with this id. Raises Conflict, InvalidMemory."""
-    old = yield from statements.find(user_id, memory_id)
+    known = yield from statements.lock(user_id)
+    old = (yield from statements.find(user_id, memory_id)) if known else None
     if old is None:
         return None
     if expected is not None and old.revision != expected:

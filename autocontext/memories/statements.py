@@ -1,4 +1,8 @@
-"""The SQL of the memory store: transactions as generators, the same on SQLite and PostgreSQL."""
+"""The SQL of the memory store: transactions as generators, the same on SQLite and PostgreSQL.
+
+Every transaction that writes first changes or locks the user's row (`next_revision`, `lock`): what it reads after that
+stays as it is until it has written.
+"""
 
 from __future__ import annotations
 
@@ -35,6 +39,15 @@ def next_revision(user_id: str) -> Work[int]:
         {"user_id": user_id},
     )
     return int(rows[0][0])
+
+
+def lock(user_id: str) -> Work[bool]:
+    """Make other changes of this user wait, without a new revision; False when there is no such user."""
+    rows = yield Statement(
+        "UPDATE autocontext_memory_users SET revision = revision WHERE user_id = :user_id RETURNING revision",
+        {"user_id": user_id},
+    )
+    return bool(rows)
 
 
 def expect_revision(user_id: str, expected: int | None) -> Work[int]:
@@ -110,7 +123,8 @@ def free_id(user_id: str) -> Work[str]:
 
 def remove(user_id: str, memory_id: str) -> Work[bool]:
     """Delete one memory permanently; whether it existed."""
-    if (yield from find(user_id, memory_id)) is None:
+    known = yield from lock(user_id)
+    if not known or (yield from find(user_id, memory_id)) is None:
         return False
     yield from next_revision(user_id)
     params = {"user_id": user_id, "id": memory_id}
@@ -131,8 +145,10 @@ def remove_all(user_id: str) -> Work[int]:
 
 def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
     """Count an access to memories; the revision stays, because their content does."""
+    yield from lock(user_id)
     yield Statement(
-        "UPDATE autocontext_memories SET last_accessed = :now, access_count = access_count + 1 "
+        "UPDATE autocontext_memories SET access_count = access_count + 1, "
+        "last_accessed = CASE WHEN last_accessed > :now THEN last_accessed ELSE :now END "
         "WHERE user_id = :user_id AND id = :id",
         [{"user_id": user_id, "id": memory_id, "now": now} for memory_id in memory_ids],
     )
