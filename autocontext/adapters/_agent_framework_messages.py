@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember, source_of, url_of
-from autocontext.adapters._openai_parts import read_function, write_function
 from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.formats.blocks import MEDIA, hints, jsonable, remember, source_of, url_of
+from autocontext.formats.openai_parts import read_function, write_function
 from autocontext.messages import (
     Msg,
     TextBlock,

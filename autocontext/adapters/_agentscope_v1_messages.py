@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember
 from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
 from autocontext.messages import (
     Msg,
     TextBlock,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from autocontext.adapters._blocks import MEDIA, hints, jsonable, remember
-from autocontext.adapters._openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.errors import InvalidMessage, MissingExtraError
+from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
+from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.messages import (
     Msg,
     TextBlock,

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from autocontext.adapters._blocks import MEDIA, hints, remember
-from autocontext.adapters._openai_parts import read_function, stand_in, write_function
 from autocontext.errors import MissingExtraError
+from autocontext.formats.blocks import MEDIA, hints, remember
+from autocontext.formats.openai_parts import read_function, stand_in, write_function
 from autocontext.messages import (
     AudioBlock,
     ImageBlock,

@@ -10,9 +10,9 @@ from importlib import resources
 from typing import Any
 
 from autocontext import AutoContextError, Msg
-from autocontext.adapters.openai_chat import from_openai
 from autocontext.cli.json_lines import JsonLines
 from autocontext.errors import InvalidMessage
+from autocontext.formats.openai_chat import from_openai
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from openai import AsyncOpenAI
 from autocontext import AutoContextConfig
 from autocontext.adapters.openai_agents import AutoContextSession
 from autocontext.stores import SqliteSessionStore
-from tests.adapters.test_openai_responses import ITEMS
+from tests.formats.test_openai_responses import ITEMS
 from tests.fakes import FakeOpenAI, Reply
 
 set_tracing_disabled(disabled=True)

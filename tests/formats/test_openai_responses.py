@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.adapters.openai_responses import from_responses, to_responses
+from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.errors import InvalidMessage
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock
 from autocontext.testing import assert_valid_chat, tool_exchange, user
-from tests.adapters.test_openai_chat import ARGUMENTS, SHORT, always, exact, joined, maybe
+from tests.formats.test_openai_chat import ARGUMENTS, SHORT, always, exact, joined, maybe
 from tests.conversations import json_objects, valid_histories
 from tests.fakes.openai_responses import as_chat
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from autocontext.adapters import _blocks
-from autocontext.adapters._blocks import source_of, url_of
 from autocontext.errors import InvalidMessage
+from autocontext.formats import blocks
+from autocontext.formats.blocks import source_of, url_of
 from autocontext.messages import (
     WIRE_HINTS,
     AudioBlock,
@@ -26,9 +26,9 @@ from autocontext.messages import (
     thaw,
 )
 
-hints = partial(_blocks.hints, WIRE_HINTS)
+hints = partial(blocks.hints, WIRE_HINTS)
 """What was remembered about an OpenAI message or block."""
-remember = partial(_blocks.remember, WIRE_HINTS)
+remember = partial(blocks.remember, WIRE_HINTS)
 """Metadata that holds such hints; {} when there is nothing to remember."""
 Part: TypeAlias = TextBlock | ImageBlock | AudioBlock | VideoBlock
 

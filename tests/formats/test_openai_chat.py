@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.adapters.openai_chat import from_openai, to_openai
+from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.errors import InvalidMessage
 from autocontext.messages import (
     AudioBlock,

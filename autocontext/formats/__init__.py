@@ -1,0 +1,1 @@
+"""Providers' formats of messages, to and from this library's, without loss."""

@@ -1,0 +1,238 @@
+"""Anthropic messages (lists of dicts) as messages of this library, and back, without loss.
+
+`to_anthropic(from_anthropic(x)) == x` for lists as the Messages API takes and gives them. The system prompt, which
+Anthropic's API takes apart from the messages, becomes a system message: `request(messages)` gives both, as
+`client.messages.create(**request(messages), ...)` wants them. What blocks have no field for stands under
+`metadata["_anthropic"]` of a block or message. The format is that of https://docs.anthropic.com/en/api/messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from pydantic import BaseModel
+
+from autocontext.errors import InvalidMessage
+from autocontext.formats.blocks import hints, remember
+from autocontext.formats.openai_parts import kind_of, put_back, rest, stand_in, text_at
+from autocontext.messages import (
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+    as_messages,
+    is_compressed,
+    thaw,
+)
+
+KEY = "_anthropic"
+_known = partial(hints, KEY)
+_remember = partial(remember, KEY)
+_ABOUT_THE_TEXT = ("citations",)
+"""Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+def from_anthropic(
+    messages: Iterable[Mapping[str, Any] | BaseModel], system: str | Sequence[Mapping[str, Any]] | None = None
+) -> list[Msg]:
+    """Anthropic messages as Msgs, one for each; with `system` a system message stands first.
+
+    The SDK's `Message` is taken too. Tool results get the name of the tool they answer. Raises InvalidMessage naming
+    index and key, as in "messages[3].content[0].type: ...".
+    """
+    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
+        raise InvalidMessage(f"messages: must be a list of message objects, not {kind_of(messages)}")
+    msgs = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
+    names: dict[str, str] = {}
+    for i, original in enumerate(messages):
+        message = original.model_dump(mode="json", exclude_unset=True) if isinstance(original, BaseModel) else original
+        if not isinstance(message, Mapping):
+            raise InvalidMessage(f"messages[{i}]: must be an object, not {kind_of(message)}")
+        if message.get("role") not in ("user", "assistant"):
+            raise InvalidMessage(f"messages[{i}].role: must be user or assistant, not {message.get('role')!r}")
+        msg = _read(message, f"messages[{i}]", names)
+        names.update((use.id, use.name) for use in msg.tool_uses)
+        msgs.append(msg)
+    return msgs
+
+
+def _read(message: Mapping[str, Any], where: str, names: Mapping[str, str]) -> Msg:
+    blocks, shape = _read_content(message.get("content"), f"{where}.content", names)
+    known = _remember(content=shape, rest=rest(message, ("role", "content"), where))
+    own = message.get("id")
+    fields: dict[str, Any] = {"id": own} if isinstance(own, str) and own else {}
+    # Results stand in the user's messages here; elsewhere a message of results alone is the tool's.
+    results = bool(blocks) and all(isinstance(b, ToolResultBlock) for b in blocks)
+    return Msg(role="tool" if results else message["role"], content=blocks, metadata=known, **fields)
+
+
+def _read_content(content: Any, where: str, names: Mapping[str, str]) -> tuple[list[Any], str | None]:
+    if isinstance(content, str):
+        return [TextBlock(text=content, metadata=_remember(empty=content == "" or None))], None
+    if not isinstance(content, list | tuple):
+        raise InvalidMessage(f"{where}: must be a string or a list of blocks, not {kind_of(content)}")
+    return [_read_block(block, f"{where}[{i}]", names) for i, block in enumerate(content)], "blocks"
+
+
+def _read_block(block: Any, where: str, names: Mapping[str, str]) -> Any:
+    if not isinstance(block, Mapping):
+        raise InvalidMessage(f"{where}: must be an object, not {kind_of(block)}")
+    kind, dot = text_at(block, "type", f"{where}."), f"{where}."
+    if kind == "text":
+        text = text_at(block, "text", dot)
+        return TextBlock(
+            text=text, metadata=_remember(empty=not text or None, rest=rest(block, ("type", "text"), where))
+        )
+    if kind == "thinking":
+        more = rest(block, ("type", "thinking"), where)
+        return ThinkingBlock(thinking=text_at(block, "thinking", dot), metadata=_remember(own=True, rest=more))
+    if kind == "tool_use" and isinstance(block.get("input"), Mapping):
+        more = rest(block, ("type", "id", "name", "input"), where)
+        call = {"id": text_at(block, "id", dot), "name": text_at(block, "name", dot)}
+        return ToolUseBlock(**call, input=rest(block["input"], (), f"{dot}input"), metadata=_remember(rest=more))
+    if kind == "tool_result":
+        return _read_result(block, where, names)
+    if kind == "image" and (source := _source(block.get("source"))) is not None:
+        more = rest(block, ("type", "source"), where)
+        inner = rest(block["source"], ("type", "url", "media_type", "data"), f"{dot}source")
+        return ImageBlock(source=source, metadata=_remember(inner=inner, rest=more))
+    title = block.get("title")
+    shown = f"[{kind}: {title}]" if isinstance(title, str) else f"[{kind}]"
+    thinking = ThinkingBlock(thinking="", metadata=_remember(whole=rest(block, (), where)))
+    return thinking if kind == "redacted_thinking" else TextBlock(text=shown, metadata=dict(thinking.metadata))
+
+
+def _source(source: Any) -> dict[str, Any] | None:
+    """The source of an image, where a block has a form for it."""
+    kind = source.get("type") if isinstance(source, Mapping) else None
+    keys = {"url": ("url",), "base64": ("media_type", "data")}.get(str(kind))
+    if keys is None or not all(isinstance(source.get(key), str) for key in keys):
+        return None
+    return {"type": kind, **{key: source[key] for key in keys}}
+
+
+def _read_result(block: Mapping[str, Any], where: str, names: Mapping[str, str]) -> ToolResultBlock:
+    call_id = text_at(block, "tool_use_id", f"{where}.")
+    shape: str | None = "missing"
+    output: Any = ""
+    if "content" in block:
+        blocks, shape = _read_content(block["content"], f"{where}.content", names)
+        output = block["content"] if shape is None else tuple(b for b in blocks if not isinstance(b, ToolUseBlock))
+    error = block.get("is_error")
+    more = rest(block, ("type", "tool_use_id", "content", *(["is_error"] if error is True else [])), where)
+    known = _remember(content=shape, rest=more)
+    return ToolResultBlock(
+        id=call_id, name=names.get(call_id, ""), output=output, is_error=error is True, metadata=known
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+def to_anthropic(messages: Iterable[Msg]) -> list[dict[str, Any]]:
+    """Msgs as Anthropic messages. System messages are not among them: `system_of` and `request` give those.
+
+    The results of one message's calls, which may be several messages here, become one message, as the API demands.
+    Thinking that came from elsewhere stays out, since the API takes only its own; an assistant message with nothing
+    else is left out too. Raises InvalidMessage naming the index of what is not a Msg.
+    """
+    written: list[dict[str, Any]] = []
+    joined = False
+    for msg in as_messages(messages):
+        if msg.role == "system":
+            continue
+        message = _write(msg)
+        if message is None:
+            continue
+        results = msg.role == "tool" and not _known(msg)
+        if results and joined:
+            written[-1]["content"].extend(message["content"])
+        else:
+            written.append(message)
+        joined = results
+    return written
+
+
+def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
+    """The system prompt that these messages hold, as the API's `system`: all of them, in order; None without any."""
+    system_msgs = [msg for msg in as_messages(messages) if msg.role == "system"]
+    if not system_msgs:
+        return None
+    if any(_known(msg).get("content") == "blocks" for msg in system_msgs):
+        return [block for msg in system_msgs for block in _write_blocks(msg)]
+    return "\n\n".join(msg.text for msg in system_msgs)
+
+
+def request(messages: Iterable[Msg]) -> dict[str, Any]:
+    """`messages` and, where there is one, `system`: keyword arguments for `client.messages.create`."""
+    msgs = as_messages(messages)
+    system = system_of(msgs)
+    return {**({} if system is None else {"system": system}), "messages": to_anthropic(msgs)}
+
+
+def _write(msg: Msg) -> dict[str, Any] | None:
+    known = _known(msg)
+    role = "assistant" if msg.tool_uses or msg.role == "assistant" else "user"
+    blocks = _write_blocks(msg)
+    if not blocks and not known and (role == "assistant" or msg.content):
+        return None
+    plain = all(isinstance(b, TextBlock) and _known(b).keys() <= {"empty"} for b in msg.content)
+    content: Any = blocks
+    if known.get("content") != "blocks" and plain:
+        content = "\n".join(b.text for b in msg.content if isinstance(b, TextBlock))
+    return put_back({"role": role, "content": content}, known.get("rest"))
+
+
+def _write_blocks(msg: Msg) -> list[dict[str, Any]]:
+    changed = is_compressed(msg)
+    blocks = [_write_block(block, changed=changed) for block in msg.content]
+    return [block for block in blocks if block is not None]
+
+
+def _write_block(block: Any, *, changed: bool) -> dict[str, Any] | None:
+    known = _known(block)
+    if "whole" in known:
+        return put_back({}, known["whole"])
+    body = _body(block, changed=changed)
+    more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
+    return None if body is None else put_back(body, more)
+
+
+def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:
+    known = _known(block)
+    body: dict[str, Any] | None = None
+    if isinstance(block, TextBlock):
+        # The API refuses a text without any characters: one that came in is sent as it was.
+        body = {"type": "text", "text": block.text} if block.text or known else None
+    elif isinstance(block, ThinkingBlock):
+        body = {"type": "thinking", "thinking": block.thinking} if known.get("own") else None
+    elif isinstance(block, ToolUseBlock):
+        body = {"type": "tool_use", "id": block.id, "name": block.name, "input": thaw(block.input)}
+    elif isinstance(block, ToolResultBlock):
+        body = _result(block, changed=changed)
+    elif isinstance(block, ImageBlock):
+        body = {"type": "image", "source": put_back(thaw(block.source), known.get("inner"))}
+    elif isinstance(block, AudioBlock | VideoBlock):
+        body = {"type": "text", "text": stand_in(block)}  # the API takes neither
+    return body
+
+
+def _result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
+    shape = _known(block).get("content")
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": block.id}
+    if isinstance(block.output, str):
+        if shape == "blocks":
+            result["content"] = [{"type": "text", "text": block.output}] if block.output else []
+        elif shape != "missing" or block.output:
+            result["content"] = block.output
+    else:
+        parts = (_write_block(b, changed=changed) for b in block.output)
+        result["content"] = [part for part in parts if part is not None]
+    if block.is_error:
+        result["is_error"] = True
+    return result

@@ -1,0 +1,291 @@
+"""OpenAI chat messages (lists of dicts) as messages of this library, and back, without loss.
+
+`to_openai(from_openai(x)) == x` for every list that the chat completions API accepts: unknown keys, absent and null
+keys, texts and lists of parts, the exact text of tool arguments. What blocks have no field for stands under
+`metadata["_openai"]`; a plain message has no metadata. A message that a compression has rewritten is written from its
+blocks. The format is that of https://platform.openai.com/docs/api-reference/chat, with the keys that compatible
+services add (`reasoning_content`, `video_url`, ...).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel
+
+from autocontext.errors import InvalidMessage
+from autocontext.formats.openai_parts import (
+    Part,
+    hints,
+    is_plain,
+    kind_of,
+    object_at,
+    put_back,
+    read_call,
+    read_function,
+    read_part,
+    remember,
+    rest,
+    stand_in,
+    text_at,
+    write_call,
+    write_function,
+    write_part,
+)
+from autocontext.messages import (
+    AudioBlock,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    VideoBlock,
+    as_messages,
+    is_compressed,
+)
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+"""What the API takes as `name`; it answers 400 to any other."""
+_REASONING = ("reasoning_content", "reasoning")
+_ABOUT_THE_TEXT = ("audio", "annotations")
+"""Keys about the exact words of the model: wrong next to a text that a compression has replaced."""
+
+
+# --------------------------------------------------------------------------------------------------------- reading
+def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
+    """OpenAI chat messages as Msgs, one for each.
+
+    A dict's own `id` becomes the message's id, otherwise it gets a new one. The SDK's message objects work too.
+    `developer` becomes role system, `function` role tool; tool results get the name of the tool they answer. Raises
+    InvalidMessage naming index and key, as in "messages[3].role: ...".
+    """
+    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
+        raise InvalidMessage(f"messages: must be a list of message objects, not {kind_of(messages)}")
+    tools: dict[str, str] = {}
+    msgs = []
+    for i, original in enumerate(messages):
+        at = f"messages[{i}]"
+        if isinstance(original, Msg):
+            raise InvalidMessage(f"{at}: is a Msg already, not an OpenAI chat message")
+        message = original.model_dump(mode="json", exclude_unset=True) if isinstance(original, BaseModel) else original
+        if not isinstance(message, Mapping):
+            raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
+        try:
+            msg = _read(message, tools)
+        except InvalidMessage as e:
+            raise InvalidMessage(f"{at}.{e}") from None
+        tools.update((use.id, use.name) for use in msg.tool_uses)
+        msgs.append(msg)
+    return msgs
+
+
+def _read(message: Mapping[str, Any], tools: Mapping[str, str]) -> Msg:
+    role = message.get("role")
+    if role not in _ROLES:
+        problem = f"must be one of {', '.join(_ROLES)}, not {role!r}" if "role" in message else "is missing"
+        raise InvalidMessage(f"role: {problem}")
+    if role in ("tool", "function"):
+        return _msg(message, role="tool", content=(_read_result(message, tools),))
+    content, shape = _read_content(message)
+    known = {"role", "content"}
+    before: list[Any] = []
+    after: list[Any] = []
+    if role == "assistant":
+        before, after, used = _read_assistant(message)
+        known |= used
+        if shape == "null" and any(isinstance(b, ToolUseBlock) for b in after):
+            shape = None  # what a message with calls and no text has anyway
+    own = "system" if role == "developer" else role
+    name = message.get("name")
+    named = isinstance(name, str) and name != ""
+    if named:
+        known.add("name")
+    metadata = remember(
+        role="developer" if role == "developer" else None,
+        content=shape,
+        named=named and not _sendable(str(name), own),
+        extra=rest(message, known),
+    )
+    return _msg(message, role=own, name=name if named else "", content=(*before, *content, *after), metadata=metadata)
+
+
+def _msg(message: Mapping[str, Any], **fields: Any) -> Msg:
+    own = message.get("id")
+    if isinstance(own, str) and own and own.isprintable():
+        fields["id"] = own
+    return Msg(**fields)
+
+
+def _read_content(message: Mapping[str, Any]) -> tuple[tuple[Part, ...], str | None]:
+    """The blocks of `content`, and its shape where the blocks do not tell it."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return (TextBlock(text=content),), None
+    if content is None:
+        return (), "null" if "content" in message else "missing"
+    if not isinstance(content, list | tuple):
+        raise InvalidMessage(f"content: must be a string, a list of parts or null, not {kind_of(content)}")
+    return tuple(read_part(p, f"content[{i}]") for i, p in enumerate(content)), "parts" if content else "empty"
+
+
+def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], set[str]]:
+    """The blocks that stand before and after an assistant's content, and the keys they were read from."""
+    used = {key for key in (*_REASONING, "refusal") if isinstance(message.get(key), str)}
+    before = [ThinkingBlock(thinking=message[k], metadata=remember(key=k)) for k in _REASONING if k in used]
+    after: list[Any] = []
+    if "refusal" in used:
+        after.append(TextBlock(text=message["refusal"], metadata=remember(key="refusal")))
+    calls = message.get("tool_calls")
+    if calls is not None and not isinstance(calls, list | tuple):
+        raise InvalidMessage(f"tool_calls: must be a list or null, not {kind_of(calls)}")
+    if calls:
+        used.add("tool_calls")
+        after.extend(read_call(call, f"tool_calls[{i}]") for i, call in enumerate(calls))
+    if message.get("function_call") is not None:
+        used.add("function_call")
+        body = object_at(message, "function_call")
+        block = read_function(body, "function_call", _legacy_id(text_at(body, "name", "function_call.")))
+        after.append(ToolUseBlock(**{**dict(block), "metadata": remember(legacy=True, **hints(block))}))
+    return before, after, used
+
+
+def _legacy_id(name: str) -> str:
+    """Calls from before tool ids are answered by name; so their results may stand in any part of a history."""
+    return f"function:{name}"
+
+
+def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
+    legacy = message["role"] == "function"
+    call_id = _legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
+    name = message.get("name")
+    named = isinstance(name, str) and name != ""
+    known = {"role", "content", "tool_call_id"} if not legacy else {"role", "content"}
+    if named or legacy:
+        known.add("name")
+    content = message.get("content")
+    blocks, shape = ((), None) if isinstance(content, str) else _read_content(message)
+    output = content if isinstance(content, str) else blocks if shape in ("parts", "empty") else ""
+    metadata = remember(legacy=legacy, named=named and not legacy, content=shape, extra=rest(message, known))
+    shown = str(name) if named else tools.get(call_id, "")
+    return ToolResultBlock(id=call_id, name=shown, output=output, metadata=metadata)
+
+
+# --------------------------------------------------------------------------------------------------------- writing
+def to_openai(messages: Iterable[Msg]) -> list[dict[str, Any]]:
+    """Msgs as OpenAI chat messages.
+
+    Every tool result becomes a message of its own. `name` is sent where the API takes it: not on tool results, and
+    only if it says more than the role. Thinking stays out, except what `from_openai` has read from a
+    `reasoning_content`; so does an assistant message that holds nothing else. Images in a tool result, which the API
+    refuses there, follow the results in a user message. Several text blocks become one text, joined as in `Msg.text`.
+    `is_error` has no counterpart. Raises InvalidMessage naming the index of what is not a Msg.
+    """
+    written: list[dict[str, Any]] = []
+    media: list[dict[str, Any]] = []
+    for msg in as_messages(messages):
+        for message, shown in _write(msg):
+            if media and message["role"] not in ("tool", "function"):
+                written.append({"role": "user", "content": media})
+                media = []
+            written.append(message)
+            media = media + shown
+    return [*written, {"role": "user", "content": media}] if media else written
+
+
+def _write(msg: Msg) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The dicts that stand for one Msg, each with the parts that must be shown after the results."""
+    spoken = _write_spoken(msg)
+    results = [_write_result(block) for block in msg.tool_results]
+    if spoken is None:
+        return (yield from results)
+    if msg.tool_uses:
+        yield spoken, []
+        return (yield from results)
+    yield from results
+    yield spoken, []
+    return None
+
+
+def _write_spoken(msg: Msg) -> dict[str, Any] | None:
+    """What a Msg says apart from its tool results; None when that is nothing."""
+    known = hints(msg)
+    blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock)]
+    role = "assistant" if msg.tool_uses else "user" if msg.role == "tool" else msg.role
+    keyed, others = _split(blocks, role)
+    content = _write_content(others, role, known.get("content"), calls=bool(msg.tool_uses))
+    message: dict[str, Any] = {"role": "developer" if known.get("role") == "developer" and role == "system" else role}
+    message |= content | keyed | _write_calls(msg.tool_uses)
+    if known.get("named") or (msg.role == role and _sendable(msg.name, role)):
+        message["name"] = msg.name
+    remembered = known.get("extra")
+    if is_compressed(msg) and isinstance(remembered, dict):
+        remembered = {k: v for k, v in remembered.items() if k not in _ABOUT_THE_TEXT}
+    silent = not (others or keyed or msg.tool_uses or remembered or known.get("content"))
+    if silent and (role == "assistant" or msg.role == "tool" or msg.tool_results):
+        return None  # services refuse an empty message, and nothing is lost with it
+    return put_back(message, remembered)
+
+
+def _split(blocks: Sequence[Any], role: str) -> tuple[dict[str, str], list[Part]]:
+    """Texts that have a key of their own in an assistant's message, and the blocks of its content."""
+    keyed: dict[str, list[str]] = {}
+    parts: list[Part] = []
+    for block in blocks:
+        key = hints(block).get("key") if role == "assistant" else None
+        if isinstance(block, ThinkingBlock) and key in _REASONING:
+            keyed.setdefault(key, []).append(block.thinking)
+        elif isinstance(block, TextBlock) and key == "refusal":
+            keyed.setdefault(key, []).append(block.text)
+        elif isinstance(block, TextBlock | ImageBlock | AudioBlock | VideoBlock):
+            parts.append(block)
+    return {key: "\n".join(texts) for key, texts in keyed.items()}, parts
+
+
+def _write_calls(uses: Iterable[ToolUseBlock]) -> dict[str, Any]:
+    written: dict[str, Any] = {}
+    for use in uses:
+        if hints(use).get("legacy") and "function_call" not in written:
+            written["function_call"] = write_function(use)
+        else:
+            written.setdefault("tool_calls", []).append(write_call(use))
+    return written
+
+
+def _write_content(parts: Sequence[Part], role: str, shape: Any, *, calls: bool) -> dict[str, Any]:
+    """The key `content`, or nothing: in the remembered shape as long as that can hold these blocks."""
+    if not parts and shape in ("missing", "null", "empty"):
+        return {} if shape == "missing" else {"content": None if shape == "null" else []}
+    if not parts:
+        return {"content": None if calls else ""}
+    if shape == "parts" or (role == "user" and not all(map(is_plain, parts))):
+        return {"content": [write_part(p) for p in parts]}
+    return {"content": "\n".join(map(stand_in, parts))}
+
+
+def _write_result(block: ToolResultBlock) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    known = hints(block)
+    message = {"role": "tool", "tool_call_id": block.id}
+    if known.get("legacy"):
+        message = {"role": "function", "name": block.name}
+    elif known.get("named"):
+        message["name"] = block.name
+    output: Sequence[Any] = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
+    parts = [b for b in output if not isinstance(b, ThinkingBlock)]
+    shape = known.get("content")
+    if not block.output and shape != "parts":
+        parts = []
+    media = [] if shape == "parts" else [b for b in parts if not isinstance(b, TextBlock)]
+    if media and block.text:  # the text stays as it is, only a result without any is named
+        parts = [b for b in parts if isinstance(b, TextBlock)]
+    content = _write_content(parts, "tool", shape, calls=False)
+    title = {"type": "text", "text": f"From the result of tool call {block.id}:"}
+    shown = [title, *map(write_part, media)] if media else []
+    return put_back({**message, **content}, known.get("extra")), shown
+
+
+def _sendable(name: str, role: str) -> bool:
+    return name != role and _NAME.fullmatch(name) is not None
