@@ -78,8 +78,20 @@ def unique(msg: Msg, taken: set[str]) -> Msg:
 def _find(originals: Sequence[Msg], start: int, msg: Msg, *, last: bool) -> int | None:
     """Where a message stands among the originals. The last of a request is the newest there is, or new."""
     first = max(start, len(originals) - 1) if last else start
-    essence = _essence(msg)
-    return next((i for i in range(first, len(originals)) if _essence(originals[i]) == essence), None)
+    essence, calls = _essence(msg), _calls(msg)
+    # An answer that calls tools is kept before they run. Other middleware may reword it; its calls remain its calls.
+    return next(
+        (
+            i
+            for i in range(first, len(originals))
+            if (calls and _calls(originals[i]) == calls) or _essence(originals[i]) == essence
+        ),
+        None,
+    )
+
+
+def _calls(msg: Msg) -> list[str]:
+    return [use.id for use in msg.tool_uses]
 
 
 def _essence(msg: Msg) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
-    from agent_framework import ChatContext, ChatMiddleware, FunctionTool, HistoryProvider, Message
+    from agent_framework import ChatContext, ChatMiddleware, ChatResponse, FunctionTool, HistoryProvider, Message
 
     from autocontext.adapters._agent_framework_history import MARK, Placed, follow, shown, unique
     from autocontext.adapters._agent_framework_messages import from_agent_framework, to_agent_framework
@@ -99,9 +99,10 @@ class AutoContextCompaction(HistoryProvider):
         memory = self._sessions.of(session.session_id)
         start = context.metadata.get(self.source_id, 0)
         answer = context.response.messages if context.response else ()
-        known = {r.id for m in memory.get_original_memory_msgs()[start:] for r in m.tool_results}
-        results = [_result_ids(m) & known for m in answer]
-        last = max((i + 1 for i, ids in enumerate(results) if ids), default=0)
+        held = memory.get_original_memory_msgs()[start:]
+        known = {("function_call", use.id) for m in held for use in m.tool_uses}
+        known |= {("function_result", result.id) for m in held for result in m.tool_results}
+        last = max((i + 1 for i, m in enumerate(answer) if _calls_and_results(m) & known), default=0)
         memory.add_messages(_with_new_ids(memory, answer[last:]))
 
     async def get_messages(
@@ -140,12 +141,21 @@ class _Compressing(ChatMiddleware):
         options = context.options or {}
         if options.get("conversation_id"):
             _log.warning("the service keeps this conversation, so nothing can be compressed; pass store=False")
-        else:
-            self._memory.set_overhead(*_besides(options))
-            self._placed = follow(self._memory, context.messages, self._histories, self._placed)
-            view = sendable(await self._memory.aget_messages())
-            context.messages = shown(self._memory, self._session, view, self._placed)
+            await call_next()
+            return
+        self._memory.set_overhead(*_besides(options))
+        self._placed = follow(self._memory, context.messages, self._histories, self._placed)
+        view = sendable(await self._memory.aget_messages())
+        context.messages = shown(self._memory, self._session, view, self._placed)
+        context.stream_result_hooks.append(self._keep_calls)
         await call_next()
+        if isinstance(context.result, ChatResponse):
+            self._keep_calls(context.result)
+
+    def _keep_calls(self, answer: ChatResponse) -> None:
+        """Keep an answer that calls tools before they run: a process that ends within one leaves it in the memory."""
+        if any(kind == "function_call" for m in answer.messages for kind, _ in _calls_and_results(m)):
+            self._memory.add_messages(_with_new_ids(self._memory, answer.messages))
 
 
 def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
@@ -170,8 +180,8 @@ def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
     )
 
 
-def _result_ids(message: Message) -> set[str]:
-    return {str(content.call_id) for content in message.contents if content.type == "function_result"}
+def _calls_and_results(message: Message) -> set[tuple[str, str]]:
+    return {(c.type, str(c.call_id)) for c in message.contents if c.type in ("function_call", "function_result")}
 
 
 def _with_new_ids(memory: AutoContextMemory, messages: Sequence[Message]) -> list[Msg]:

@@ -121,7 +121,11 @@ class AutoContextMiddleware(MiddlewareBase):
     async def on_acting(
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Answer `context_reload` from this agent's memory, also where agents share a toolkit."""
+        """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory.
+
+        `context_reload` is answered from this agent's memory, also where agents share a toolkit.
+        """
+        self._follow(agent)
         call = input_kwargs["tool_call"]
         tool = await agent.toolkit.get_tool(call.name)
         if call.name != ContextOffloadTool.name or tool is self.tools[0] or not isinstance(tool, ReloadTool):

@@ -2,12 +2,13 @@
 
     agent = create_agent(model, tools, middleware=[AutoContextMiddleware(config=..., store=...)])
 
-Before each call of the model what is new in the state goes to the memory, and the model is sent the memory's view in
-its place. Each `thread_id` has a memory of its own. Written against langchain 1.4.
+Before each call of the model and of a tool what is new in the state goes to the memory, and the model is sent the
+memory's view in its place. Each `thread_id` has a memory of its own. Written against langchain 1.4.
 """
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Unpack
@@ -27,7 +28,13 @@ from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 try:
     from typing import NotRequired
 
-    from langchain.agents.middleware.types import AgentMiddleware, AgentState, ModelRequest, PrivateStateAttr
+    from langchain.agents.middleware.types import (
+        AgentMiddleware,
+        AgentState,
+        ModelRequest,
+        PrivateStateAttr,
+        ToolCallRequest,
+    )
     from langchain.tools import BaseTool, ToolRuntime
     from langchain_core.messages import BaseMessage, SystemMessage
     from langchain_core.tools import StructuredTool
@@ -65,6 +72,7 @@ class AutoContextMiddleware(AgentMiddleware):
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
+        self._following = threading.Lock()
         self.tools: Sequence[BaseTool] = [_reload_tool(self._memory_of)]
         self.instructions = INSTRUCTIONS
 
@@ -97,6 +105,19 @@ class AutoContextMiddleware(AgentMiddleware):
         memory = self._prepare(request)
         return await handler(self._request(request, await memory.aget_messages()))
 
+    # Here and not right after the model's answer: other middleware may still edit or redact the calls there.
+    def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
+        """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory."""
+        self._follow(request.state)
+        return handler(request)
+
+    async def awrap_tool_call(
+        self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Awaitable[Any]]
+    ) -> Any:
+        """The same for asynchronous runs."""
+        self._follow(request.state)
+        return await handler(request)
+
     # ------------------------------------------------------------------------------------------------------- parts
     def _memory_of(self, state: Any) -> AutoContextMemory:
         session = state["autocontext_session"]
@@ -104,7 +125,8 @@ class AutoContextMiddleware(AgentMiddleware):
 
     def _follow(self, state: Any) -> AutoContextMemory:
         memory, messages = self._memory_of(state), state["messages"]
-        memory.add_messages(from_langchain(messages[first_new(memory, [m.id for m in messages]) :]))
+        with self._following:  # parallel calls of tools come from several threads
+            memory.add_messages(from_langchain(messages[first_new(memory, [m.id for m in messages]) :]))
         return memory
 
     def _prepare(self, request: ModelRequest) -> AutoContextMemory:

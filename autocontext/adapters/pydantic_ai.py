@@ -3,9 +3,9 @@
     agent = Agent(model, tools=[...], capabilities=[AutoContextCapability(config=..., store=...)])
     await agent.run("Hello", conversation_id="42")
 
-Before each call of the model what is new in the run's messages goes to the memory, and the model is sent the memory's
-view in their place. Each `conversation_id` has a memory of its own; with it no `message_history` is needed, and with a
-store no process has to stay alive. Written against pydantic-ai 2.68.
+Before each call of the model and of a tool what is new in the run's messages goes to the memory, and the model is sent
+the memory's view in their place. Each `conversation_id` has a memory of its own; with it no `message_history` is
+needed, and with a store no process has to stay alive. Written against pydantic-ai 2.68.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 try:
     from pydantic_ai import RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.messages import ModelMessage
+    from pydantic_ai.messages import ModelMessage, ToolCallPart
     from pydantic_ai.models import ModelRequestContext
+    from pydantic_ai.output import OutputContext
+    from pydantic_ai.tools import ToolDefinition
     from pydantic_ai.toolsets import FunctionToolset
 
     from autocontext.adapters.pydantic_ai_messages import groups, read_one, to_pydantic_ai
@@ -82,6 +84,24 @@ class AutoContextCapability(AbstractCapability[Any]):
         memory.set_overhead(*overhead, *_besides(request_context.model_request_parameters))
         view = await memory.aget_messages()
         return replace(request_context, messages=[*_request(view, ctx.messages, held), *passing])
+
+    async def before_tool_execute(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,  # noqa: ARG002 (the hook's form)
+        tool_def: ToolDefinition,  # noqa: ARG002
+        args: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory."""
+        self._follow(self._of(ctx), ctx.messages)
+        return args
+
+    async def before_output_process(self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any) -> Any:
+        """The same for a function that takes the final output."""
+        if output_context.has_function:
+            self._follow(self._of(ctx), ctx.messages)
+        return output
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         """Keep the final answer."""

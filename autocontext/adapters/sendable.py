@@ -10,7 +10,10 @@ from collections.abc import Iterable, Iterator
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages
 from autocontext.text.chat_rules import first_violation
 
-INTERRUPTED = "Error: this call was interrupted before it gave a result. Repeat it if the result is still needed."
+INTERRUPTED = (
+    "Error: The process ended before a result, or the turn was cancelled. This call may have taken effect: check that "
+    "before you repeat it."
+)
 """What the model reads as the result of a call that has none."""
 
 

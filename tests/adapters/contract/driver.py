@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -40,6 +41,12 @@ class Setup:
     """How often the framework's own client tries again."""
     failing: frozenset[int] = field(default=frozenset())
     """Parts at which the tool raises."""
+    dying: frozenset[int] = field(default=frozenset())
+    """Parts at which the process ends inside the tool."""
+    waiting: frozenset[int] = field(default=frozenset())
+    """Parts at which the tool, then an asynchronous function, does not return."""
+    outbox: str | None = None
+    """Path of the file in which the tool notes the parts at which it ends the process or waits."""
 
     @property
     def system(self) -> str:
@@ -49,7 +56,9 @@ class Setup:
     @property
     def tool(self) -> Any:
         """The user's own tool: a function with types and a docstring, from which frameworks make their schema."""
-        return reader(self.case, failing=self.failing)
+        return reader(
+            self.case, failing=self.failing, dying=self.dying, waiting=self.waiting, outbox=self.outbox or os.devnull
+        )
 
     @property
     def adapter(self) -> dict[str, Any]:
@@ -102,7 +111,7 @@ Asked: TypeAlias = "str | Exception"
 async def conversation(driver: Driver, mode: Mode, *questions: str | tuple[str, str]) -> list[Asked]:
     """The answers to questions (a text, or a text and an image), one after the other; a failed one is its exception."""
     try:
-        return [await _one(driver, mode, question) for question in questions]
+        return [await one(driver, mode, question) for question in questions]
     finally:
         await driver.aclose()
 
@@ -112,7 +121,8 @@ def asked(driver: Driver, mode: Mode, *questions: str | tuple[str, str]) -> list
     return asyncio.run(conversation(driver, mode, *questions))
 
 
-async def _one(driver: Driver, mode: Mode, question: str | tuple[str, str]) -> Asked:
+async def one(driver: Driver, mode: Mode, question: str | tuple[str, str]) -> Asked:
+    """The answer to one question."""
     text, image = (question, None) if isinstance(question, str) else question
     stream = mode.endswith("stream")
     try:

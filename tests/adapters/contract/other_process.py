@@ -15,13 +15,13 @@ def main() -> None:
     given: dict[str, Any] = json.load(sys.stdin)
     module, _, name = given["driver"].partition(":")
     kind = getattr(importlib.import_module(module), name)
-    driver = kind(Setup(**{**given["setup"], "failing": frozenset(given["setup"]["failing"])}))
+    driver = kind(Setup(**{k: frozenset(v) if isinstance(v, list) else v for k, v in given["setup"].items()}))
     memory = driver.memory
     found = {
         "before": [m.to_dict() for m in memory.get_original_memory_msgs()],
         "offloads": {uuid: [m.to_dict() for m in ms] for uuid, ms in memory.get_offload_context().items()},
     }
-    answers = asked(driver, kind.modes[0], *given["questions"])
+    answers = asked(driver, given["mode"], *given["questions"])
     print(json.dumps({**found, "answers": [str(answer) for answer in answers]}))
 
 

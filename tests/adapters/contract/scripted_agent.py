@@ -12,13 +12,16 @@ A conversation is known by its system prompt ("You work on case NAME."), a task 
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import random
 import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from tests.fakes.http_server import Item, Reply
@@ -56,8 +59,24 @@ def part_text(case: str, part: int) -> str:
     return "\n".join(lines)
 
 
-def reader(case: str, *, failing: frozenset[int] = frozenset()) -> Callable[[int], str]:
-    """The agent's one tool, as a plain function; it raises at parts that are to fail."""
+NOTHING: frozenset[int] = frozenset()
+DIED = 9
+"""The exit code of a process that ends inside the tool."""
+
+
+def reader(
+    case: str,
+    *,
+    failing: frozenset[int] = NOTHING,
+    dying: frozenset[int] = NOTHING,
+    waiting: frozenset[int] = NOTHING,
+    outbox: str = os.devnull,
+) -> Callable[[int], Any]:
+    """The agent's one tool, as a plain function; it raises at parts that are to fail.
+
+    At parts in `dying` it notes the part in the outbox and ends the process, as a machine that goes down right after a
+    letter was sent. With `waiting` it is an asynchronous function, which notes such a part and does not return.
+    """
 
     def read_part(number: int) -> str:
         """Read one part of the case.
@@ -67,9 +86,26 @@ def reader(case: str, *, failing: frozenset[int] = frozenset()) -> Callable[[int
         """
         if number in failing:
             raise RuntimeError(f"part {number} cannot be read")
+        if number in dying:
+            _note(outbox, number)
+            os._exit(DIED)
         return part_text(case, number)
 
-    return read_part
+    async def wait_at_part(number: int) -> str:
+        if number in waiting:
+            _note(outbox, number)
+            await asyncio.Event().wait()
+        return read_part(number)
+
+    if not waiting:
+        return read_part
+    wait_at_part.__name__, wait_at_part.__doc__ = read_part.__name__, read_part.__doc__
+    return wait_at_part
+
+
+def _note(outbox: str, number: int) -> None:
+    with Path(outbox).open("a") as file:
+        file.write(f"{number}\n")
 
 
 @dataclass

@@ -12,19 +12,23 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
+from autocontext import AutoContextMemory, Msg
+from autocontext.adapters.sendable import sendable
+from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assert_valid_chat
 from autocontext.text.rendering import transcript
-from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked, conversation
-from tests.adapters.contract.scripted_agent import PARALLEL, ScriptedAgent, part_text, secret
+from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked, conversation, one
+from tests.adapters.contract.scripted_agent import DIED, PARALLEL, ScriptedAgent, part_text, secret
 from tests.fakes import Close, Cut, FakeOpenAI, Hang, Raw, Reply
 from tests.fakes.http_server import Item
+from tests.fakes.openai_server import Turn
 
 ROOT = Path(__file__).parents[3]
 STEPS = 40
@@ -127,6 +131,53 @@ class AdapterContract:
         assert answers[-1] == "Hello from alpha.", answers
         assert (server.refused, agent.faults) == ([], [])
 
+    # -------------------------------------------------------------------------------------------- calls in flight
+    def test_row_10_a_call_in_flight_survives_the_end_of_the_process(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode, tmp_path: Path
+    ) -> None:
+        """Part 5 is called for together with part 4: step 4 calls twice."""
+        outbox = tmp_path / "outbox"
+        gone = elsewhere(self.driver, replace(setup, dying=frozenset({5}), outbox=str(outbox)), mode, SHORT)
+        assert gone.returncode == DIED, (gone.returncode, gone.stdout, gone.stderr)
+        assert outbox.read_text() == "5\n"
+        driver = self.driver(setup)
+        found = driver.memory.get_original_memory_msgs()
+        assert [use.input["number"] for m in found for use in m.tool_uses] == [1, 2, 3, 4, 5]
+        assert set(unanswered(found)) in ({5}, {4, 5})
+        assert asked(driver, mode, "[task 2: greet] Hello.") == ["Hello from alpha."]
+        assert (server.refused, agent.faults) == ([], [])
+        assert "The process ended before a result" in answer_shown(agent.turns[-1], 5)
+        assert_valid_chat(sendable(driver.memory.messages))
+
+    def test_row_10_a_turn_that_is_cancelled_keeps_its_call(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode, tmp_path: Path
+    ) -> None:
+        if not mode.startswith("async"):
+            return
+        outbox = tmp_path / "outbox"
+        assert setup.store is not None
+        store = SqliteSessionStore(setup.store)
+
+        async def cancelled() -> tuple[list[int], Asked, list[int]]:
+            driver = self.driver(replace(setup, waiting=frozenset({2}), outbox=str(outbox)))
+            turn = asyncio.create_task(one(driver, mode, SHORT))
+            async with asyncio.timeout(60):
+                while not outbox.exists():
+                    assert not turn.done(), turn.result()
+                    await asyncio.sleep(0.01)
+            stored = unanswered(AutoContextMemory(store=store, session_id=setup.session_id).get_original_memory_msgs())
+            turn.cancel()
+            await asyncio.wait([turn])
+            answer = await one(driver, mode, "[task 2: greet] Hello.")
+            calls = [use.input["number"] for m in driver.memory.get_original_memory_msgs() for use in m.tool_uses]
+            await driver.aclose()
+            return stored, answer, calls
+
+        assert asyncio.run(cancelled()) == ([2], "Hello from alpha.", [1, 2])
+        assert (server.refused, agent.faults) == ([], [])
+        # Some frameworks answer such a call themselves.
+        assert answer_shown(agent.turns[-1], 2)
+
     # ---------------------------------------------------------------------------------------------------- sessions
     def test_a_new_process_continues_the_session(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
         driver = self.driver(setup)
@@ -160,21 +211,40 @@ class AdapterContract:
             assert f"S-{other}" not in json.dumps(driver.memory.state_dict())
 
 
-def continued(driver: type[Driver], setup: Setup, *questions: str) -> dict[str, Any]:
-    """The same session in a process of its own: its answers, and the memory as it was opened."""
-    given = {"driver": f"{driver.__module__}:{driver.__qualname__}", "setup": {**asdict(setup), "failing": []}}
-    run = subprocess.run(
+def elsewhere(driver: type[Driver], setup: Setup, mode: Mode, *questions: str) -> subprocess.CompletedProcess[str]:
+    """The same session in a process of its own, which has ended."""
+    given = {"driver": f"{driver.__module__}:{driver.__qualname__}", "setup": asdict(setup), "mode": mode}
+    return subprocess.run(
         [sys.executable, "-m", "tests.adapters.contract.other_process"],
-        input=json.dumps({**given, "questions": questions}),
+        input=json.dumps({**given, "questions": questions}, default=sorted),
         capture_output=True,
         text=True,
         cwd=ROOT,
         timeout=120,
         check=False,
     )
+
+
+def continued(driver: type[Driver], setup: Setup, *questions: str) -> dict[str, Any]:
+    """The same session in a process of its own: its answers, and the memory as it was opened."""
+    run = elsewhere(driver, setup, driver.modes[0], *questions)
     assert run.returncode == 0, run.stderr
     found: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     return found
+
+
+def unanswered(messages: Sequence[Msg]) -> list[int]:
+    """The parts that were called for and have no result."""
+    answered = {result.id for m in messages for result in m.tool_results}
+    return [use.input["number"] for m in messages for use in m.tool_uses if use.id not in answered]
+
+
+def answer_shown(turn: Turn, part: int) -> str:
+    """What a request shows as the result of the call for a part."""
+    calls = {call["id"]: call["function"] for m in turn.messages for call in m.get("tool_calls") or ()}
+    [call_id] = [id_ for id_, call in calls.items() if json.loads(call["arguments"]) == {"number": part}]
+    [answer] = [m["content"] for m in turn.messages if m.get("tool_call_id") == call_id]
+    return str(answer)
 
 
 def _modes(driver: Driver) -> list[Mode]:

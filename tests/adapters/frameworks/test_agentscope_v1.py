@@ -25,8 +25,9 @@ class AgentScopeDriver:
     def __init__(self, setup: Setup) -> None:
         read_part = setup.tool
 
-        def wrapped(number: int) -> ToolResponse:
-            return ToolResponse(content=[TextBlock(type="text", text=read_part(number))])
+        async def wrapped(number: int) -> ToolResponse:
+            text = await read_part(number) if setup.waiting else read_part(number)
+            return ToolResponse(content=[TextBlock(type="text", text=text)])
 
         wrapped.__name__, wrapped.__doc__ = "read_part", read_part.__doc__
         toolkit = Toolkit()
