@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import Unpack
 
 from autocontext.adapters.options import MemoryOptions
 from autocontext.errors import ConfigError
+from autocontext.flows.forking import Level, fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
 
@@ -34,7 +34,7 @@ class Sessions:
         self._store: SessionStore = options.get("store") or InMemorySessionStore()
         self._keeps = options.get("store") is not None
         self._user_id = options.get("user_id", "")
-        self._lock = threading.RLock()
+        self._lock = fork_lock(Level.OPENING)
         self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
         self._bound_key: tuple[str, str] | None = None
         self._bound = memory

@@ -15,8 +15,8 @@ from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
-from autocontext.adapters.sendable import sendable
 from autocontext.errors import MissingExtraError
+from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool

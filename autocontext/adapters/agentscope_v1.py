@@ -14,9 +14,9 @@ from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, 
 from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
-from autocontext.adapters.sendable import sendable
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, MissingExtraError, StateError
+from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 from autocontext.models import AsyncChatModel, ChatModel

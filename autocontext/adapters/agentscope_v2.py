@@ -20,8 +20,8 @@ from autocontext.adapters._agentscope_v2_messages import (
 )
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
-from autocontext.adapters.sendable import sendable
 from autocontext.errors import MissingExtraError
+from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.plan import Plan, SubTask
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool

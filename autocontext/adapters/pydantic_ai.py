@@ -18,8 +18,8 @@ from pydantic import WithJsonSchema
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
-from autocontext.adapters.sendable import sendable
 from autocontext.errors import MissingExtraError
+from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.formats.anthropic_messages import from_anthropic, request, system_of, to_anthropic
-from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.adapters.sendable import sendable
 from autocontext.errors import InvalidMessage
+from autocontext.formats.anthropic_messages import from_anthropic, request, system_of, to_anthropic
+from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.messages import Msg, TextBlock, ThinkingBlock
 from autocontext.testing import assert_valid_chat, assistant, system, tool_call, tool_result, user
-from tests.formats.test_openai_chat import SHORT, always, exact, joined, maybe
 from tests.conversations import json_objects, valid_histories
+from tests.formats.test_openai_chat import SHORT, always, exact, joined, maybe
 
 CACHED = maybe(cache_control=always(type="ephemeral"), x=json_objects())
 TEXT = joined(always(type="text", text=SHORT), CACHED, maybe(citations=st.sampled_from([None, [{"type": "x"}]])))

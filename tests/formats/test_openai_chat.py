@@ -14,8 +14,8 @@ from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.errors import InvalidMessage
+from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.messages import (
     AudioBlock,
     ImageBlock,

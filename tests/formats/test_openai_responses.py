@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
-from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.errors import InvalidMessage
+from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock
 from autocontext.testing import assert_valid_chat, tool_exchange, user
-from tests.formats.test_openai_chat import ARGUMENTS, SHORT, always, exact, joined, maybe
 from tests.conversations import json_objects, valid_histories
 from tests.fakes.openai_responses import as_chat
+from tests.formats.test_openai_chat import ARGUMENTS, SHORT, always, exact, joined, maybe
 
 MORE = maybe(status=st.sampled_from(["completed", None]), x=json_objects(), id=st.sampled_from(["msg_1", "fc_2", None]))
 INPUT_PART = st.one_of(

@@ -1,0 +1,62 @@
+"""What `sendable` gives is taken by strict services, and says everything that can be said."""
+
+from hypothesis import given
+
+from autocontext.formats.openai_chat import to_openai
+from autocontext.formats.sendable import INTERRUPTED, sendable
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
+from autocontext.testing import assert_valid_chat, assistant, tool_call, tool_result, user
+from autocontext.text.chat_rules import first_violation
+from tests.conversations import histories, valid_histories
+
+
+def told(messages: list[Msg]) -> list[str]:
+    """Every text that a model reads, tool results included."""
+    texts = [block.text for m in messages for block in m.content if isinstance(block, TextBlock | ToolResultBlock)]
+    return [text for text in texts if text.strip()]
+
+
+@given(histories())
+def test_any_history_becomes_a_valid_one_that_says_the_same(history: list[Msg]) -> None:
+    made = sendable(history)
+    assert first_violation(made) is None
+    said = "\x00".join(told(made))
+    assert [text for text in told(history) if text not in said] == []
+    calls = [use.id for m in history for use in m.tool_uses]
+    assert [use.id for m in made for use in m.tool_uses] == calls
+    assert sendable(made) == made
+    if history:
+        assert_valid_chat(to_openai(made))
+
+
+@given(valid_histories())
+def test_a_valid_history_is_left_alone(history: list[Msg]) -> None:
+    if first_violation(history) is None:
+        assert all(a is b for a, b in zip(sendable(history), history, strict=True))
+
+
+def test_a_call_without_a_result_is_answered() -> None:
+    call = tool_call("f", id="c1")
+    made = sendable([user("Go."), call, user("Still there?")])
+    assert [m.role for m in made] == ["user", "assistant", "tool", "user"]
+    assert made[2].tool_results[0] == ToolResultBlock(id="c1", name="f", output=INTERRUPTED, is_error=True)
+    again = [user("Go."), call]
+    assert sendable(again) == sendable(again)
+
+
+def test_a_late_result_moves_to_its_call_and_a_lost_one_becomes_a_text() -> None:
+    late = [user("Go."), tool_call("f", id="c1"), user("Wait."), tool_result("c1", "42"), tool_result("c0", "lost")]
+    made = sendable(late)
+    assert [m.role for m in made] == ["user", "assistant", "tool", "user", "user"]
+    assert made[2].tool_results[0].text == "42"
+    assert made[4].text.endswith("lost")
+
+
+def test_parallel_calls_are_each_answered() -> None:
+    both = Msg(role="assistant", content=[ToolUseBlock(id=i, name="f") for i in ("c1", "c2")])
+    made = sendable([both, tool_result("c2", "2")])
+    assert [m.tool_results[0].text for m in made[1:]] == [INTERRUPTED, "2"]
+
+
+def test_an_answer_that_says_nothing_is_left_out() -> None:
+    assert [m.text for m in sendable([user("hi"), assistant(""), user("Hello?")])] == ["hi", "Hello?"]
