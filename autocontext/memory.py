@@ -7,7 +7,6 @@ Every change goes through the journal: stored first, then recorded in the log, w
 from __future__ import annotations
 
 import json
-import threading
 import uuid as uuids
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
 from autocontext.errors import ConfigError, InvalidMessage, StateError, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
+from autocontext.flows.forking import Level, fork_lock
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, NoteReplaced, Offloaded, Removed, Restored
 from autocontext.history.log import Log, ViewChange, contents
@@ -64,7 +64,7 @@ class AutoContextMemory:
                 "pass store=SqliteSessionStore(path) too, or leave it out"
             )
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
-        self._lock = threading.RLock()
+        self._lock = fork_lock(Level.MEMORY)
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         self._log = self._journal.log
         self._token_sum = TokenSum(_counter(self.config, model), self._log)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from autocontext.flows.forking import fork_lock
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.text.chat_rules import first_violation
@@ -76,7 +76,7 @@ class ScriptedModel:
         """Whether a memory with this model raises InvalidEdit for a proposal that breaks a rule."""
         self._ends = strict_script
         self._latency = latency
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._running = 0
         self.requests: list[ModelRequest] = []
         """Every request so far, in the order of arrival."""

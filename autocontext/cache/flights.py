@@ -1,7 +1,8 @@
 """One computation per key in a process: callers that come while it is under way wait for its outcome.
 
 Threads and coroutines wait alike. A flight ends with an outcome, or without one when its leader is cancelled; then
-those who wait choose a new leader.
+those who wait choose a new leader. A flight knows which others need its outcome, so that nobody waits in a circle. Threads
+and tasks that a computation starts in its context count as part of it.
 """
 
 from __future__ import annotations
@@ -9,9 +10,20 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any, NamedTuple
+
+from autocontext.errors import CacheCycle
+from autocontext.flows.forking import fork_lock
+
+_graph = fork_lock()
+"""Held while `_needed_by` of any flight is read or changed."""
+_around: ContextVar[tuple[Flight, ...]] = ContextVar("autocontext_cache_flights", default=())
+"""The flights that the running code is part of, outermost first."""
 
 
 class FlightState(Enum):
@@ -41,11 +53,14 @@ class Flight:
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.holder = ""
+        """The name of its row in the database; "" while it has none."""
         self.result: Future[FlightResult] = Future()
         # A waiting coroutine that is cancelled must not cancel the flight for the others.
         self.result.set_running_or_notify_cancel()
         self._thread = threading.get_ident()
         self._loop, self._task = _current()
+        self._needed_by: list[Flight] = list(_around.get()[-1:])
 
     def waits_for_itself(self) -> bool:
         """Whether a coroutine would wait for ever: the leader is its own caller, or needs this event loop."""
@@ -60,12 +75,64 @@ class Flight:
         """Whether blocking this thread would stop the leader."""
         return self._thread == threading.get_ident()
 
+    def is_around(self) -> bool:
+        """Whether the running code is part of the flight. Raises CacheCycle when it has asked for itself before."""
+        times = _around.get().count(self)
+        if times > 1:
+            raise CacheCycle(f"{self.key}: computing it asks for the same key again and again")
+        return times == 1
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Marks the code that computes."""
+        before = _around.get()
+        _around.set((*before, self))
+        try:
+            yield
+        finally:
+            _around.set(before)
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Marks code that waits. Raises CacheCycle if that code is part of what the flight itself waits for."""
+        caller = next(reversed(_around.get()), None)
+        if caller is None:
+            yield
+            return
+        with _graph:
+            if self in caller.needing():
+                raise self.cycle_with(caller.key)
+            self._needed_by.append(caller)
+        try:
+            yield
+        finally:
+            with _graph:
+                self._needed_by.remove(caller)
+
+    def needing(self) -> set[Flight]:
+        """The flights that cannot end before this one, itself included."""
+        with _graph:
+            found, new = {self}, [self]
+            while new:
+                new = [flight for each in new for flight in each._needed_by if flight not in found]
+                found.update(new)
+            return found
+
+    def cycle_with(self, key: str) -> CacheCycle:
+        """The error for two computations that need each other."""
+        return CacheCycle(f"{self.key} and {key} need each other's results while they are computed; neither could end")
+
+
+def outside() -> None:
+    """Let the running task or thread be part of no flight: it works in the background."""
+    _around.set(())
+
 
 class Flights:
     """The computations under way in this process."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._flights: dict[str, Flight] = {}
         self._pid = os.getpid()
 
@@ -80,6 +147,11 @@ class Flights:
                 return flight, False
             flight = self._flights[key] = Flight(key)
             return flight, True
+
+    def forget(self, keys: Callable[[str], bool]) -> None:
+        """Let flights of these keys go on for those who wait already; whoever comes now begins another."""
+        with self._lock:
+            self._flights = {key: flight for key, flight in self._flights.items() if not keys(key)}
 
     def end(self, flight: Flight, result: FlightResult) -> None:
         """End a flight. Ending it a second time does nothing."""

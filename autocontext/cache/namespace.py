@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import random
-import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,6 +25,7 @@ from autocontext.content import queries as contents
 from autocontext.content.contents import FOREVER
 from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.flows.forking import fork_lock
 from autocontext.stores.database import Statement, Work, safe, unsafe
 
 _USES_IN_MEMORY = 1024
@@ -108,7 +109,7 @@ class CacheNamespace:
         self.large_bytes, self._clock = large_bytes, clock
         self.unchecked: tuple[float, float] = (math.inf, math.inf)
         """Entries and bytes stored since the limits were checked."""
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._last_tick = 0
         self._uses: dict[str, int] = {}
         self._counts: Counter[str] = Counter()
@@ -126,7 +127,7 @@ class CacheNamespace:
 
     def holder(self) -> str:
         """A new name for one that computes, unique among all processes."""
-        return f"{self._holder}-{self.tick()}"
+        return f"{self._holder}-{os.getpid()}-{self.tick()}"  # with the process, as a child has the same `_holder`
 
     # ------------------------------------------------------------------------------------------------------- reading
     def lookup(self, target: Target) -> Work[CacheEntry | None]:

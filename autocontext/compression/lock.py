@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from autocontext.flows import lazy
+from autocontext.flows.forking import fork_lock
 
 _LOOK_AGAIN = 0.05
 """Seconds after which a waiting thread looks whether the pass it waits for can still end."""
@@ -23,18 +25,23 @@ class LockHolder:
 
     def __init__(self, loop: lazy.asyncio.AbstractEventLoop | None) -> None:
         self.loop = loop
+        self._pid = os.getpid()
 
     @property
     def stranded(self) -> bool:
-        """Whether nobody drives the pass any more: its event loop was closed, or stands still between two runs."""
-        return self.loop is not None and not self.loop.is_running()
+        """Whether nobody drives the pass any more.
+
+        Its event loop was closed, or stands still between two runs; or it runs in the process that this one was forked
+        from.
+        """
+        return self._pid != os.getpid() or (self.loop is not None and not self.loop.is_running())
 
 
 class PassLock:
     """Held by at most one pass. A pass that loses it (cleared memory, stranded loop) commits nothing any more."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(fork_lock())
         self._holder: LockHolder | None = None
 
     def take(self) -> LockHolder | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from autocontext.errors import AutoContextError
+from autocontext.flows.forking import fork_lock
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, get_counter
 
@@ -63,7 +63,7 @@ class ExactOrEstimate:
         self._exact, self._estimate = counter, estimate or EstimateCounter()
         self._retry_after, self._clock = retry_after, clock
         self._failed_at: float | None = None
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     @property
     def name(self) -> str:

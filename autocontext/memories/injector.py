@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError
+from autocontext.flows.forking import fork_lock
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.formatting import InjectionSettings, compose
@@ -96,7 +96,7 @@ class MemoryInjector:
         self._counter = counter or DEFAULT_COUNTER
         self._index = FactIndex(ranker)
         self._last: OrderedDict[str, _Injection] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     def inject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None

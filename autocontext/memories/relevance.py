@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, Literal
 
 from autocontext.errors import ConfigError
+from autocontext.flows.forking import fork_lock
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.text.words import is_cjk, pairs, words
 
@@ -23,7 +23,7 @@ class FactIndex:
     def __init__(self, ranker: RelevanceRanker | None = None) -> None:
         self._ranker = default_ranker() if ranker is None else ranker
         self._held: set[str] = set()
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     def similarities(self, texts: Iterable[str], context: str) -> dict[str, float]:
         """The similarity of each text to the context; scores outside 0 to 1 are clamped."""

@@ -2,17 +2,23 @@
 
 An async generator of the loop holds the client. A loop that shuts down (as with `asyncio.run`) closes its generators,
 and so the client while its connections still work.
+
+A child process makes clients of its own: two processes on one connection would read each other's answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Generic, TypeVar
 
+from autocontext.flows.forking import fork_lock, part_at_fork
+
 Client = TypeVar("Client")
+
+inherited: list[object] = []
+"""Clients of the parent process: nobody closes them here, which could end their connections there."""
 
 
 class _LoopClient(Generic[Client]):
@@ -40,10 +46,20 @@ class PerLoop(Generic[Client]):
     def __init__(self, make: Callable[[], Awaitable[Client]], close: Callable[[Client], Awaitable[None]]) -> None:
         self._make = make
         self._close = close
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._slots: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LoopClient[Client]] = (
             weakref.WeakKeyDictionary()
         )
+        part_at_fork(self)
+
+    def before_fork(self, until: float) -> None:
+        """Nothing to wait for: the clients stay the parent's."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Begin without clients in a child."""
+        if in_child:
+            inherited.append(self._slots)
+            self._slots = weakref.WeakKeyDictionary()
 
     async def client(self) -> Client:
         """The client of the running loop, made at the first call in it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -11,7 +10,8 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import SecretStr
 
 from autocontext.errors import ConfigError, ModelError
-from autocontext.models.per_loop import PerLoop
+from autocontext.flows.forking import fork_lock, part_at_fork
+from autocontext.models.per_loop import PerLoop, inherited
 from autocontext.models.providers import checked_key, require, scrub, shown_url
 from autocontext.requests import ModelReply, ModelRequest
 
@@ -56,12 +56,22 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
         self._key: SecretStr = checked_key(key, name, key_variable)
         self._settings = settings
         """Parameters of each request."""
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
         self._client: Client | None = None
         self._clients = self._per_loop()
+        part_at_fork(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, base_url={shown_url(self.base_url)!r})"
+
+    def before_fork(self, until: float) -> None:
+        """Nothing to wait for: the client stays the parent's."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Begin without a client in a child."""
+        if in_child:
+            inherited.append(self._client)
+            self._client = None
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The model's reply. Raises ModelError, which never holds the key."""

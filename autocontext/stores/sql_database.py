@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import random
+import socket
 import time
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from autocontext.errors import MissingExtraError, StoreCorruptError, StoreError
+from autocontext.flows.forking import fork_lock, part_at_fork
 from autocontext.models.per_loop import PerLoop
 from autocontext.stores.database import Database, Row, Statement, Work
 
 try:
-    import psycopg  # noqa: F401 (SQLAlchemy imports it only when it connects: report the missing extra here)
-    from sqlalchemy import CursorResult, TextClause, create_engine, make_url, text
+    import psycopg
+    from sqlalchemy import CursorResult, TextClause, create_engine, event, make_url, text
     from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 except ImportError as e:
@@ -51,7 +55,8 @@ _CORRUPT = ("XX001", "XX002")
 class SqlDatabase(Database):
     """A PostgreSQL database by its URL; connections are pooled, those of async code per event loop.
 
-    `patience` is how many seconds a call goes on trying while the server is away or transactions collide.
+    `patience` is how many seconds a call goes on trying while the server is away or transactions collide. A child
+    process opens connections of its own; those of its parent are cut off there, which the parent does not notice.
     """
 
     dialect: ClassVar[Literal["sqlite", "postgresql"]] = "postgresql"
@@ -64,8 +69,13 @@ class SqlDatabase(Database):
         """A server that never answered is reported at once: most likely the URL is wrong."""
         # What users say must not be in an error's text, which ends in somebody's log.
         self._pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_recycle": 1800, "hide_parameters": True}
+        self._lock = fork_lock()
         self._sync: Engine | None = None
         self._engines: PerLoop[AsyncEngine] = PerLoop(self._open_async, lambda engine: engine.dispose())
+        self._connections: weakref.WeakSet[psycopg.Connection[Any] | psycopg.AsyncConnection[Any]] = weakref.WeakSet()
+        """Those of this process, in use or not."""
+        self._pid = os.getpid()
+        part_at_fork(self)
 
     def __repr__(self) -> str:
         return f"SqlDatabase({self.name!r})"
@@ -98,6 +108,24 @@ class SqlDatabase(Database):
         self.close()
         await self._engines.aclose()
 
+    def before_fork(self, until: float) -> None:
+        """Nothing to wait for: a transaction goes on in the parent."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Let go of the parent's connections in a child, which would read the answers to each other's questions."""
+        if not in_child:
+            return
+        self._pid = os.getpid()
+        nowhere, gone = socket.socketpair()
+        with nowhere, gone:
+            for connection in self._connections:
+                if not connection.closed:
+                    # Whatever is still done with it, to close it too, then says nothing on the parent's connection.
+                    os.dup2(nowhere.fileno(), connection.fileno(), inheritable=False)
+                    connection.pgconn.finish()
+        self._connections.clear()
+        self._sync = None
+
     def _run(self, work: Callable[[], Work[T]], isolation: Any) -> T:
         attempts = _Attempts(self.name, self._patience)
         while True:
@@ -114,6 +142,7 @@ class SqlDatabase(Database):
         while True:
             self._check_open()
             try:
+                self._check_process()
                 engine = await self._engines.client()
                 async with engine.connect() as c:
                     await c.execution_options(isolation_level=isolation)
@@ -126,12 +155,27 @@ class SqlDatabase(Database):
                 await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
 
     def _engine(self) -> Engine:
-        if self._sync is None:
-            self._sync = create_engine(self._url, **self._pool)
-        return self._sync
+        self._check_process()
+        with self._lock:
+            if self._sync is None:
+                self._sync = create_engine(self._url, **self._pool)
+                event.listen(self._sync, "connect", self._connected)
+            return self._sync
 
     async def _open_async(self) -> AsyncEngine:
-        return create_async_engine(self._url, **self._pool)
+        engine = create_async_engine(self._url, **self._pool)
+        event.listen(engine.sync_engine, "connect", self._connected)
+        return engine
+
+    def _connected(self, connection: Any, _record: object) -> None:
+        self._connections.add(getattr(connection, "driver_connection", connection))
+
+    def _check_process(self) -> None:
+        """Notice a fork by C code that has told nobody."""
+        if self._pid != os.getpid():
+            with self._lock:
+                if self._pid != os.getpid():
+                    self.after_fork(in_child=True)
 
 
 class _Attempts:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
+from autocontext.flows.forking import Level, fork_lock, part_at_fork
 from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database, Row, Work
 
@@ -37,8 +38,11 @@ _WAYS_OUT = {
     sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there and not full",
     sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
 }
-_inherited: list[sqlite3.Connection] = []
-"""Connections of a parent process: closing them in the child would drop the locks that the parent holds."""
+_inherited: dict[str, list[sqlite3.Connection]] = {}
+"""Connections that a parent process had open when it forked, by their file; they are neither used nor closed here.
+
+SQLite keeps the locks of a file in the process's memory, where they stand as if the parent's threads still held them.
+"""
 
 
 class SqliteDatabase(Database):
@@ -47,6 +51,9 @@ class SqliteDatabase(Database):
     `patience` is how many seconds a call waits for other processes before it raises StoreError. `power_safe` makes
     each commit wait for the disk (synchronous=FULL); without it a commit survives any crash of the process, but not
     a loss of power within the last moments.
+
+    A process may fork: it waits for running transactions, closes the connections, and parent and child open their own.
+    In the child a `:memory:` database is a copy.
     """
 
     dialect: ClassVar[Literal["sqlite", "postgresql"]] = "sqlite"
@@ -55,9 +62,16 @@ class SqliteDatabase(Database):
         self.name = str(url)
         self._patience, self._power_safe = patience, power_safe
         self._in_memory = self.name == ":memory:"
-        self._lock = threading.RLock()
+        self._file = f":memory: {id(self)}" if self._in_memory else os.path.realpath(self.name)
+        self._lock = fork_lock(Level.DATABASE)
+        self._changed = threading.Condition(self._lock)
+        """Tells of `_busy` and `_forking`."""
         self._idle: list[sqlite3.Connection] = []
+        self._busy = 0
+        """Connections in use."""
+        self._forking = False
         self._pid = os.getpid()
+        part_at_fork(self)
         # Report a file that cannot be opened now, not at the first write.
         self._run("BEGIN", _nothing)
 
@@ -85,16 +99,20 @@ class SqliteDatabase(Database):
         if self._in_memory:
             return
         connection = self._take()
+        deadline, pause = time.monotonic() + self._patience, 0.001
         try:
-            [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            # SQLite waits for readers, but not for another checkpoint.
+            while (busy := _truncated(connection)) and time.monotonic() < deadline:
+                time.sleep(pause * random.random())
+                pause = min(2 * pause, _LAST_PAUSE)
         except sqlite3.Error as e:
             raise self._translated(e) or e from e
         finally:
             self._put_back(connection)
         if busy:
             raise StoreError(
-                f"{self.name}: others are reading it, so its write-ahead file still holds what was erased: "
-                "call scrub() again when they are done"
+                f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
+                "what was erased: call scrub() again when they are done"
             )
 
     def close(self) -> None:
@@ -108,6 +126,31 @@ class SqliteDatabase(Database):
     async def aclose(self) -> None:
         """`close`; SQLite has no connections of an event loop."""
         self.close()
+
+    def before_fork(self, until: float) -> None:
+        """Wait for running transactions, then close all connections: SQLite forbids to take them into a child."""
+        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
+            return
+        try:
+            self._forking = True
+            self._changed.wait_for(lambda: not self._busy, timeout=max(0.0, until - time.monotonic()))
+            if not self._in_memory:
+                for connection in self._idle:
+                    connection.close()
+                self._idle = []
+        finally:
+            self._lock.release()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on. In a child whose parent had connections in use, reading and writing raise StoreError."""
+        with self._lock:
+            stopped, self._forking = self._forking, False
+            self._changed.notify_all()
+            if in_child and not self._busy and (not self._idle or (stopped and self._in_memory)):
+                self._pid = os.getpid()
+            elif in_child:
+                _inherited.setdefault(self._file, []).extend(self._idle)
+                self._idle = []
 
     def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
         if self._in_memory:
@@ -149,23 +192,42 @@ class SqliteDatabase(Database):
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
+            while self._forking:
+                self._changed.wait()
             self._check_open()
             if self._pid != os.getpid():
-                _inherited.extend(self._idle)
-                self._idle, self._pid = [], os.getpid()
+                raise self._cannot_be_shared()
+            self._busy += 1
             if self._idle:
                 return self._idle.pop()
-        return self._with_retries(self._open)
+        try:
+            return self._with_retries(self._open)
+        except BaseException:
+            self._put_back(None)
+            raise
 
-    def _put_back(self, connection: sqlite3.Connection) -> None:
+    def _put_back(self, connection: sqlite3.Connection | None) -> None:
         """Keep a connection for the next call, or close it when the database was closed meanwhile."""
         with self._lock:
+            self._busy -= 1
+            if self._forking:
+                self._changed.notify_all()
+            if connection is None:
+                return
             if not self._closed:
                 self._idle.append(connection)
                 return
         connection.close()
 
+    def _cannot_be_shared(self) -> StoreError:
+        return StoreError(
+            f"{self.name}: this process was forked while its parent was using the database, which SQLite cannot share: "
+            'fork before it is used, or start processes with multiprocessing.get_context("spawn")'
+        )
+
     def _open(self) -> sqlite3.Connection:
+        if self._file in _inherited:
+            raise self._cannot_be_shared()
         if not self._in_memory:
             with contextlib.suppress(OSError):
                 # What customers say is nobody else's to read; SQLite gives its side files the same permissions.
@@ -179,6 +241,8 @@ class SqliteDatabase(Database):
         )
         try:
             connection.execute("PRAGMA secure_delete = ON")
+            # Large sorts would go to files in /var/tmp, where erasing does not reach.
+            connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
             if not self._in_memory and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
@@ -227,6 +291,12 @@ def _drive(connection: sqlite3.Connection, work: Work[T]) -> T:
             rows = []
         else:
             rows = connection.execute(sql, params).fetchall()
+
+
+def _truncated(connection: sqlite3.Connection) -> bool:
+    """Try to empty the write-ahead file; whether others kept that from happening."""
+    [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return bool(busy)
 
 
 def _nothing() -> Work[None]:

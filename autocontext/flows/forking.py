@@ -1,0 +1,135 @@
+"""Forks: a child process begins with free locks, and with nothing that another thread of its parent left half done.
+
+Only the thread that forks lives on in the child. So a fork waits until the others have let go: of the locks first under
+which something else is waited for, then of the databases, last of the locks under which nothing is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import Protocol
+
+PATIENCE = 5.0
+"""Seconds that a fork waits at most, for all of them together. A thread that needs longer is waiting for a server, a
+disk or a user's code, and changes nothing of ours meanwhile."""
+
+
+class Level(IntEnum):
+    """The order in which a fork takes what it waits for: whoever holds one waits for later ones only."""
+
+    OPENING = 0
+    """Held while memories are opened."""
+    MEMORY = 1
+    """Held while a database is used."""
+    DATABASE = 2
+    LEAF = 3
+    """Held while nothing is waited for."""
+
+
+class Forking(Protocol):
+    """What stands still while its process forks."""
+
+    def before_fork(self, until: float) -> None:
+        """Wait for other threads until that moment of the monotonic clock at most, and keep them out then."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Go on, in both processes. In a child `before_fork` may not have been called: C code forks by itself."""
+
+
+class _Standstill:
+    """What one fork has taken and stopped."""
+
+    def __init__(self) -> None:
+        self.until = time.monotonic() + PATIENCE
+        self.taken: list[threading.RLock] = []
+        self.stopped: list[Forking] = []
+
+    def take(self, locks: Iterable[threading.RLock]) -> None:
+        self.taken += [lock for lock in locks if lock.acquire(timeout=max(0.0, self.until - time.monotonic()))]
+
+    def stop(self, databases: Iterable[Forking]) -> None:
+        for database in databases:
+            if database not in self.stopped:
+                database.before_fork(self.until)
+                self.stopped.append(database)
+
+
+class _Forks:
+    """All locks and databases of this process that a fork concerns."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Level, weakref.WeakSet[threading.RLock]] = {level: weakref.WeakSet() for level in Level}
+        self._databases: weakref.WeakSet[Forking] = weakref.WeakSet()
+        self._registry = threading.RLock()
+        """Held while these sets change, and during a fork itself."""
+        self._one_at_a_time = threading.RLock()
+        self._standstill: _Standstill | None = None
+
+    def lock(self, level: Level) -> threading.RLock:
+        lock = threading.RLock()
+        with self._registry:
+            self._locks[level].add(lock)
+        return lock
+
+    def part(self, database: Forking) -> None:
+        with self._registry:
+            self._databases.add(database)
+
+    def before(self) -> None:
+        self._one_at_a_time.acquire()
+        self._standstill = fork = _Standstill()
+        for level in Level:
+            with self._registry:
+                databases = list(self._databases) if level == Level.DATABASE else []
+                locks = list(self._locks[level])
+            fork.stop(databases)
+            fork.take(locks)
+        # Last, as whoever opens a memory or a database needs it; what was opened meanwhile stops now.
+        self._registry.acquire()
+        fork.stop(list(self._databases))
+
+    def after_in_parent(self) -> None:
+        if (fork := self._standstill) is not None:
+            self._end(fork)
+            self._registry.release()
+            self._one_at_a_time.release()
+
+    def after_in_child(self) -> None:
+        # C code forks without asking before.
+        fork = self._standstill or _Standstill()
+        taken = {id(lock) for lock in fork.taken}
+        for lock in (self._registry, self._one_at_a_time, *(lock for locks in self._locks.values() for lock in locks)):
+            if id(lock) not in taken:
+                # As the standard library frees its own locks: whoever held it is not in this process.
+                lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001
+        fork.stopped = list(self._databases)
+        self._end(fork, in_child=True)
+
+    def _end(self, fork: _Standstill, *, in_child: bool = False) -> None:
+        self._standstill = None
+        for database in fork.stopped:
+            database.after_fork(in_child=in_child)
+        for lock in reversed(fork.taken):
+            lock.release()
+
+
+_forks = _Forks()
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(
+        before=_forks.before, after_in_parent=_forks.after_in_parent, after_in_child=_forks.after_in_child
+    )
+
+
+def fork_lock(level: Level = Level.LEAF) -> threading.RLock:
+    """A lock that is free in a child process, whoever held it in the parent."""
+    return _forks.lock(level)
+
+
+def part_at_fork(database: Forking) -> None:
+    """Tell a database, or a client of a service, of forks for as long as it lives."""
+    _forks.part(database)

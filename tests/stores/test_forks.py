@@ -1,0 +1,68 @@
+"""Processes that fork with open databases and memories (gunicorn with preload, multiprocessing): none sees, loses or
+waits for what another one has."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.stores.homes import own_schema
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+ROOT = Path(__file__).parents[2]
+many = pytest.mark.slow
+
+
+def run(job, where, count):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.stores.forks", job, str(where), str(count)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{count} children, 0 hung, 0 foreign" in done.stdout
+    assert "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("count", [6, pytest.param(30, marks=many)])
+def test_row_01_children_of_a_process_with_an_open_server_never_meet(count):
+    with own_schema() as url:
+        run("server", url, count)
+
+
+@pytest.mark.slow
+def test_row_01_a_child_that_ends_leaves_the_parents_transactions_alone():
+    with own_schema() as url:
+        run("tasks", url, 4)
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(40, marks=many)])
+def test_row_08_children_of_a_process_whose_threads_write_a_file_can_write(tmp_path, count):
+    run("threads", tmp_path / "a.db", count)
+
+
+@pytest.mark.slow
+def test_row_01_children_of_a_process_whose_threads_write_to_a_server_can_write():
+    with own_schema() as url:
+        run("threads", url, 12)
+
+
+@pytest.mark.parametrize("count", [1, pytest.param(8, marks=many)])
+def test_row_08_what_a_child_has_stored_outlives_a_parent_that_closes_the_file(tmp_path, count):
+    run("closing", tmp_path / "a.db", count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["memory", "too-long"])
+def test_row_08_a_child_has_a_copy_or_is_told_why_not(tmp_path, job):
+    run(job, tmp_path / "a.db", 2)
+
+
+@pytest.mark.slow
+def test_row_08_a_child_does_not_wait_for_a_pass_of_its_parent(tmp_path):
+    run("pass", tmp_path / "a.db", 2)
