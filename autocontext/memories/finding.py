@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from autocontext.errors import InvalidMemory
+from autocontext.flows.forking import fork_lock
 from autocontext.memories.records import (
     DAY,
     Memory,
@@ -95,16 +95,22 @@ class UserIndex:
     """The memories of one user at a revision, and a ranker over them."""
 
     def __init__(self, ranker: Callable[[], RelevanceRanker]) -> None:
-        self.lock = threading.Lock()
+        self.lock = fork_lock()
         self._ranker = ranker()
         self.revision = 0
         self.memories: dict[str, Memory] = {}
 
-    def apply(self, revision: int, memories: Iterable[Memory], *, everything: bool) -> None:
-        """Bring the index to a revision; an older one is ignored. With `everything`, `memories` are all there are."""
+    def apply(self, since: int, revision: int, memories: Iterable[Memory], *, everything: bool) -> bool:
+        """Bring the index to a revision; an older one is ignored. With `everything`, `memories` are all there are.
+
+        Otherwise they are the changes after revision `since`. False when the index is no longer at that revision: what
+        was deleted since is not among them.
+        """
         with self.lock:
             if revision <= self.revision:
-                return
+                return True
+            if since != self.revision and not everything:
+                return False
             if everything:
                 fresh = {m.id: m for m in memories}
                 for memory_id in self.memories.keys() - fresh.keys():
@@ -117,6 +123,7 @@ class UserIndex:
                     self._ranker.update(memory.id, _indexed(memory))
                 self.memories[memory.id] = memory
             self.revision = revision
+            return True
 
     def state(self) -> tuple[int, frozenset[str]]:
         """The revision and the ids in the index."""

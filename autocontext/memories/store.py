@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from autocontext.errors import InvalidMemory
 from autocontext.flows import sync_and_async
+from autocontext.flows.forking import fork_lock
 from autocontext.memories import changes, exchange, statements
 from autocontext.memories.changes import MemoryLimits
 from autocontext.memories.exchange import ImportReport
@@ -55,7 +56,7 @@ class MemoryStore(DatabasePart):
         self._limits = MemoryLimits(max_memories)
         self._ranker, self._clock = ranker, clock
         self._users: OrderedDict[str, UserIndex] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     def _add(
         self,
@@ -220,7 +221,8 @@ class MemoryStore(DatabasePart):
             self._users.move_to_end(user_id)
             while len(self._users) > _USERS_KEPT:
                 self._users.popitem(last=False)
-        index_revision, ids = index.state()
-        revision, memories, everything = yield from read(lambda: statements.changes(user_id, index_revision, ids))
-        index.apply(revision, memories, everything=everything)
-        return index
+        while True:
+            since, ids = index.state()
+            revision, memories, everything = yield from read(partial(statements.changes, user_id, since, ids))
+            if index.apply(since, revision, memories, everything=everything):
+                return index
