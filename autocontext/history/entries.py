@@ -118,6 +118,8 @@ def _entry_json() -> TypeAdapter[Entry]:
 
 _WRAPPED = '{"type":"base64","data":"'
 """How the line of an entry with lone surrogates begins: neither JSON readers nor databases accept them."""
+_REPLACED = "\ufffd"
+"""What pydantic writes for each byte of a lone surrogate in a key; in a text it raises."""
 
 
 def dump_entry(entry: Entry) -> str:
@@ -127,10 +129,17 @@ def dump_entry(entry: Entry) -> str:
     be read back as one character.
     """
     try:
-        return _entry_json().dump_json(entry).decode()
+        line = _entry_json().dump_json(entry, warnings=False).decode()
     except PydanticSerializationError:
-        text = json.dumps(_entry_json().dump_python(entry), ensure_ascii=False)
+        line = _REPLACED
+    if _REPLACED not in line:
+        return line
+    text = json.dumps(_entry_json().dump_python(entry, warnings=False), ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
         return f'{_WRAPPED}{b64encode(text.encode("utf-8", "surrogatepass")).decode()}"}}'
+    return line
 
 
 def load_entry(text: str) -> Entry:

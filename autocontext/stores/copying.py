@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from autocontext.errors import Conflict
-from autocontext.stores.protocol import SessionInfo, SessionStore
+from autocontext.history.entries import Entry
+from autocontext.stores.protocol import (
+    Entries,
+    Position,
+    SessionInfo,
+    SessionKey,
+    SessionStore,
+    check_identity,
+    identity_of,
+    new_identity,
+)
 
 _AT_ONCE = 500
 """Entries that are held in memory and stored in one transaction."""
@@ -36,7 +46,8 @@ def copy_sessions(
 
     It can be stopped and run again: a session that is there in part is completed, one that has grown is brought up to
     date. Entries keep their numbers; `revisions` at the target are those of the copy. Raises Conflict when a session at
-    the target is another one of that name; what was copied before stays.
+    the target is another one of that name, SessionGone when one is deleted while it is copied; what was copied before
+    stays.
     """
     copied = 0
     sessions = source.sessions(user_id)
@@ -49,18 +60,40 @@ def copy_sessions(
 
 
 def _copy(source: SessionStore, to: SessionStore, info: SessionInfo) -> int:
-    present = 0
-    while part := to.read(info.key, after=present, until=present + _AT_ONCE):
-        if part != source.read(info.key, after=present, until=present + len(part)):
+    present, identity = 0, new_identity()
+    originals = _Reader(source, info.key)
+    for part in _Reader(to, info.key).parts(0):
+        if part != originals.read(present, len(part)):
             raise Conflict(
                 f"copy: session {info.session_id!r} of user {info.user_id!r} exists at the target with other entries; "
                 "delete it there or copy into an empty store"
             )
         present += len(part)
+        identity = identity_of(part) or identity
     after = present
-    while part := source.read(info.key, after=after, until=after + _AT_ONCE):
-        to.append(info.key, part, after=after)
+    for part in originals.parts(present):
+        to.append(info.key, part, after=Position(after, identity))
         after += len(part)
-    if info.expires_at is not None:
-        to.expire(info.key, info.expires_at / 1000 - time.time())
+    if info.stays or info.expires_at is not None:
+        to.expire(info.key, None if info.expires_at is None else info.expires_at / 1000 - time.time())
     return after - present
+
+
+class _Reader:
+    """Reads one session in parts. Raises SessionGone when it is deleted between them."""
+
+    def __init__(self, store: SessionStore, session: SessionKey) -> None:
+        self._store, self._session = store, session
+        self._identity: int | None = None
+
+    def read(self, after: int, count: int) -> list[Entry]:
+        part = self._store.read(self._session, after=after, until=after + count)
+        if isinstance(part, Entries):
+            check_identity(self._session, self._identity, part.identity)
+            self._identity = part.identity
+        return part
+
+    def parts(self, after: int) -> Iterator[list[Entry]]:
+        while part := self.read(after, _AT_ONCE):
+            yield part
+            after += len(part)

@@ -69,6 +69,7 @@ class InMemorySessionStore(Lifecycle):
                     s.revisions[0].time,
                     s.revisions[-1].time,
                     None if s.expires_at == NEVER else s.expires_at,
+                    stays=s.expires_at == NEVER,
                 )
                 for key, s in self._sessions.items()
                 if user_id in (None, key.user_id)

@@ -77,6 +77,8 @@ class SessionInfo(NamedTuple):
     updated_at: int
     expires_at: int | None
     """When `purge_expired` may drop it; None: never."""
+    stays: bool = False
+    """Whether `expire(key, None)` said that it never expires: a store's `ttl` does not change that."""
 
     @property
     def key(self) -> SessionKey:

@@ -125,13 +125,13 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
 def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
     """All sessions of a user, or of everybody."""
     rows = yield Statement(
-        "SELECT user_id, session_id, entries, created_at, updated_at, NULLIF(expires_at, :never) "
-        "FROM autocontext_sessions "
+        "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
         + ("" if user_id is None else "WHERE user_id = :user_id ")
         + "ORDER BY updated_at DESC, user_id, session_id",
-        {"never": NEVER, **({} if user_id is None else {"user_id": user_id})},
+        {} if user_id is None else {"user_id": user_id},
     )
-    return [SessionInfo(*row) for row in rows]
+    infos = (SessionInfo(*row) for row in rows)
+    return [info._replace(expires_at=None, stays=True) if info.expires_at == NEVER else info for info in infos]
 
 
 def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:

@@ -2,12 +2,13 @@
 
 import json
 import math
+import warnings
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextMemory, CompressionEvent, Msg
+from autocontext import AutoContextMemory, CompressionEvent, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import (
     Added,
@@ -128,6 +129,23 @@ def test_an_entry_keeps_every_character_and_can_be_written_as_utf_8(text: str) -
 def test_surrogates_survive_in_any_order(halves: str, rest: str) -> None:
     entry = Added(message=user(rest + halves + rest))
     assert again(entry) == entry
+
+
+HALVES = st.text(st.sampled_from("\ud800\udc00\ud83d\ude00\ufffda"), max_size=4)
+
+
+@given(st.dictionaries(HALVES, st.recursive(HALVES, lambda inner: st.dictionaries(HALVES, inner)), min_size=1), HALVES)
+def test_row_09_surrogates_survive_in_keys(values: dict[str, object], text: str) -> None:
+    call = ToolUseBlock(id="c" + text, name="n" + text, input=values)
+    result = ToolResultBlock(id="c", name="n", output=text, metadata=values)
+    message = Msg(role="assistant", content=[call, result], metadata=values)
+    offloaded = Offloaded(uuid="u" + text, messages=(message,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for entry in (Added(message=message), offloaded, Log([offloaded, Added(message=message)]).snapshot()):
+            line = dump_entry(entry)
+            assert json.loads(line.encode())
+            assert load_entry(line) == entry
 
 
 @pytest.mark.parametrize("number", [-0.0, 1e-320, 1e308, math.inf, -math.inf, math.nan, 2**80, -(2**63)])

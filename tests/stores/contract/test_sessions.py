@@ -1,17 +1,20 @@
 """What every store does with whole sessions: one contract over all of them."""
 
 import asyncio
+import io
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
-from autocontext import AutoContextMemory, Msg
+from autocontext import AutoContextMemory, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.errors import Conflict, InvalidMessage
 from autocontext.history.entries import Added, Cleared, NoteReplaced, Offloaded
-from autocontext.stores import Revision, SessionKey, copy_sessions
+from autocontext.stores import InMemorySessionStore, Revision, SessionKey, SqliteSessionStore, copy_sessions
 from autocontext.testing import conversation
-from tests.stores.stores import DURABLE, KINDS, stored
+from tests.stores.homes import home
+from tests.stores.stores import DURABLE, KINDS, PLACES, opened, stored
 
 S = SessionKey("u1", "s")
 
@@ -94,6 +97,68 @@ def test_expired_sessions_are_purged_and_no_others(store):
     assert store.purge_expired() == 1
     assert {s.session_id for s in store.sessions("u")} == {"kept", "endless"}
     assert store.purge_expired() == 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_row_06_what_was_said_about_expiry_stands_whatever_is_appended(kind, tmp_path):
+    with home(PLACES.get(kind, "postgresql"), tmp_path) as where:
+        store = InMemorySessionStore(ttl=100) if kind == "in memory" else opened(kind, where, ttl=100)
+        with closing(store):
+            said = {"nothing": 0, "never": None, "longer": 1000, "shorter": 10, "never, then longer": None}
+            for id_, ttl in said.items():
+                key = SessionKey("u", id_)
+                store.append(key, added("x"), after=0)
+                assert id_ == "nothing" or store.expire(key, ttl)
+            store.expire(SessionKey("u", "never, then longer"), 1000)
+            for after in (1, 2):
+                for id_ in said:
+                    store.append(SessionKey("u", id_), added("y"), after=after)
+            infos = {info.session_id: info for info in store.sessions("u")}
+            left = {id_: info.expires_at and round(info.expires_at / 1000 - time.time()) for id_, info in infos.items()}
+            assert left == {
+                "nothing": pytest.approx(100, abs=9), "never": None, "longer": pytest.approx(1000, abs=9),
+                "shorter": pytest.approx(100, abs=9), "never, then longer": pytest.approx(1000, abs=9),
+            }  # fmt: skip
+            assert [id_ for id_, info in infos.items() if info.stays] == ["never"]
+            to = InMemorySessionStore(ttl=50)
+            copy_sessions(store, to)
+            to.append(SessionKey("u", "never"), added("z"), after=3)
+            assert {i.session_id for i in to.sessions() if i.expires_at is None} == {"never"}
+            assert store.expire(SessionKey("u", "never"), -1)
+            assert store.purge_expired() == 1
+
+
+def test_row_06_a_session_that_nobody_spoke_for_gets_the_ttl_of_a_later_store(tmp_path):
+    path = tmp_path / "agent.db"
+    with SqliteSessionStore(path) as store:
+        store.append(S, added("a"), after=0)
+        assert store.sessions()[0].expires_at is None
+    with SqliteSessionStore(path, ttl=100) as store:
+        store.append(S, added("b"), after=1)
+        assert store.sessions()[0].expires_at
+
+
+HALVES = ("\ud800", "\udc00x", "\ud83d\ude00", "\ufffd", "plain")
+
+
+def test_row_09_halves_of_surrogate_pairs_in_keys_come_back_byte_for_byte(store):
+    nested = {half: {half: [{half: half}]} for half in HALVES}
+    entries = [
+        Added(message=Msg(role="user", content="x", metadata=nested)),
+        Added(message=Msg(role="assistant", content=[ToolUseBlock(id="c", name="n", input=nested)])),
+        Added(message=Msg(role="tool", content=[ToolResultBlock(id="c", name="n", output="o", metadata=nested)])),
+    ]
+    store.append(S, entries, after=0)
+    read = store.read(S)
+    assert read == entries
+    assert list(read[0].message.metadata) == list(HALVES)
+    memory = AutoContextMemory(store=store, session_id="s", user_id="u1")
+    memory.load_state_dict(memory.state_dict())
+    again = AutoContextMemory(store=store, session_id="s", user_id="u1")
+    assert again.get_original_memory_msgs() == [entry.message for entry in entries]
+    store.export_jsonl(S, out := io.StringIO())
+    store.import_jsonl(SessionKey("u", "copy"), io.StringIO(out.getvalue().encode().decode()))
+    assert store.read(SessionKey("u", "copy")) == store.read(S)
 
 
 def test_revisions_tell_the_states_a_session_was_in(store):
