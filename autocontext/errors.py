@@ -11,6 +11,7 @@ AutoContextError
 │   └── StoreVersionError                a newer version of this library has written to it
 ├── StoreCorruptError                    a stored record cannot be read back
 ├── UncacheableError (ValueError)        an argument or result cannot be kept in the result cache
+├── CacheCycle (RuntimeError)            two cached computations wait for each other
 ├── InvalidNumber (ValueError)           a text is no number, or could be read as two
 ├── InvalidMemory (ValueError)           a field of a memory or of a search is invalid
 ├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
@@ -69,6 +70,10 @@ class StoreCorruptError(AutoContextError):
 
 class UncacheableError(AutoContextError, ValueError):
     """An argument has no canonical form, or a result is no JSON; names the parameter and the kind, never the value."""
+
+
+class CacheCycle(AutoContextError, RuntimeError):
+    """Cached computations need each other's results, in this process or several; names the keys. None could ever end."""
 
 
 class InvalidNumber(AutoContextError, ValueError):

@@ -1,4 +1,4 @@
-"""Runs misses, in threads and in coroutines, and recomputes results in the background."""
+"""Does the steps of a cache's flows, in threads and in coroutines, and recomputes results in the background."""
 
 from __future__ import annotations
 
@@ -6,71 +6,74 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from autocontext import flows
-from autocontext.cache.flights import FlightResult, FlightState
-from autocontext.cache.misses import CachedCall, Compute, MissFlow, MissStep, Pause, WaitFor, miss, value_of
-from autocontext.cache.namespace import CacheEntry, CacheNamespace
+from autocontext.cache.flights import Flight, FlightState, outside
+from autocontext.cache.misses import Aside, CacheStep, Compute, MissFlow, Pause, Refresh, WaitFor, miss
+from autocontext.cache.namespace import CacheNamespace
+from autocontext.cache.renewing import Renewing
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
-from autocontext.stores.database import Database
+from autocontext.stores.database import Database, Read, Write
 
 _CLOSING = 5.0
 """Seconds that closing waits for computations in the background."""
+_MUCH = 2_000
+"""Values, or pieces of 64 characters, that asynchronous code handles at once: one to three milliseconds."""
 
 
 class Computing:
-    """Computes the results of one namespace that are not in the database."""
+    """Does what the flows of one cache yield."""
 
-    def __init__(self, namespace: CacheNamespace, database: Database) -> None:
+    def __init__(self, namespace: CacheNamespace, database: Database | None) -> None:
         self._namespace, self._database = namespace, database
+        self._renewing = None if database is None else Renewing(namespace, database)
         self._threads: set[threading.Thread] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def miss(self, call: CachedCall) -> Any:
-        """Compute a result, or wait for the caller that does. Raises what the function raises."""
-        return value_of(self._run(call.make(), miss(call)))
+    def do(self, step: CacheStep) -> Any:
+        """Do a step and return what the flow is sent."""
+        match step:
+            case Pause(length):
+                return time.sleep(length)
+            case WaitFor(flight):
+                return None if flight.is_of_this_thread() else flight.result.result()
+            case Compute(fn, flight):
+                with self._part_of(flight):
+                    return called(fn)
+            case Aside(fn):
+                return fn()
+            case Refresh():
+                return self._in_thread(step)
+            case Read() | Write() if self._database is not None:
+                return self._database.do(step)
 
-    async def amiss(self, call: CachedCall) -> Any:
-        """`miss` without blocking the event loop."""
-        return value_of(await self._arun(call.make(), miss(call)))
-
-    def refresh(self, call: CachedCall, entry: CacheEntry) -> None:
-        """Recompute an entry in a thread."""
-
-        def work() -> None:
-            try:
-                flow = miss(call, newer_than=entry.created, in_background=True)
-                self._count_failure(self._run(call.make(), flow))
-            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
-                self._namespace.count("refresh_failed")
-            finally:
-                self._threads.discard(thread)
-
-        thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
-        self._threads.add(thread)
-        thread.start()
-
-    def arefresh(self, call: CachedCall, entry: CacheEntry) -> None:
-        """Recompute an entry in a task of the running event loop."""
-
-        async def work() -> None:
-            try:
-                flow = miss(call, newer_than=entry.created, in_background=True)
-                self._count_failure(await self._arun(call.make(), flow))
-            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
-                self._namespace.count("refresh_failed")
-
-        task = asyncio.get_running_loop().create_task(work())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def ado(self, step: CacheStep) -> Any:
+        """`do` without blocking the event loop."""
+        match step:
+            case Pause(length):
+                return await asyncio.sleep(length)
+            case WaitFor(flight):
+                return None if flight.waits_for_itself() else await asyncio.wrap_future(flight.result)
+            case Compute(fn, flight):
+                with self._part_of(flight):
+                    return await acalled(fn)
+            case Aside(fn, about):
+                return await in_thread(fn) if about is ... or is_large(about) else fn()
+            case Refresh():
+                return self._in_task(step)
+            case Read() | Write() if self._database is not None:
+                return await self._database.ado(step)
 
     def wait(self) -> None:
         """Wait up to five seconds for each thread in the background."""
         for thread in list(self._threads):
             thread.join(_CLOSING)
+        if self._renewing is not None:
+            self._renewing.stop()
 
     async def await_(self) -> None:
         """Wait up to five seconds for the tasks in the background, then `wait`."""
@@ -78,37 +81,49 @@ class Computing:
             await asyncio.wait(list(self._tasks), timeout=_CLOSING)
         await asyncio.to_thread(self.wait)
 
-    def _run(self, fn: Callable[[], Any], flow: MissFlow) -> FlightResult:
-        def do(step: MissStep) -> Any:
-            match step:
-                case Pause(length):
-                    return time.sleep(length)
-                case WaitFor(flight):
-                    return None if flight.is_of_this_thread() else flight.result.result()
-                case Compute():
-                    return called(fn)
-                case _:
-                    return self._database.do(step)
+    @contextmanager
+    def _part_of(self, flight: Flight | None) -> Iterator[None]:
+        """Around a function that computes: it is part of the flight, whose lease is kept."""
+        if flight is None or self._renewing is None:
+            yield
+            return
+        with flight.inside(), self._renewing.kept(flight.holder):
+            yield
 
-        return flows.run(flow, do)
+    def _in_thread(self, step: Refresh) -> None:
+        def work() -> None:
+            with self._failing_quietly():
+                self._count_failure(flows.run(_refreshing(step), self.do))
+            self._threads.discard(thread)
 
-    async def _arun(self, fn: Callable[[], Any], flow: MissFlow) -> FlightResult:
-        async def do(step: MissStep) -> Any:
-            match step:
-                case Pause(length):
-                    return await asyncio.sleep(length)
-                case WaitFor(flight):
-                    return None if flight.waits_for_itself() else await asyncio.wrap_future(flight.result)
-                case Compute():
-                    return await acalled(fn)
-                case _:
-                    return await self._database.ado(step)
+        thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
+        self._threads.add(thread)
+        thread.start()
 
-        return await flows.arun(flow, do)
+    def _in_task(self, step: Refresh) -> None:
+        async def work() -> None:
+            outside()
+            with self._failing_quietly():
+                self._count_failure(await flows.arun(_refreshing(step), self.ado))
 
-    def _count_failure(self, result: FlightResult) -> None:
+        task = asyncio.get_running_loop().create_task(work())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @contextmanager
+    def _failing_quietly(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
+            self._namespace.count("refresh_failed")
+
+    def _count_failure(self, result: Any) -> None:
         if result.state is FlightState.ERROR:
             self._namespace.count("refresh_failed")
+
+
+def _refreshing(step: Refresh) -> MissFlow:
+    return miss(step.call, known=step.created, in_background=True)
 
 
 def called(fn: Callable[[], Any]) -> Any:
@@ -126,3 +141,18 @@ async def acalled(fn: Callable[[], Any]) -> Any:
         return await fn()
     value = await in_thread(fn)
     return await value if isinstance(value, Awaitable) else value
+
+
+def is_large(value: Any) -> bool:
+    """Whether a value of the kind of JSON takes milliseconds to read or write."""
+    size, waiting = 0, [value]
+    while waiting and size <= _MUCH:
+        item = waiting.pop()
+        if isinstance(item, str | bytes):
+            size += len(item) // 64
+        elif isinstance(item, list | tuple | set | frozenset | dict):
+            size += len(item)
+            if size <= _MUCH:
+                waiting += item
+                waiting += item.values() if isinstance(item, dict) else ()
+    return size > _MUCH

@@ -1,8 +1,8 @@
 """One computation per key in a process: callers that come while it is under way wait for its outcome.
 
 Threads and coroutines wait alike. A flight ends with an outcome, or without one when its leader is cancelled; then
-those who wait choose a new leader. A flight knows which others need its outcome, so that nobody waits in a circle. Threads
-and tasks that a computation starts in its context count as part of it.
+those who wait choose a new leader. A flight knows which others need its outcome, so that nobody waits in a circle.
+Threads and tasks that a computation starts in its context count as part of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,8 +51,8 @@ class FlightResult(NamedTuple):
 class Flight:
     """One computation under way."""
 
-    def __init__(self, key: str) -> None:
-        self.key = key
+    def __init__(self, key: str, task: str, tags: tuple[str, ...]) -> None:
+        self.key, self.task, self.tags = key, task, tags
         self.holder = ""
         """The name of its row in the database; "" while it has none."""
         self.result: Future[FlightResult] = Future()
@@ -112,10 +112,10 @@ class Flight:
     def needing(self) -> set[Flight]:
         """The flights that cannot end before this one, itself included."""
         with _graph:
-            found, new = {self}, [self]
+            found, new = {self}, {self}
             while new:
-                new = [flight for each in new for flight in each._needed_by if flight not in found]
-                found.update(new)
+                new = {flight for each in new for flight in each._needed_by}  # noqa: SLF001 (of this class) - found
+                found |= new
             return found
 
     def cycle_with(self, key: str) -> CacheCycle:
@@ -136,7 +136,7 @@ class Flights:
         self._flights: dict[str, Flight] = {}
         self._pid = os.getpid()
 
-    def join(self, key: str) -> tuple[Flight, bool]:
+    def join(self, key: str, task: str, tags: tuple[str, ...]) -> tuple[Flight, bool]:
         """The flight of a key, and whether the caller leads it; a leader must `end` it."""
         with self._lock:
             if self._pid != os.getpid():
@@ -145,13 +145,13 @@ class Flights:
             flight = self._flights.get(key)
             if flight is not None:
                 return flight, False
-            flight = self._flights[key] = Flight(key)
+            flight = self._flights[key] = Flight(key, task, tags)
             return flight, True
 
-    def forget(self, keys: Callable[[str], bool]) -> None:
-        """Let flights of these keys go on for those who wait already; whoever comes now begins another."""
+    def leave(self, outdated: Callable[[Flight], bool]) -> None:
+        """Let these flights go on for those who wait already; whoever comes from now on begins another."""
         with self._lock:
-            self._flights = {key: flight for key, flight in self._flights.items() if not keys(key)}
+            self._flights = {key: flight for key, flight in self._flights.items() if not outdated(flight)}
 
     def end(self, flight: Flight, result: FlightResult) -> None:
         """End a flight. Ending it a second time does nothing."""

@@ -1,4 +1,4 @@
-"""Which results an invalidation removes, and how computations under way learn of it."""
+"""Which results an invalidation removes, and which computations under way it ends."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ from typing import Any, NamedTuple
 
 from autocontext.cache import leases, rows
 from autocontext.cache.canonical import CacheKey, text_of
+from autocontext.cache.flights import Flight
 from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
 from autocontext.errors import ConfigError
-from autocontext.stores.database import Statement, Work, safe
+from autocontext.stores.database import Work, safe
+
+_TAGGED = "key IN (SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag)"
+_COMPUTED_WITH_TAG = (
+    "holder IN (SELECT holder FROM autocontext_cache_computation_tag WHERE namespace = :ns AND tag = :tag)"
+)
 
 
 class Selection(NamedTuple):
-    """The results that meet an SQL condition, and the scope under which their invalidation is noted."""
+    """The results that an invalidation concerns, as SQL conditions and for flights of this process."""
 
-    condition: str
+    results: str
     params: dict[str, Any]
-    scope: str
-    namespace: str | None = None
-    """Set to remove a whole namespace and those below it."""
+    computations: str
+    flights: Callable[[Flight], bool]
 
     @classmethod
     def of(
@@ -38,42 +43,46 @@ class Selection(NamedTuple):
             chosen = namespace_text(namespace)
             if chosen != own and not chosen.startswith(_prefix_below(own)):
                 raise ConfigError(f"namespace: {chosen} is neither this cache's {own} nor below it")
-            return cls("1 = 1", {}, "all", chosen)
+            below = _prefix_below(chosen)
+            condition = "(namespace = :ns OR substr(namespace, 1, :size) = :below)"
+            params = {"ns": chosen, "below": below, "size": len(below)}
+            return cls(condition, params, condition, lambda _: chosen == own)
         text = str(arguments[names[0]])
         if not text:
             raise ConfigError(f"{names[0]}: give a text that is not empty")
         if key is not None:
             name = Target.of(key).key
-            return cls("key = :key", {"key": safe(name)}, f"key {name}")
+            return cls._inside(own, "key = :key", {"key": safe(name)}, lambda flight: flight.key == name)
         if task is not None:
-            return cls("task = :task", {"task": safe(text_of(task))}, f"task {text_of(task)}")
+            name = text_of(task)
+            return cls._inside(own, "task = :task", {"task": safe(name)}, lambda flight: flight.task == name)
         if tag is not None:
-            keys = "SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag"
-            return cls(f"key IN ({keys})", {"tag": safe(text)}, f"tag {text}")
-        return cls("substr(key, 1, :size) = :prefix", {"size": len(safe(text)), "prefix": safe(text)}, "all")
+            named = cls._inside(own, _TAGGED, {"tag": safe(text)}, lambda flight: text in flight.tags)
+            return named._replace(computations=f"namespace = :ns AND {_COMPUTED_WITH_TAG}")
+        start = safe(text)
+        return cls._inside(
+            own, "substr(key, 1, :size) = :prefix", {"size": len(start), "prefix": start},
+            lambda flight: safe(flight.key).startswith(start),
+        )  # fmt: skip
 
+    @classmethod
+    def everything(cls, own: str) -> Selection:
+        """All results of a namespace, not of those below it."""
+        return cls("namespace = :ns", {"ns": own}, "namespace = :ns", lambda _: True)
 
-EVERYTHING = Selection("1 = 1", {}, "all")
-"""All results of the cache's own namespace."""
+    @classmethod
+    def _inside(cls, own: str, condition: str, params: dict[str, Any], flights: Callable[[Flight], bool]) -> Selection:
+        condition = f"namespace = :ns AND {condition}"
+        return cls(condition, {"ns": own, **params}, condition, flights)
 
 
 def invalidating(namespace: CacheNamespace, selection: Selection) -> Callable[[], Work[int]]:
     """The transaction that removes a selection; returns the number of results."""
 
     def work() -> Work[int]:
-        spaces = [namespace.text]
-        if selection.namespace is not None:
-            prefix = _prefix_below(selection.namespace)
-            below = yield Statement(
-                "SELECT DISTINCT namespace FROM autocontext_cache WHERE substr(namespace, 1, :size) = :prefix",
-                {"size": len(prefix), "prefix": prefix},
-            )
-            spaces = [selection.namespace, *(row[0] for row in below)]
-        removed = 0
-        for space in spaces:
-            yield from leases.note_invalidation(space, selection.scope, namespace.tick())
-            removed += yield from rows.remove(space, selection.condition, selection.params, namespace.now())
-        return removed
+        # Computations first: one that is just being stored is waited for, and then removed as a result.
+        yield from leases.end_all(selection.computations, selection.params)
+        return (yield from rows.remove(selection.results, selection.params, namespace.now()))
 
     return work
 
@@ -83,8 +92,8 @@ def purging(namespace: CacheNamespace) -> Callable[[], Work[int]]:
 
     def work() -> Work[int]:
         now = namespace.now()
-        yield from leases.forget_old(namespace.text, now, namespace.tick())
-        return (yield from rows.remove(namespace.text, "gone <= :now", {"now": now}, now))
+        yield from leases.forget_ended(namespace)
+        return (yield from rows.remove("namespace = :ns AND gone <= :now", {"ns": namespace.text, "now": now}, now))
 
     return work
 

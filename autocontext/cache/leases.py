@@ -1,20 +1,32 @@
-"""Who may compute: a lease in the database lets one process of many do the work, for a limited time.
+"""Who may compute: a lease in the database lets one process of many do the work, for as long as it is renewed.
 
-A result that is invalidated while it is being computed must not be stored. So each invalidation is noted with its tick
-under a scope: `all`, `task ...`, `key ...` or `tag ...`. A computation remembers the tick at which it began, and looks
-for later notes before it stores.
+A computation under way is a row. It ends with the row: storing the result deletes it, and stores only if it is still
+there. So an invalidation that deletes rows keeps the results of these computations out, and whoever takes over a lease
+does the same. No clock of a client decides: leases end by the server's, and all else is the order of transactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target
 from autocontext.stores.database import Statement, Work, safe
 
-_ONE_DAY = 86_400_000_000
-"""Microseconds after which no computation is still under way that an invalidation could concern."""
+_ONE_DAY = 86_400_000
+"""Milliseconds after which a computation without a lease no longer counts."""
+
+
+class Claim(NamedTuple):
+    """A computation that a caller wants to begin."""
+
+    target: Target
+    task: str
+    tags: tuple[str, ...]
+    holder: str
+    """A name for this computation, unique among all processes."""
+    known: int | None
+    """When the entry was created that does not count any more."""
 
 
 class LeaseReply(NamedTuple):
@@ -24,67 +36,111 @@ class LeaseReply(NamedTuple):
     entry: CacheEntry | None = None
 
 
-def ask(namespace: CacheNamespace, target: Target, newer_than: int, holder: str) -> Work[LeaseReply]:
-    """Take the lease of a key unless another holds it, or there is an entry created after `newer_than`."""
-    ns, now = namespace.text, namespace.now()
-    entry = yield from namespace.lookup(target)
-    if entry is not None and entry.created > newer_than and entry.expires > now:
-        return LeaseReply(granted=False, entry=entry)
+class LeaseState(NamedTuple):
+    """What a caller that waits for a lease sees."""
+
+    ended: bool
+    """It is worth asking: the lease has ended, or there is an entry."""
+    holder: str = ""
+    """The computation that holds it."""
+    needs_us: bool = False
+    """That computation waits for one of ours, so it would never end."""
+
+
+def ask(namespace: CacheNamespace, claim: Claim) -> Work[LeaseReply]:
+    """Take the lease of a key unless another holds it, or there is an entry by now."""
+    target = claim.target
     rows = yield Statement(
-        "INSERT INTO autocontext_cache_lease (namespace, key, holder, until) VALUES (:ns, :key, :holder, :until) "
-        "ON CONFLICT (namespace, key) DO UPDATE SET holder = excluded.holder, until = excluded.until "
-        "WHERE autocontext_cache_lease.until <= :now RETURNING holder",
-        {"ns": ns, "key": safe(target.key), "holder": holder, "until": now + (namespace.lease or 0), "now": now},
-    )
+        "INSERT INTO autocontext_cache_computation (namespace, key, slot, holder, task, until, waits_for) "
+        f"VALUES (:ns, :key, :slot, :holder, :task, {namespace.server_now} + :length, '') "
+        "ON CONFLICT (namespace, key, slot) DO UPDATE SET holder = excluded.holder, task = excluded.task, "
+        "until = excluded.until, waits_for = '' "
+        f"WHERE autocontext_cache_computation.until <= {namespace.server_now} RETURNING holder",
+        {
+            "ns": namespace.text, "key": safe(target.key), "slot": "" if namespace.lease else claim.holder,
+            "holder": claim.holder, "task": safe(claim.task), "length": namespace.lease or _ONE_DAY,
+        },
+    )  # fmt: skip
+    # After the lease: what another process has stored before it gave the lease back is seen here.
+    entry = yield from namespace.lookup(target)
+    if entry is not None and entry.created != claim.known and entry.expires > namespace.now():
+        if rows:
+            yield from give_back(namespace.text, claim)
+        return LeaseReply(granted=False, entry=entry)
+    if rows and claim.tags:
+        tags = [{"ns": namespace.text, "tag": safe(tag), "holder": claim.holder} for tag in claim.tags]
+        yield Statement(
+            "INSERT INTO autocontext_cache_computation_tag (namespace, tag, holder) VALUES (:ns, :tag, :holder)", tags
+        )
     return LeaseReply(granted=bool(rows))
 
 
-def worth_asking(namespace: CacheNamespace, target: Target, newer_than: int) -> Work[bool]:
-    """Whether the lease of a key has ended, or there is an entry."""
+def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work[LeaseState]:
+    """Whether the lease of a key has ended, and whether its holder waits for one of these computations."""
     rows = yield Statement(
-        "SELECT until FROM autocontext_cache_lease WHERE namespace = :ns AND key = :key",
-        {"ns": namespace.text, "key": safe(target.key)},
+        "SELECT holder FROM autocontext_cache_computation "
+        f"WHERE namespace = :ns AND key = :key AND slot = '' AND until > {namespace.server_now}",
+        {"ns": namespace.text, "key": safe(claim.target.key)},
     )
-    if not rows or rows[0][0] <= namespace.now():
-        return True
-    entry = yield from namespace.lookup(target)
-    return entry is not None and entry.created > newer_than
+    if not rows:
+        return LeaseState(ended=True)
+    entry = yield from namespace.lookup(claim.target)
+    if entry is not None and entry.created != claim.known:
+        return LeaseState(ended=True)
+    holder, needs_us = rows[0][0], False
+    if ours:
+        chain = yield Statement(
+            "WITH RECURSIVE chain (holder) AS (SELECT holder FROM autocontext_cache_computation WHERE holder = :holder "
+            "UNION SELECT c.waits_for FROM autocontext_cache_computation c JOIN chain ON c.holder = chain.holder) "
+            "SELECT holder FROM chain",
+            {"holder": holder},
+        )
+        needs_us = any(row[0] in ours for row in chain)
+    return LeaseState(ended=False, holder=holder, needs_us=needs_us)
 
 
-def give_back(ns: str, key: str, holder: str) -> Work[None]:
-    """End a lease, so that another caller may compute."""
+def note_waiting(ours: Collection[str], holder: str) -> Work[None]:
+    """Let other processes see that these computations wait for one of theirs; "" when they no longer do."""
     yield Statement(
-        "DELETE FROM autocontext_cache_lease WHERE namespace = :ns AND key = :key AND holder = :holder",
-        {"ns": ns, "key": safe(key), "holder": holder},
+        "UPDATE autocontext_cache_computation SET waits_for = :other WHERE holder = :holder",
+        [{"holder": name, "other": holder} for name in sorted(ours)],
     )
 
 
-def note_invalidation(ns: str, scope: str, tick: int) -> Work[None]:
-    """Remember that a scope was invalidated at this tick."""
+def renew(namespace: CacheNamespace, holders: Collection[str]) -> Work[None]:
+    """Let the leases of these computations end later."""
     yield Statement(
-        "INSERT INTO autocontext_cache_invalidated (namespace, scope, at) VALUES (:ns, :scope, :tick) "
-        "ON CONFLICT (namespace, scope) DO UPDATE SET at = excluded.at",
-        {"ns": ns, "scope": safe(scope), "tick": tick},
+        f"UPDATE autocontext_cache_computation SET until = {namespace.server_now} + :length WHERE holder = :holder",
+        [{"holder": name, "length": namespace.lease} for name in sorted(holders)],
     )
 
 
-def invalidated_since(ns: str, tick: int, scopes: Sequence[str]) -> Work[bool]:
-    """Whether one of the scopes was invalidated after this tick."""
-    names = {f"s{i}": safe(scope) for i, scope in enumerate(scopes)}
+def give_back(ns: str, claim: Claim) -> Work[bool]:
+    """End a computation; returns False when it had ended: it was invalidated, or another process took over."""
     rows = yield Statement(
-        "SELECT 1 FROM autocontext_cache_invalidated WHERE namespace = :ns AND at > :tick "
-        f"AND scope IN ({', '.join(':' + name for name in names)}) LIMIT 1",
-        {"ns": ns, "tick": tick, **names},
+        "DELETE FROM autocontext_cache_computation WHERE holder = :holder RETURNING holder", {"holder": claim.holder}
     )
+    if claim.tags:
+        yield Statement(
+            "DELETE FROM autocontext_cache_computation_tag WHERE namespace = :ns AND holder = :holder",
+            {"ns": ns, "holder": claim.holder},
+        )
     return bool(rows)
 
 
-def forget_old(ns: str, now: int, tick: int) -> Work[None]:
-    """Delete leases that have ended, and notes that concern no computation any more."""
+def end_all(condition: str, params: dict[str, object]) -> Work[None]:
+    """End the computations that meet an SQL condition: their results go to their callers and are not stored."""
+    yield Statement(f"DELETE FROM autocontext_cache_computation WHERE {condition}", params)
+
+
+def forget_ended(namespace: CacheNamespace) -> Work[None]:
+    """Delete computations whose lease has ended, and the tags of all that are gone."""
     yield Statement(
-        "DELETE FROM autocontext_cache_lease WHERE namespace = :ns AND until <= :now", {"ns": ns, "now": now}
+        f"DELETE FROM autocontext_cache_computation WHERE namespace = :ns AND until <= {namespace.server_now}",
+        {"ns": namespace.text},
     )
     yield Statement(
-        "DELETE FROM autocontext_cache_invalidated WHERE namespace = :ns AND at < :then",
-        {"ns": ns, "then": tick - _ONE_DAY},
+        "DELETE FROM autocontext_cache_computation_tag WHERE namespace = :ns "
+        "AND holder NOT IN (SELECT holder FROM autocontext_cache_computation WHERE namespace = :ns)",
+        {"ns": namespace.text},
     )

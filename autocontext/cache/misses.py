@@ -1,7 +1,7 @@
-"""A miss, written once for threads and coroutines: a generator that yields what it needs done.
+"""A miss, written once for threads and coroutines: a flow that yields what it needs done.
 
 A flight makes the callers of one process share a computation, a lease makes processes share it. One caller computes and
-stores; both end with that, however it ends. `computing` runs these generators.
+stores; both end with that, however it ends. `computing` does the steps.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 from autocontext.cache import leases
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.flights import Flight, FlightResult, Flights, FlightState
-from autocontext.cache.leases import LeaseReply
+from autocontext.cache.leases import Claim, LeaseReply, LeaseState
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Match, Target, without_call_fields
 from autocontext.cache.options import CacheOptions
 from autocontext.cache.storing import fits, storing
 from autocontext.cache.values import encoded, encoded_error
-from autocontext.errors import UncacheableError
+from autocontext.errors import CacheCycle, UncacheableError
 from autocontext.stores.database import Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
@@ -42,6 +42,11 @@ class CachedCall(NamedTuple):
     namespace: CacheNamespace
     flights: Flights
 
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags of the result."""
+        return tuple(self.options["tags"])
+
 
 class Pause(NamedTuple):
     """Wait so many seconds."""
@@ -56,24 +61,43 @@ class WaitFor(NamedTuple):
 
 
 class Compute(NamedTuple):
-    """Call the function."""
+    """Call the function, as part of a flight if there is one."""
+
+    fn: Callable[[], Any]
+    flight: Flight | None = None
 
 
-MissStep: TypeAlias = Read | Write | Pause | WaitFor | Compute
-MissFlow: TypeAlias = Generator[MissStep, Any, FlightResult]
+class Aside(NamedTuple):
+    """Call a function that takes long where `about` is large; asynchronous code then leaves it to a thread."""
+
+    fn: Callable[[], Any]
+    about: Any = ...
+    """`...` means that it always takes long."""
 
 
-def miss(call: CachedCall, *, newer_than: int = -1, in_background: bool = False) -> MissFlow:
+class Refresh(NamedTuple):
+    """Compute a result in the background in place of one that was created then (milliseconds since 1970)."""
+
+    call: CachedCall
+    created: int
+
+
+CacheStep: TypeAlias = Read | Write | Pause | WaitFor | Compute | Aside | Refresh
+MissFlow: TypeAlias = Generator[CacheStep, Any, FlightResult]
+_Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
+
+
+def miss(call: CachedCall, *, known: int | None = None, in_background: bool = False) -> MissFlow:
     """Compute a result, or wait for the caller that does; in the background give up instead of waiting.
 
-    Only entries created after `newer_than` (milliseconds since 1970) count.
+    The entry created at `known` (milliseconds since 1970) does not count.
     """
     while True:
-        flight, leads = call.flights.join(call.target.key)
+        flight, leads = call.flights.join(call.target.key, call.key.task, call.tags)
         if leads:
             result = FlightResult(FlightState.GIVEN_UP)
             try:
-                result = yield from _lead(call, newer_than, in_background=in_background)
+                result = yield from _lead(call, flight, known, in_background=in_background)
             finally:
                 call.flights.end(flight, result)
             if result.state is FlightState.GIVEN_UP and not in_background:
@@ -81,10 +105,14 @@ def miss(call: CachedCall, *, newer_than: int = -1, in_background: bool = False)
             return result
         if in_background:
             return FlightResult(FlightState.GIVEN_UP)
-        shared: FlightResult | None = yield WaitFor(flight)
+        if flight.is_around():
+            call.namespace.count("computed")
+            return (yield from _compute(Compute(call.make(), flight)))
+        with flight.awaited():
+            shared: FlightResult | None = yield WaitFor(flight)
         if shared is None or shared.state is FlightState.PRIVATE:
             call.namespace.count("computed")
-            return (yield from _compute())
+            return (yield from _compute(Compute(call.make())))
         if shared.state is not FlightState.GIVEN_UP:
             call.namespace.count("waited")
             return shared
@@ -97,62 +125,90 @@ def value_of(result: FlightResult) -> Any:
     return result.value if result.state is FlightState.PRIVATE else json.loads(result.body)
 
 
-def _lead(call: CachedCall, newer_than: int, *, in_background: bool) -> MissFlow:
-    namespace, key = call.namespace, call.target.key
-    holder = None if namespace.lease is None else namespace.holder()
-    reply = yield from _ask(call, holder, newer_than, in_background=in_background)
+def _lead(call: CachedCall, flight: Flight, known: int | None, *, in_background: bool) -> MissFlow:
+    namespace = call.namespace
+    claim = Claim(call.target, call.key.task, call.tags, namespace.holder(), known)
+    try:
+        reply = yield from _ask(call, flight, claim, in_background=in_background)
+    except CacheCycle as error:
+        return FlightResult(FlightState.ERROR, value=error)
     if not reply.granted:
         match = namespace.match(reply.entry, call.options)
         if match is None:
             return FlightResult(FlightState.GIVEN_UP)
         namespace.count("waited")
         return _shared(match)
-    begun, start = namespace.tick(), time.perf_counter()
+    start = time.perf_counter()
     namespace.count("computed")
+    flight.holder = claim.holder
+    give_back = Write(lambda: leases.give_back(namespace.text, claim))
     try:
-        result = yield from _compute()
+        result = yield from _compute(Compute(call.make(), flight))
+    except GeneratorExit:
+        raise  # the coroutine is closed and may wait for nothing more: the lease ends by itself
     except BaseException:
         # Cancelled, or the program ends: other processes need not wait until the lease expires.
-        if holder is not None:
-            yield Write(lambda: leases.give_back(namespace.text, key, holder))
+        yield give_back
         raise
-    result, entry = _settle(call, result, time.perf_counter() - start, in_background=in_background)
-    if entry is not None and fits(namespace, entry):
-        if (yield Write(storing(namespace, entry, begun=begun, holder=holder))):
-            namespace.count("stored")
-    elif holder is not None:
-        yield Write(lambda: leases.give_back(namespace.text, key, holder))
-    return result
+    cost = time.perf_counter() - start
+    settled: _Settled = yield Aside(lambda: _settle(call, result, cost, in_background=in_background), result.value)
+    shared, entry = settled
+    if entry is None or not fits(namespace, entry):
+        yield give_back
+        return shared
+    work = yield Aside(lambda: storing(namespace, entry, claim), entry.body)
+    if (yield Write(work)):
+        namespace.count("stored")
+    return shared
 
 
-def _compute() -> MissFlow:
+def _compute(step: Compute) -> MissFlow:
     try:
-        return FlightResult(FlightState.PRIVATE, value=(yield Compute()))
+        return FlightResult(FlightState.PRIVATE, value=(yield step))
     except Exception as error:  # noqa: BLE001 (a result like any other, raised again for each caller)
         return FlightResult(FlightState.ERROR, value=error)
 
 
 def _ask(
-    call: CachedCall, holder: str | None, newer_than: int, *, in_background: bool
-) -> Generator[MissStep, Any, LeaseReply]:
-    """Wait until this caller may compute, or there is a result."""
-    namespace, target = call.namespace, call.target
-    if holder is None:
-        entry = yield Read(lambda: namespace.lookup(target))
-        there = entry is not None and entry.created > newer_than
-        return LeaseReply(granted=not there or namespace.match(entry, call.options) is None, entry=entry)
-    pause = _FIRST_PAUSE
+    call: CachedCall, flight: Flight, claim: Claim, *, in_background: bool
+) -> Generator[CacheStep, Any, LeaseReply]:
+    """Wait until this caller may compute, or there is a result. Raises CacheCycle."""
+    namespace = call.namespace
     while True:
-        reply: LeaseReply = yield Write(partial(leases.ask, namespace, target, newer_than, holder))
+        reply: LeaseReply = yield Write(partial(leases.ask, namespace, claim))
         if reply.entry is not None and namespace.match(reply.entry, call.options) is None:
             # An exception that this caller does not expect, or a text that cannot be read: it counts as absent.
-            newer_than = reply.entry.created
+            claim = claim._replace(known=reply.entry.created)
             continue
         if reply.granted or reply.entry is not None or in_background:
             return reply
-        while not (yield Read(partial(leases.worth_asking, namespace, target, newer_than))):
+        yield from _wait_for_lease(call, flight, claim)
+
+
+def _wait_for_lease(call: CachedCall, flight: Flight, claim: Claim) -> Generator[CacheStep, Any, None]:
+    """Wait until it is worth asking for the lease again. Raises CacheCycle when its holder waits for us in turn."""
+    pause = _FIRST_PAUSE
+    noted: tuple[frozenset[str], str] = frozenset(), ""
+    try:
+        while True:
+            ours = frozenset(other.holder for other in flight.needing() if other.holder)
+            state: LeaseState = yield Read(partial(leases.look, call.namespace, claim, ours))
+            if state.ended:
+                return
+            if state.needs_us:
+                raise flight.cycle_with("one that another process computes")  # noqa: TRY301 (as a wait that is cancelled)
+            if ours and noted != (ours, state.holder):
+                noted = ours, state.holder
+                yield Write(partial(leases.note_waiting, *noted))
+                continue
             yield Pause(pause * (0.5 + random.random() / 2))
             pause = min(2 * pause, _LAST_PAUSE)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        if noted[0]:
+            yield Write(partial(leases.note_waiting, noted[0], ""))
+        raise
 
 
 def _shared(match: Match) -> FlightResult:
@@ -161,9 +217,7 @@ def _shared(match: Match) -> FlightResult:
     return FlightResult(FlightState.VALUE, match.entry.body)
 
 
-def _settle(
-    call: CachedCall, result: FlightResult, cost: float, *, in_background: bool
-) -> tuple[FlightResult, CacheEntry | None]:
+def _settle(call: CachedCall, result: FlightResult, cost: float, *, in_background: bool) -> _Settled:
     """The result as all callers get it, and the entry to store, if any; `cost` is in seconds."""
     options, namespace = call.options, call.namespace
     try:

@@ -2,7 +2,7 @@
 
 An entry belongs to a namespace and key, and counts only if it was computed from the same task, version and arguments.
 Times in the database are milliseconds since 1970. Ticks are microseconds since 1970, no two of a process the same; they
-order entries by their last use and computations by their start.
+order entries by their last use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from autocontext.content.contents import FOREVER
 from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
-from autocontext.stores.database import Statement, Work, safe, unsafe
+from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
 
 _USES_IN_MEMORY = 1024
 """Uses kept in memory before they are written together: a single hit writes nothing."""
@@ -98,6 +98,7 @@ class CacheNamespace:
     def __init__(
         self, namespace: str | Sequence[str], *, default_ttl: Seconds | None, max_entries: int | None,
         max_bytes: int | None, lease_seconds: Seconds | None, large_bytes: int, clock: Callable[[], float],
+        dialect: str = "sqlite",
     ) -> None:  # fmt: skip
         self.text = namespace_text(namespace)
         self.lease = None if lease_seconds is None else round(seconds(lease_seconds, "lease_seconds") * 1000)
@@ -107,6 +108,8 @@ class CacheNamespace:
         self._default_ttl = default_ttl
         self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
         self.large_bytes, self._clock = large_bytes, clock
+        self.server_now = SERVER_NOW[dialect]
+        """SQL for the milliseconds since 1970 by the clock that all processes share."""
         self.unchecked: tuple[float, float] = (math.inf, math.inf)
         """Entries and bytes stored since the limits were checked."""
         self._lock = fork_lock()
@@ -183,12 +186,16 @@ class CacheNamespace:
     def write_uses(self) -> Work[None]:
         """Write the noted uses."""
         with self._lock:
-            uses, self._uses = self._uses, {}
+            uses = sorted(self._uses.items())
         if uses:
             yield Statement(
                 "UPDATE autocontext_cache SET used = :used WHERE namespace = :ns AND key = :key AND used < :used",
-                [{"ns": self.text, "key": safe(key), "used": tick} for key, tick in sorted(uses.items())],
+                [{"ns": self.text, "key": safe(key), "used": tick} for key, tick in uses],
             )
+        with self._lock:  # a transaction that starts again finds them still noted
+            for key, tick in uses:
+                if self._uses.get(key) == tick:
+                    del self._uses[key]
 
     # ------------------------------------------------------------------------------------------------------ counting
     def count(self, name: str, by: int = 1) -> None:

@@ -10,11 +10,11 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
 from autocontext.cache import files, rows
 from autocontext.cache.canonical import CacheKey
-from autocontext.cache.computing import Computing, acalled, called
+from autocontext.cache.computing import Computing
 from autocontext.cache.flights import Flights
-from autocontext.cache.invalidating import EVERYTHING, Selection, invalidating, purging
+from autocontext.cache.invalidating import Selection, invalidating, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import CachedCall, MakeFunction
+from autocontext.cache.misses import Aside, CachedCall, CacheStep, Compute, MakeFunction, Refresh, miss, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,
@@ -30,13 +30,14 @@ from autocontext.cache.storing import fits, storing
 from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
-from autocontext.flows.threads import in_thread
+from autocontext.flows import Flow, sync_and_async
 from autocontext.stores.closing import Closing
-from autocontext.stores.database import Database
+from autocontext.stores.database import Database, Read, Write, read, write
 from autocontext.stores.opening import open_database
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 _Path = str | Path
 
 
@@ -61,26 +62,27 @@ class ResultCache(Closing):
         default_ttl: Seconds | None = None, max_entries: int | None = None, max_bytes: int | None = None,
         large_bytes: int = 32 * 1024, lease_seconds: Seconds | None = 60.0, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._namespace = CacheNamespace(
-            namespace, default_ttl=default_ttl, max_entries=max_entries, max_bytes=max_bytes,
-            lease_seconds=lease_seconds, large_bytes=large_bytes, clock=clock,
-        )  # fmt: skip
         self._owns_database = not isinstance(path_or_url, Database)
         self._database = open_database(path_or_url) if enabled else None
-        if self._database is not None:
-            try:
-                self._database.ensure(contents.SCHEMA)
-                self._database.ensure(rows.SCHEMA)
-            except BaseException:
-                if self._owns_database:
-                    self._database.close()
-                raise
-            self._computing = Computing(self._namespace, self._database)
+        try:
+            self._namespace = CacheNamespace(
+                namespace, default_ttl=default_ttl, max_entries=max_entries, max_bytes=max_bytes,
+                lease_seconds=lease_seconds, large_bytes=large_bytes, clock=clock,
+                dialect="sqlite" if self._database is None else self._database.dialect,
+            )  # fmt: skip
+            for schema in (contents.SCHEMA, rows.SCHEMA):
+                if self._database is not None:
+                    self._database.ensure(schema)
+        except BaseException:
+            if self._database is not None and self._owns_database:
+                self._database.close()
+            raise
+        self._computing = Computing(self._namespace, self._database)
         self._flights = Flights()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
-        """A cache from the original's settings: agent_id, supervisor_id, ltm_path (a file or folder), enable_ltm_cache."""
+        """A cache by the original's settings: agent_id, supervisor_id, ltm_path (or its file), enable_ltm_cache."""
         enabled = bool(config.get("enable_ltm_cache", True))
         return cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
 
@@ -95,7 +97,7 @@ class ResultCache(Closing):
         return self._database is not None
 
     # ---------------------------------------------------------------------------------------------- single results
-    def get(self, key: CacheKey | str, default: Any = MISS) -> Any:
+    def _get(self, key: CacheKey | str, default: Any = MISS) -> Flow[Any]:
         """The result under a key, a new copy for each caller; `default` when there is none or it has expired.
 
         A CacheKey finds a result only if it was computed from the same arguments. Raises StoreCorruptError when the
@@ -104,56 +106,41 @@ class ResultCache(Closing):
         if self._database is None:
             return default
         target = Target.of(key)
-        entry = self._database.read(lambda: self._namespace.lookup(target))
-        value = self._value(entry, default)
-        if entry is not None and self._namespace.use(target.key):
-            self._database.write(self._namespace.write_uses)
-        return value
-
-    async def aget(self, key: CacheKey | str, default: Any = MISS) -> Any:
-        """`get` without blocking the event loop."""
-        if self._database is None:
+        entry = yield from read(lambda: self._namespace.lookup(target))
+        if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
+            self._namespace.count("misses")
             return default
-        target = Target.of(key)
-        entry = await self._database.aread(lambda: self._namespace.lookup(target))
-        value = self._value(entry, default)
-        if entry is not None and self._namespace.use(target.key):
-            await self._database.awrite(self._namespace.write_uses)
+        value = yield Aside(entry.value, entry.body)
+        self._namespace.count("hits")
+        yield from self._used(target)
         return value
 
-    def set(
+    get, aget = sync_and_async(_get)
+
+    def _set(
         self, key: CacheKey | str, value: Any, *, ttl: Seconds | None = None, tags: Iterable[str] | str = ()
-    ) -> bool:
+    ) -> Flow[bool]:
         """Store a result, in place of an older one; it is durable when this returns.
 
         `ttl` is in seconds (None: `default_ttl`); `tags` are names for `invalidate(tag=)`. Returns False when the
         cache is off or the result is larger than `max_bytes`. Raises UncacheableError when the result is not JSON.
         """
-        entry = self._new_entry(key, value, ttl, tags)
-        if self._database is None or entry is None:
+        Target.of(key)  # raises ConfigError for what is not a key
+        body: str = yield Aside(lambda: encoded(value), value)
+        entry = self._namespace.entry(key, "value", body, completed({"ttl": ttl, "tags": tags}))
+        if self._database is None or not fits(self._namespace, entry):
             return False
-        self._database.write(storing(self._namespace, entry))
+        yield Write((yield Aside(lambda: storing(self._namespace, entry), body)))
         self._namespace.count("stored")
         return True
 
-    async def aset(
-        self, key: CacheKey | str, value: Any, *, ttl: Seconds | None = None, tags: Iterable[str] | str = ()
-    ) -> bool:
-        """`set` without blocking the event loop."""
-        entry = self._new_entry(key, value, ttl, tags)
-        if self._database is None or entry is None:
-            return False
-        await self._database.awrite(storing(self._namespace, entry))
-        self._namespace.count("stored")
-        return True
+    set, aset = sync_and_async(_set)
 
-    def delete(self, key: CacheKey | str) -> bool:
+    def _delete(self, key: CacheKey | str) -> Flow[bool]:
         """Remove one result. Returns False when there is none."""
-        return self.invalidate(key) > 0
+        return (yield from self._invalidate(key)) > 0
 
-    async def adelete(self, key: CacheKey | str) -> bool:
-        """`delete` without blocking the event loop."""
-        return await self.ainvalidate(key) > 0
+    delete, adelete = sync_and_async(_delete)
 
     # --------------------------------------------------------------------------------------------------- computing
     def get_or_compute(
@@ -169,7 +156,7 @@ class ResultCache(Closing):
         take the parameters.
         """
         chosen = completed(options, per_call="_")
-        result: R = self._get(task, params, lambda: call_with(fn, params, chosen["per_call"]), chosen)
+        result: R = self._answer(task, params, lambda: call_with(fn, params, chosen["per_call"]), chosen)
         return result
 
     async def aget_or_compute(
@@ -177,7 +164,7 @@ class ResultCache(Closing):
     ) -> Any:
         """`get_or_compute` without blocking the event loop. `fn` may be asynchronous; otherwise it runs in a thread."""
         chosen = completed(options, per_call="_")
-        return await self._aget(task, params, lambda: call_with(fn, params, chosen["per_call"]), chosen)
+        return await self._aanswer(task, params, lambda: call_with(fn, params, chosen["per_call"]), chosen)
 
     @overload
     def memoize(self, name: Callable[P, R], /) -> Callable[P, R]: ...
@@ -199,94 +186,70 @@ class ResultCache(Closing):
         """
         chosen = completed({"ttl": ttl, "ignore": ignore, "version": version, "quantize": quantize, **options})
         if callable(name):
-            return memoized(self._get, self._aget, name, None, chosen)
-        return lambda fn: memoized(self._get, self._aget, fn, name, chosen)
+            return memoized(self._answer, self._aanswer, name, None, chosen)
+        return lambda fn: memoized(self._answer, self._aanswer, fn, name, chosen)
 
     # ----------------------------------------------------------------------------------------------- invalidating
-    def invalidate(
+    def _invalidate(
         self, key: CacheKey | str | None = None, task: str | None = None, tag: str | None = None, *,
         prefix: str | None = None, namespace: str | Sequence[str] | None = None,
-    ) -> int:  # fmt: skip
+    ) -> Flow[int]:  # fmt: skip
         """Remove the results of one key, task or tag, whose keys begin with `prefix`, or of a namespace.
 
         Returns their number. `namespace` is this cache's own or one below it, and includes those below. A result that
-        is being computed goes to its callers but is not stored. Raises ConfigError unless you pass exactly one.
+        is being computed goes to the callers that wait for it, but is not stored. Raises ConfigError unless you pass
+        exactly one.
         """
-        selection = Selection.of(
-            self._namespace.text, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace
-        )  # fmt: skip
-        return self._write(invalidating(self._namespace, selection))
+        own = self._namespace.text
+        return (
+            yield from self._removed(Selection.of(own, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace))
+        )
 
-    async def ainvalidate(
-        self, key: CacheKey | str | None = None, task: str | None = None, tag: str | None = None, *,
-        prefix: str | None = None, namespace: str | Sequence[str] | None = None,
-    ) -> int:  # fmt: skip
-        """`invalidate` without blocking the event loop."""
-        selection = Selection.of(
-            self._namespace.text, key=key, task=task, tag=tag, prefix=prefix, namespace=namespace
-        )  # fmt: skip
-        return await self._awrite(invalidating(self._namespace, selection))
+    invalidate, ainvalidate = sync_and_async(_invalidate)
 
-    def clear(self) -> int:
+    def _clear(self) -> Flow[int]:
         """Remove all results of this namespace, not of those below it. Returns their number."""
-        return self._write(invalidating(self._namespace, EVERYTHING))
+        return (yield from self._removed(Selection.everything(self._namespace.text)))
 
-    async def aclear(self) -> int:
-        """`clear` without blocking the event loop."""
-        return await self._awrite(invalidating(self._namespace, EVERYTHING))
+    clear, aclear = sync_and_async(_clear)
 
-    def purge_expired(self) -> int:
+    def _purge_expired(self) -> Flow[int]:
         """Remove expired results from the database. Returns their number."""
-        return self._write(purging(self._namespace))
+        return 0 if self._database is None else (yield from write(purging(self._namespace)))
 
-    async def apurge_expired(self) -> int:
-        """`purge_expired` without blocking the event loop."""
-        return await self._awrite(purging(self._namespace))
+    purge_expired, apurge_expired = sync_and_async(_purge_expired)
 
     # ------------------------------------------------------------------------------------------------------- others
-    def stats(self) -> CacheStats:
+    def _stats(self) -> Flow[CacheStats]:
         """What the namespace holds, and how often it helped this process."""
         ns = self._namespace
-        entries, size = (0, 0) if self._database is None else self._database.read(lambda: rows.totals(ns.text))
+        entries, size = (0, 0) if self._database is None else (yield from read(lambda: rows.totals(ns.text)))
         return ns.stats(entries, size)
 
-    async def astats(self) -> CacheStats:
-        """`stats` without blocking the event loop."""
-        ns = self._namespace
-        entries, size = (0, 0) if self._database is None else await self._database.aread(lambda: rows.totals(ns.text))
-        return ns.stats(entries, size)
+    stats, astats = sync_and_async(_stats)
 
-    def export_json(self, path: _Path) -> int:
+    def _export_json(self, path: _Path) -> Flow[int]:
         """Write all results as the original's `{"tasks": {key: result}}`, in one step. Returns their number."""
-        entries = [] if self._database is None else self._database.read(lambda: rows.every(self._namespace))
-        return files.write(Path(path), entries)
+        entries = [] if self._database is None else (yield from read(lambda: rows.every(self._namespace)))
+        written: int = yield Aside(lambda: files.write(Path(path), entries))
+        return written
 
-    def import_json(self, path: _Path, *, on_corrupt: Literal["raise", "quarantine"] = "raise") -> int:
+    export_json, aexport_json = sync_and_async(_export_json)
+
+    def _import_json(self, path: _Path, *, on_corrupt: Literal["raise", "quarantine"] = "raise") -> Flow[int]:
         """Store the results of such a file, all or none. Returns their number.
 
         A damaged file raises StoreCorruptError and stays as it is. With `on_corrupt="quarantine"` it is renamed
         instead, with a warning, and 0 is returned.
         """
-        entries = files.read(Path(path), self._namespace, on_corrupt=on_corrupt)
+        entries = yield Aside(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
         if self._database is None or not entries:
             return 0
-        self._database.write(files.importing(self._namespace, entries))
+        yield Write((yield Aside(lambda: files.importing(self._namespace, entries))))
         self._namespace.count("stored", len(entries))
         return len(entries)
 
-    async def aexport_json(self, path: _Path) -> int:
-        """`export_json` without blocking the event loop."""
-        entries = [] if self._database is None else await self._database.aread(lambda: rows.every(self._namespace))
-        return await in_thread(lambda: files.write(Path(path), entries))
-
-    async def aimport_json(self, path: _Path, *, on_corrupt: Literal["raise", "quarantine"] = "raise") -> int:
-        """`import_json` without blocking the event loop."""
-        entries = await in_thread(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
-        if self._database is None or not entries:
-            return 0
-        await self._database.awrite(files.importing(self._namespace, entries))
-        self._namespace.count("stored", len(entries))
-        return len(entries)
+    import_json, aimport_json = sync_and_async(_import_json)
 
     def close(self) -> None:
         """Wait up to five seconds for computations in the background; close the database if this cache opened it."""
@@ -305,34 +268,23 @@ class ResultCache(Closing):
                 await self._database.aclose()
 
     # -------------------------------------------------------------------------------------------------------- inner
-    def _get(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
+    def _result(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Flow[Any]:
         """The result of one call; `make` returns the function to call on a miss."""
-        call = self._call(task, params, make, options)
-        if call is None or self._database is None:
-            return _with_call_fields(called(make()), params, options)
-        entry = self._database.read(lambda: self._namespace.lookup(call.target))
-        match = self._match(call, entry)
+        call: CachedCall | None = yield Aside(lambda: self._call(task, params, make, options), params)
+        if call is None:
+            return _with_call_fields((yield Compute(make())), params, options)
+        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
+        match: Match | None = yield Aside(lambda: self._match(call, entry), entry and entry.body)
         if match is None:
-            return _with_call_fields(self._computing.miss(call), params, options)
+            return _with_call_fields(value_of((yield from miss(call))), params, options)
         if match.due:
-            self._computing.refresh(call, match.entry)
-        if self._namespace.use(call.target.key):
-            self._database.write(self._namespace.write_uses)
-        return _matched(match, params, options)
+            yield Refresh(call, match.entry.created)
+        yield from self._used(call.target)
+        if match.entry.kind == "error":
+            raise match.result
+        return _with_call_fields(match.result, params, options)
 
-    async def _aget(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
-        call = self._call(task, params, make, options)
-        if call is None or self._database is None:
-            return _with_call_fields(await acalled(make()), params, options)
-        entry = await self._database.aread(lambda: self._namespace.lookup(call.target))
-        match = self._match(call, entry)
-        if match is None:
-            return _with_call_fields(await self._computing.amiss(call), params, options)
-        if match.due:
-            self._computing.arefresh(call, match.entry)
-        if self._namespace.use(call.target.key):
-            await self._database.awrite(self._namespace.write_uses)
-        return _matched(match, params, options)
+    _answer, _aanswer = sync_and_async(_result)
 
     def _call(
         self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
@@ -354,32 +306,22 @@ class ResultCache(Closing):
             self._namespace.count("stale")
         return match
 
-    def _value(self, entry: CacheEntry | None, default: Any) -> Any:
-        if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
-            self._namespace.count("misses")
-            return default
-        value = entry.value()
-        self._namespace.count("hits")
-        return value
+    def _used(self, target: Target) -> Flow[None]:
+        if self._namespace.use(target.key):
+            yield Write(self._namespace.write_uses)
 
-    def _new_entry(
-        self, key: CacheKey | str, value: Any, ttl: Seconds | None, tags: Iterable[str] | str
-    ) -> CacheEntry | None:
-        Target.of(key)  # raises ConfigError for what is not a key
-        entry = self._namespace.entry(key, "value", encoded(value), completed({"ttl": ttl, "tags": tags}))
-        return entry if fits(self._namespace, entry) else None
+    def _removed(self, selection: Selection) -> Flow[int]:
+        if self._database is None:
+            return 0
+        number = yield from write(invalidating(self._namespace, selection))
+        self._flights.leave(selection.flights)
+        return number
 
-    def _write(self, work: Callable[[], Any]) -> int:
-        return 0 if self._database is None else int(self._database.write(work))
+    def _do(self, step: CacheStep) -> Any:
+        return self._computing.do(step)
 
-    async def _awrite(self, work: Callable[[], Any]) -> int:
-        return 0 if self._database is None else int(await self._database.awrite(work))
-
-
-def _matched(match: Match, params: Mapping[str, Any], options: CacheOptions) -> Any:
-    if match.entry.kind == "error":
-        raise match.result
-    return _with_call_fields(match.result, params, options)
+    async def _ado(self, step: CacheStep) -> Any:
+        return await self._computing.ado(step)
 
 
 def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptions) -> Any:

@@ -25,11 +25,19 @@ SCHEMA = Schema(
             """CREATE TABLE autocontext_cache_tag (
                 namespace TEXT NOT NULL, key TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (namespace, key, tag))""",
             "CREATE INDEX autocontext_cache_by_tag ON autocontext_cache_tag (namespace, tag, key)",
-            """CREATE TABLE autocontext_cache_lease (
-                namespace TEXT NOT NULL, key TEXT NOT NULL, holder TEXT NOT NULL, until BIGINT NOT NULL,
-                PRIMARY KEY (namespace, key))""",
-            """CREATE TABLE autocontext_cache_invalidated (
-                namespace TEXT NOT NULL, scope TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (namespace, scope))""",
+        ),
+        (
+            # Of the first version: leases, and invalidations by the clocks of those who made them.
+            "DROP TABLE IF EXISTS autocontext_cache_lease",
+            "DROP TABLE IF EXISTS autocontext_cache_invalidated",
+            """CREATE TABLE autocontext_cache_computation (
+                namespace TEXT NOT NULL, key TEXT NOT NULL, slot TEXT NOT NULL, holder TEXT NOT NULL,
+                task TEXT NOT NULL, until BIGINT NOT NULL, waits_for TEXT NOT NULL,
+                PRIMARY KEY (namespace, key, slot))""",
+            "CREATE INDEX autocontext_cache_computation_by_holder ON autocontext_cache_computation (holder)",
+            """CREATE TABLE autocontext_cache_computation_tag (
+                namespace TEXT NOT NULL, tag TEXT NOT NULL, holder TEXT NOT NULL,
+                PRIMARY KEY (namespace, holder, tag))""",
         ),
     ),
 )
@@ -37,12 +45,16 @@ SCHEMA = Schema(
 _BATCH = 500
 """Entries that one round of eviction looks at."""
 _ALL = ", ".join(CacheEntry._fields)
-_PUT = (
+_INSERT = (
     f"INSERT INTO autocontext_cache (namespace, {_ALL}) "
-    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)}) "
-    "ON CONFLICT (namespace, key) DO UPDATE SET "
-    + ", ".join(f"{field} = excluded.{field}" for field in CacheEntry._fields[1:])
+    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)})"
 )
+_REPLACE = (
+    f"UPDATE autocontext_cache SET {', '.join(f'{field} = :{field}' for field in CacheEntry._fields[1:])} "
+    "WHERE namespace = :ns AND key = :key"
+)
+# Changes nothing, but locks the row and gives what it holds now: what a SELECT gives may be replaced by then.
+_LOCK = "UPDATE autocontext_cache SET cost = cost WHERE namespace = :ns AND key = :key RETURNING kind, tags"
 
 
 class Capacity(NamedTuple):
@@ -59,8 +71,9 @@ class Capacity(NamedTuple):
 def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     """Store an entry in place of the one under its key; `large` is its body when that goes to the content store."""
     place = {"ns": ns, "key": safe(entry.key)}
-    replaced = yield Statement("SELECT kind, tags FROM autocontext_cache WHERE namespace = :ns AND key = :key", place)
-    yield Statement(_PUT, {**entry._asdict(), "task": safe(entry.task), **place})
+    replaced = yield Statement(_LOCK, place)
+    # Where another transaction inserts the same key at the same moment, this one starts again and replaces it.
+    yield Statement(_REPLACE if replaced else _INSERT, {**entry._asdict(), "task": safe(entry.task), **place})
     if replaced and replaced[0][1] != "[]":
         yield Statement("DELETE FROM autocontext_cache_tag WHERE namespace = :ns AND key = :key", place)
     if entry.tags != "[]":
@@ -72,15 +85,14 @@ def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
         yield from contents.delete(content_space(ns), content_key(entry.key), entry.created)
 
 
-def remove(ns: str, condition: str, params: Mapping[str, Any], now: int) -> Work[int]:
+def remove(condition: str, params: Mapping[str, Any], now: int) -> Work[int]:
     """Delete the entries that meet an SQL condition, with their tags and contents; returns their number."""
     rows = yield Statement(
-        f"DELETE FROM autocontext_cache WHERE namespace = :ns AND ({condition}) RETURNING key, kind, tags",
-        {"ns": ns, **params},
+        f"DELETE FROM autocontext_cache WHERE {condition} RETURNING namespace, key, kind, tags", params
     )
-    if tagged := [{"ns": ns, "key": key} for key, _, tags in rows if tags != "[]"]:
+    if tagged := [{"ns": ns, "key": key} for ns, key, _, tags in rows if tags != "[]"]:
         yield Statement("DELETE FROM autocontext_cache_tag WHERE namespace = :ns AND key = :key", tagged)
-    for key, kind, _ in rows:
+    for ns, key, kind, _ in rows:
         if kind == "content":
             yield from contents.delete(content_space(ns), content_key(unsafe(key)), now)
     return len(rows)
@@ -91,20 +103,23 @@ def evict(ns: str, capacity: Capacity, now: int) -> Work[int]:
     count, size, expired = yield from _totals(ns, now)
     removed = 0
     if expired and capacity.exceeded(count, size):
-        removed = yield from remove(ns, "gone <= :now", {"now": now}, now)
+        removed = yield from remove("namespace = :ns AND gone <= :now", {"ns": ns, "now": now}, now)
         count, size, _ = yield from _totals(ns, now)
     while capacity.exceeded(count, size):
         surplus = 0 if capacity.entries is None else count - capacity.entries
         rows = yield Statement(
-            "SELECT key, size FROM autocontext_cache WHERE namespace = :ns ORDER BY used, key LIMIT :n",
+            "SELECT key, size, used FROM autocontext_cache WHERE namespace = :ns ORDER BY used, key LIMIT :n",
             {"ns": ns, "n": min(_BATCH, surplus) if surplus > 0 else _BATCH},
         )
         if not rows:
             break
-        for key, key_size in rows:
+        for key, key_size, used in rows:
             if not capacity.exceeded(count, size):
                 break
-            removed += yield from remove(ns, "key = :key", {"key": key}, now)
+            # What was put again or used since it was listed stays.
+            removed += yield from remove(
+                "namespace = :ns AND key = :key AND used <= :used", {"ns": ns, "key": key, "used": used}, now
+            )
             count, size = count - 1, size - key_size
     return removed
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 
 from autocontext.cache import leases, rows
+from autocontext.cache.leases import Claim
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, content_key, content_space
 from autocontext.cache.rows import Capacity
 from autocontext.content.contents import FOREVER, Metadata, Upload
@@ -21,13 +21,10 @@ def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:
     return namespace.max_bytes is None or entry.size <= namespace.max_bytes - namespace.max_bytes // _CHECKS_PER_LIMIT
 
 
-def storing(
-    namespace: CacheNamespace, entry: CacheEntry, *, begun: int | None = None, holder: str | None = None
-) -> Callable[[], Work[bool]]:
+def storing(namespace: CacheNamespace, entry: CacheEntry, claim: Claim | None = None) -> Callable[[], Work[bool]]:
     """The transaction that stores an entry; returns whether it did.
 
-    One whose computation began at the tick `begun` is not stored if it was invalidated since then. `holder` gives
-    its lease back.
+    With a claim it ends that computation, and stores nothing when that has ended before.
     """
     large = None
     if len(entry.body) >= namespace.large_bytes and entry.kind == "value":
@@ -36,16 +33,14 @@ def storing(
         space, key = content_space(namespace.text), content_key(entry.key)
         large = Upload(space, key, content, content.pages(), metadata, entry.created, FOREVER)
         entry = entry._replace(kind="content", body="")
-    scopes = ["all", f"task {entry.task}", f"key {entry.key}", *(f"tag {tag}" for tag in json.loads(entry.tags))]
 
     def work() -> Work[bool]:
-        valid = begun is None or not (yield from leases.invalidated_since(namespace.text, begun, scopes))
-        if valid:
-            yield from rows.put(namespace.text, entry, large)
-            yield from _keep_to_limits(namespace, entry)
-        if holder is not None:
-            yield from leases.give_back(namespace.text, entry.key, holder)
-        return valid
+        # First, so that an invalidation either finds what is stored here, or has ended the computation.
+        if claim is not None and not (yield from leases.give_back(namespace.text, claim)):
+            return False
+        yield from rows.put(namespace.text, entry, large)
+        yield from _keep_to_limits(namespace, entry)
+        return True
 
     return work
 

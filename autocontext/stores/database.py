@@ -33,6 +33,13 @@ def unsafe(text: str) -> str:
     return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), text)
 
 
+SERVER_NOW = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
+"""By dialect, SQL for the milliseconds since 1970 by the clock of the server, which all clients share."""
+
+
 class Statement(NamedTuple):
     """One SQL statement with named parameters; with a list of them it runs once for each and gives no rows."""
 

@@ -73,8 +73,14 @@ PLACES = (
         readable=("namespace", "kind", "cost", "created", "expires", "gone", "used", "size"),
     ),
     Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag"), ("namespace",)),
-    Place("cache", "autocontext_cache_lease", ("namespace", "key"), (), ("key",), ("namespace", "holder", "until")),
-    Place("cache", "autocontext_cache_invalidated", ("namespace", "scope"), (), ("scope",), ("namespace", "at")),
+    Place(
+        "cache", "autocontext_cache_computation", ("namespace", "key", "slot"), (), ("key", "task"),
+        readable=("namespace", "slot", "holder", "until", "waits_for"),
+    ),
+    Place(
+        "cache", "autocontext_cache_computation_tag", ("namespace", "holder", "tag"), (), ("tag",),
+        readable=("namespace", "holder"),
+    ),
     Place("memories", "autocontext_memory_users", ("user_id",), readable=("user_id", "revision")),
     Place(
         "memories", "autocontext_memories", ("user_id", "id"),

@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key
-from autocontext.cache.leases import ask
+from autocontext.cache.leases import Claim, ask
 from autocontext.cache.namespace import Target
 from autocontext.stores.database import Database, Statement
 from tests.cache.conftest import Clock, Counted
 
 Make = Callable[..., ResultCache]
 KEY = canonical_key("t", {})
+
+
+def claim(holder: str) -> Claim:
+    return Claim(Target.of(KEY), KEY.task, (), holder, None)
 
 
 def slow(result: Any = "result", seconds: float = 0.1) -> Counted:
@@ -225,8 +229,8 @@ def test_a_lease_that_is_over_is_taken_by_another(make_cache: Make, database: Da
     cache = make_cache(clock=time.time, lease_seconds=0.2)
     now = int(time.time() * 1000)
     # As if another process had begun, and died.
-    assert database.write(lambda: ask(cache._namespace, Target.of(KEY), -1, "other")).granted
-    assert not database.write(lambda: ask(cache._namespace, Target.of(KEY), -1, "third")).granted
+    assert database.write(lambda: ask(cache._namespace, claim("other"))).granted
+    assert not database.write(lambda: ask(cache._namespace, claim("third"))).granted
     fn = Counted("mine")
     assert cache.get_or_compute("t", {}, fn) == "mine"
     assert int(time.time() * 1000) >= now + 200
@@ -244,7 +248,7 @@ def test_a_lease_ends_with_the_computation_however_that_ends(cache: ResultCache,
     ns = {"ns": json.dumps(list(cache.namespace))}
 
     def leases() -> Any:
-        return (yield Statement("SELECT key FROM autocontext_cache_lease WHERE namespace = :ns", ns))
+        return (yield Statement("SELECT key FROM autocontext_cache_computation WHERE namespace = :ns", ns))
 
     assert database.read(leases) == []
 
