@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from autocontext.stores.copying import Progress, copy_sessions
     from autocontext.stores.database_sessions import DatabaseSessionStore, SqliteSessionStore, SqlSessionStore
     from autocontext.stores.encrypted import EncryptedSessionStore
+    from autocontext.stores.encrypted_database import EncryptedDatabase
     from autocontext.stores.in_memory import InMemorySessionStore
     from autocontext.stores.search import Found
 
 __all__ = [
     "DatabaseSessionStore",
+    "EncryptedDatabase",
     "EncryptedSessionStore",
     "Found",
     "InMemorySessionStore",
@@ -32,6 +34,7 @@ __all__ = [
 
 _LAZY = {
     "DatabaseSessionStore": "database_sessions",
+    "EncryptedDatabase": "encrypted_database",
     "EncryptedSessionStore": "encrypted",
     "Found": "search",
     "InMemorySessionStore": "in_memory",

@@ -38,6 +38,8 @@ SERVER_NOW = {
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
 }
 """By dialect, SQL for the milliseconds since 1970 by the clock of the server, which all clients share."""
+ENCRYPTION = "encryption"
+"""The part that an encrypted database has."""
 
 
 class Statement(NamedTuple):
@@ -92,6 +94,8 @@ class Database(ABC):
     dialect: ClassVar[Literal["sqlite", "postgresql"]]
     name: str
     """For messages: the file or the URL, without its password."""
+    reads_encrypted: ClassVar[bool] = False
+    """Whether it has the key of an encrypted database."""
     _closed: bool = False
 
     @abstractmethod
@@ -152,12 +156,28 @@ class Database(ABC):
         if self.read(lambda: self._version(schema)) != len(schema.versions):
             self.write(lambda: self._migrate(schema))
 
+    def parts(self) -> Work[list[str]]:
+        """The parts that have tables here, in the order of their names."""
+        if not (yield Statement(_FIND_SCHEMA[self.dialect])):
+            return []
+        rows = yield Statement("SELECT part FROM autocontext_schema ORDER BY part")
+        return [str(part) for (part,) in rows]
+
     def _version(self, schema: Schema) -> Work[int]:
         rows = yield Statement(_FIND_SCHEMA[self.dialect])
         if not rows:
             return 0
-        rows = yield Statement("SELECT version FROM autocontext_schema WHERE part = :part", {"part": schema.part})
-        version = int(rows[0][0]) if rows else 0
+        rows = yield Statement(
+            "SELECT part, version FROM autocontext_schema WHERE part = :part OR part = :encryption",
+            {"part": schema.part, "encryption": ENCRYPTION},
+        )
+        versions = {part: int(version) for part, version in rows}
+        if ENCRYPTION in versions and not self.reads_encrypted:
+            raise StoreError(
+                f"{self.name} is encrypted: open it with its key, AutoContext.open(..., key=...) or "
+                "EncryptedDatabase(database, key)"
+            )
+        version = versions.get(schema.part, 0)
         if version > len(schema.versions):
             raise StoreVersionError(
                 f"{self.name}: its {schema.part} have version {version}, this library knows {len(schema.versions)}: "

@@ -97,7 +97,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
     def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
         """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+        self._swap(session, old, new, resealed=False)
 
+    def reseal(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
+        """`swap` of entries that say the same, encrypted with another key."""
+        self._swap(session, old, new, resealed=True)
+
+    def _swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool) -> None:
         def unchanged(stored: list[Row]) -> bool:
             found = {
                 row[0]: unpack(row[2], row[1], where=self._place(session, row[0])) for row in stored if row[0] in new
@@ -106,7 +112,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
         if new:
             rows = [_row(session, number, entry) for number, entry in new.items()]
-            self.database.write(partial(statements.rewrite, session, rows, unchanged))
+            self.database.write(partial(statements.rewrite, session, rows, unchanged, resealed=resealed))
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from autocontext.errors import Conflict, StoreError
 from autocontext.flows.threads import in_thread
@@ -23,8 +24,10 @@ class EncryptedSessionStore(Lifecycle):
     sessions. What stays readable in `store`: user and session ids, times, how many entries and how large.
     """
 
-    def __init__(self, store: SessionStore, key: bytes | Mapping[str, bytes], *, current: str | None = None) -> None:
-        self._keys = Keyring(key, current)
+    def __init__(
+        self, store: SessionStore, key: bytes | Mapping[str, bytes] | Keyring, *, current: str | None = None
+    ) -> None:
+        self._keys = key if isinstance(key, Keyring) else Keyring(key, current)
         self.store = store
 
     def __repr__(self) -> str:
@@ -72,7 +75,8 @@ class EncryptedSessionStore(Lifecycle):
             }
             new = {n: self._keys.seal(self._open(session, entry, n), session, n) for n, entry in old.items()}
             try:
-                swap_in(self.store, session, old, new)
+                # A store that keeps nothing else of its entries needs no `reseal`.
+                getattr(self.store, "reseal", partial(swap_in, self.store))(session, old, new)
             except Conflict as e:  # somebody has erased messages meanwhile: seal what is there now
                 attempts.pause_after(e)
                 continue

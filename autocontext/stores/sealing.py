@@ -1,11 +1,12 @@
-"""AES-256-GCM around single entries: which key, which place; errors show neither."""
+"""AES-256-GCM around single entries and values: which key, which place; errors show neither."""
 
 from __future__ import annotations
 
 import json
 import os
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 from autocontext.errors import ConfigError, MissingExtraError, StoreCorruptError, StoreError
 from autocontext.history.entries import Entry, Sealed
@@ -14,12 +15,15 @@ from autocontext.stores.records import from_bytes, to_bytes
 
 try:
     from cryptography.exceptions import InvalidTag
-    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 except ImportError as e:
-    raise MissingExtraError("EncryptedSessionStore", "crypto") from e
+    raise MissingExtraError("encryption", "crypto") from e
 
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 """AES-256, and the 96 bits of NIST SP 800-38D section 8.2.2 for random nonces: 2**32 entries a key at most."""
+_TEXT, _BYTES, _NAME = "ac1:", b"\x00ac1", "acn1:"
+"""How sealed texts, sealed bytes and sealed names begin."""
+V = TypeVar("V", str, bytes)
 DEFAULT_KEY_ID = "key"
 """The id of a key that comes without one."""
 
@@ -28,6 +32,10 @@ class Keyring:
     """Keys by their ids, one of which seals; shows its ids, never a key."""
 
     def __init__(self, key: bytes | Mapping[str, bytes], current: str | None) -> None:
+        if not isinstance(key, bytes | Mapping):
+            raise ConfigError(
+                f"key must be {_KEY_BYTES} random bytes, or several by their ids: secrets.token_bytes(32)"
+            )
         keys = {DEFAULT_KEY_ID if current is None else current: key} if isinstance(key, bytes) else dict(key)
         for key_id, key_bytes in keys.items():
             if not isinstance(key_bytes, bytes) or len(key_bytes) != _KEY_BYTES:
@@ -44,6 +52,39 @@ class Keyring:
 
     def __repr__(self) -> str:
         return f"Keyring({', '.join(map(repr, self._ciphers))}; current={self.current!r})"
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all keys."""
+        return frozenset(self._ciphers)
+
+    def seal_value(self, value: V, place: Sequence[Any]) -> V:
+        """A text or bytes, readable at this place only; a text stays a text."""
+        key_id = self.current.encode()
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        nonce = os.urandom(_NONCE_BYTES)
+        head = len(key_id).to_bytes(2, "big") + key_id
+        sealed = head + nonce + self._ciphers[self.current].encrypt(nonce, data, _bound(place, self.current))
+        return _TEXT + b64encode(sealed).decode() if isinstance(value, str) else _BYTES + sealed
+
+    def key_of(self, sealed: str | bytes) -> str:
+        """The id of the key that a value was sealed with. Raises StoreCorruptError when it is none."""
+        return _parted(sealed, "a value")[0]
+
+    def open_value(self, sealed: V, place: Sequence[Any], *, where: str) -> V:
+        """What was sealed for this place. Raises as `open` does, and StoreError for what is not encrypted."""
+        key_id, data = _parted(sealed, where)
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise StoreError(f"{where}: no key {key_id!r}; pass the key with this id")
+        try:
+            value = cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound(place, key_id))
+        except (InvalidTag, ValueError):
+            raise StoreCorruptError(
+                f"{where}: it cannot be decrypted: key {key_id!r} is another one than it was sealed with, or the row "
+                "was changed or moved"
+            ) from None
+        return value.decode("utf-8", "surrogatepass") if isinstance(sealed, str) else value
 
     def seal(self, entry: Entry, session: SessionKey, sequence: int) -> Sealed:
         """The entry, readable at this place of this session only."""
@@ -70,6 +111,57 @@ class Keyring:
                 "or the record was changed or moved"
             ) from None
         return from_bytes(body, where=where)
+
+
+class Names:
+    """AES-SIV (RFC 5297) around values that rows are found by: equal ones of one owner stay equal, and no more."""
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self._cipher = AESSIV(key)
+
+    @staticmethod
+    def new_key() -> bytes:
+        """64 random bytes."""
+        return AESSIV.generate_key(512)
+
+    def seal(self, value: str, column: str, owner: str) -> str:
+        """A value, readable in this column of this owner only."""
+        # AES-SIV takes no empty text.
+        data = self._cipher.encrypt(b"=" + value.encode("utf-8", "surrogatepass"), _name(column, owner))
+        return _NAME + b64encode(data).decode()
+
+    def open(self, sealed: str, column: str, owner: str, where: str) -> str:
+        """What was sealed in this column. Raises StoreCorruptError when it was changed or moved."""
+        try:
+            data = b64decode(sealed[len(_NAME) :] if sealed.startswith(_NAME) else "", validate=True)
+            return self._cipher.decrypt(data, _name(column, owner))[1:].decode("utf-8", "surrogatepass")
+        except (InvalidTag, ValueError):
+            raise StoreCorruptError(f"{where}: a {column} of {owner!r} was changed or moved") from None
+
+
+def _name(column: str, owner: str) -> list[bytes]:
+    return [column.encode(), owner.encode("utf-8", "surrogatepass")]
+
+
+def _parted(sealed: str | bytes, where: str) -> tuple[str, bytes]:
+    """The id of the key, and what it has encrypted."""
+    try:
+        if isinstance(sealed, str) and sealed.startswith(_TEXT):
+            data = b64decode(sealed[len(_TEXT) :], validate=True)
+        elif isinstance(sealed, bytes) and sealed.startswith(_BYTES):
+            data = sealed[len(_BYTES) :]
+        else:
+            # Taking it as it is would let anybody who can write to the database put words into the agent's memory.
+            raise StoreError(f"{where}: it is not encrypted")
+        end = 2 + int.from_bytes(data[:2], "big")
+        return data[2:end].decode(), data[end:]
+    except ValueError as e:
+        raise StoreCorruptError(f"{where}: it cannot be decrypted: it was changed") from e
+
+
+def _bound(place: Sequence[Any], key_id: str) -> bytes:
+    return json.dumps([*place, key_id]).encode()
 
 
 def _place(session: SessionKey, sequence: int, key_id: str) -> bytes:

@@ -148,9 +148,15 @@ def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
 
 
 def rewrite(
-    session: SessionKey, rows: list[dict[str, Any]], unchanged: Callable[[list[Row]], bool] | None = None
+    session: SessionKey,
+    rows: list[dict[str, Any]],
+    unchanged: Callable[[list[Row]], bool] | None = None,
+    *,
+    resealed: bool = False,
 ) -> Work[None]:
     """Give rows other bodies; what was made of the old ones (an index, saved states) is dropped with them.
+
+    With `resealed` they say the same as before, and what was made of them stays.
 
     `unchanged` is asked about the rows (sequence, checksum, body) between the first and the last of these, once nobody
     else can rewrite them. Raises Conflict when it says no.
@@ -158,7 +164,7 @@ def rewrite(
     last = max(rows, key=lambda row: row["sequence"])
     yield Statement(
         # First of all, since it holds the row of the session: of two rewritings one waits for the other here.
-        "UPDATE autocontext_sessions SET edition = edition + 1, "
+        f"UPDATE autocontext_sessions SET edition = edition + {0 if resealed else 1}, "
         f"head = CASE WHEN entries = :entries THEN :head ELSE head END WHERE {_SESSION}",
         {**_params(session), "entries": last["sequence"] + 1, "head": last["checksum"]},
     )
@@ -180,7 +186,8 @@ def rewrite(
         "AND previous IS NOT NULL",
         [{**_params(session), "checksum": row["checksum"], "next": row["sequence"] + 1} for row in rows],
     )
-    yield from forget(*session, whole=False)
+    if not resealed:
+        yield from forget(*session, whole=False)
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:

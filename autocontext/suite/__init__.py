@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from autocontext.config import AutoContextConfig
 from autocontext.content import ContentStore, PrunePolicy
 from autocontext.content.store import DatabaseContentStore
+from autocontext.errors import ConfigError
+from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
     from autocontext.memories import MemoryInjector, MemoryStore
     from autocontext.models import AsyncChatModel, ChatModel
     from autocontext.plan import PlanLike
+    from autocontext.stores.encrypted import EncryptedSessionStore
+    from autocontext.stores.encrypted_database import EncryptedDatabase
     from autocontext.tokens import TokenCounter
 
 __all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
@@ -47,8 +52,12 @@ class AutoContext(DatabasePart):
         config: AutoContextConfig | None = None,
         prune: PrunePolicy | None = None,
         memory_tokens: int = 2_000,
+        key: bytes | Mapping[str, bytes] | None = None,
+        current: str | None = None,
     ) -> None:
         super().__init__(url)
+        if key is not None:
+            self.database = self._encrypted(key, current)
         self.model = model
         self.config = config or AutoContextConfig()
         self.prune_policy = prune or PrunePolicy(clear_at_least_tokens=int(self.config.max_token * _BATCH))
@@ -64,13 +73,19 @@ class AutoContext(DatabasePart):
         config: AutoContextConfig | None = None,
         prune: PrunePolicy | None = None,
         memory_tokens: int = 2_000,
+        key: bytes | Mapping[str, bytes] | None = None,
+        current: str | None = None,
     ) -> Self:
         """Open or create a database: a file path, `:memory:`, a `postgresql://` URL, or an open Database.
 
         `model` writes summaries (None: rules do). `config` applies to all sessions. `prune` says which old texts become
-        handles. `memory_tokens` limits the memories in a context (0: none). Raises StoreError.
+        handles. `memory_tokens` limits the memories in a context (0: none).
+
+        `key` encrypts everything: 32 random bytes, or several keys by their ids, of which `current` encrypts what is
+        written and the others only read; needs the extra `crypto`. Raises StoreError, also when the key is not the one
+        of this database or is missing.
         """
-        return cls(url, model=model, config=config, prune=prune, memory_tokens=memory_tokens)
+        return cls(url, model=model, config=config, prune=prune, memory_tokens=memory_tokens, key=key, current=current)
 
     def session(
         self,
@@ -130,9 +145,35 @@ class AutoContext(DatabasePart):
 
         return [INSTRUCTIONS]
 
-    def _tables(self) -> tuple[DatabaseSessionStore, ContentStore]:
+    def rotate(self) -> int:
+        """Encrypt with the current key what other keys have encrypted, in all parts; returns how many rows.
+
+        May be run again, and while others use the database. The other keys are not needed afterwards. Raises
+        ConfigError when the database was opened without a key.
+        """
+        if not isinstance(self.sessions, DatabaseSessionStore):
+            return cast("EncryptedDatabase", self.database).rotate()
+        raise ConfigError(f"{self.database.name} is not encrypted, so there is no key to rotate: open it with `key`")
+
+    async def arotate(self) -> int:
+        """`rotate` without blocking the event loop."""
+        return await in_thread(self.rotate)
+
+    def _encrypted(self, key: bytes | Mapping[str, bytes], current: str | None) -> EncryptedDatabase:
+        try:
+            from autocontext.stores.encrypted_database import EncryptedDatabase  # noqa: PLC0415 (an extra)
+
+            return EncryptedDatabase(self.database, key, current=current)
+        except BaseException:
+            self.close()
+            raise
+
+    def _tables(self) -> tuple[DatabaseSessionStore | EncryptedSessionStore, ContentStore]:
         """Create or migrate the tables that every session uses."""
         try:
+            if self.database.reads_encrypted:
+                sessions = cast("EncryptedDatabase", self.database).session_store()
+                return sessions, DatabaseContentStore(self.database)
             return DatabaseSessionStore(self.database), DatabaseContentStore(self.database)
         except BaseException:
             self.close()

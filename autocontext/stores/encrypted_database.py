@@ -1,0 +1,268 @@
+"""A database whose texts whoever holds the disk, the server or a backup cannot read: encryption over any other.
+
+`places` says which columns hold texts. They are encrypted on their way into a statement and decrypted on their way out
+of its rows, so the parts that keep their tables here know nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, TypeVar, cast
+
+from autocontext.errors import ConfigError, StoreCorruptError, StoreError
+from autocontext.flows.threads import in_thread
+from autocontext.stores.database import ENCRYPTION, Database, Params, Row, Schema, Statement, Work
+from autocontext.stores.database_sessions import DatabaseSessionStore
+from autocontext.stores.encrypted import EncryptedSessionStore
+from autocontext.stores.places import PLACE, PLACES, Place
+from autocontext.stores.rotating import bound_to, owner_of, rotate_table
+from autocontext.stores.sealing import Keyring, Names
+from autocontext.stores.statement_columns import Column, Columns, columns_of
+
+T = TypeVar("T")
+
+SCHEMA = Schema(
+    ENCRYPTION,
+    (("CREATE TABLE autocontext_keys (name TEXT PRIMARY KEY, key_id TEXT NOT NULL, body BYTEA NOT NULL)",),),
+)
+_NAMES = "names"
+_AT_ONCE = 200
+"""Rows that one transaction seals with the current key."""
+
+
+class _Beneath(Database):
+    """The database beneath, for whoever has shown its key."""
+
+    reads_encrypted: ClassVar[bool] = True
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.name = database.name
+        self.dialect: Literal["sqlite", "postgresql"] = database.dialect  # type: ignore[misc]  # of each object here
+
+    def read(self, work: Callable[[], Work[T]]) -> T:
+        return self._database.read(work)
+
+    def write(self, work: Callable[[], Work[T]]) -> T:
+        return self._database.write(work)
+
+    async def aread(self, work: Callable[[], Work[T]]) -> T:
+        return await self._database.aread(work)
+
+    async def awrite(self, work: Callable[[], Work[T]]) -> T:
+        return await self._database.awrite(work)
+
+    def scrub(self) -> None:
+        """Remove from the files what was replaced or deleted; see `Database.scrub`."""
+        self._database.scrub()
+
+    def close(self) -> None:
+        """Close the database beneath."""
+        self._database.close()
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+        await self._database.aclose()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the database beneath was closed."""
+        return self._database.closed
+
+
+class EncryptedDatabase(_Beneath):
+    """Encrypts what is said with AES-256-GCM before `database` sees it; needs the extra `crypto`.
+
+    `key` and `current` are those of EncryptedSessionStore. A text is bound to its row; columns that rows are found by
+    (cache keys, tags, file names) are encrypted with AES-SIV, so that equal ones of one owner stay equal. Ids, times,
+    sizes and counts stay readable. Closing it closes `database`. Raises StoreError when the key is not the one of this
+    database, or when it holds what is not encrypted.
+    """
+
+    def __init__(self, database: Database, key: bytes | Mapping[str, bytes], *, current: str | None = None) -> None:
+        if isinstance(database, EncryptedDatabase):
+            raise ConfigError(f"{database.name} is open with its key already: leave out `key`")
+        super().__init__(database)
+        self._keys = Keyring(key, current)
+        self._beneath = _Beneath(database)
+        self._names = Names(self._names_key())
+
+    def __repr__(self) -> str:
+        return f"EncryptedDatabase({self._database!r}, {self._keys!r})"
+
+    def read(self, work: Callable[[], Work[T]]) -> T:
+        """Run reading statements on one consistent state."""
+        return self._database.read(self._through(work))
+
+    def write(self, work: Callable[[], Work[T]]) -> T:
+        """Run statements as one transaction."""
+        return self._database.write(self._through(work))
+
+    async def aread(self, work: Callable[[], Work[T]]) -> T:
+        """`read` without blocking the event loop."""
+        return await self._database.aread(self._through(work))
+
+    async def awrite(self, work: Callable[[], Work[T]]) -> T:
+        """`write` without blocking the event loop."""
+        return await self._database.awrite(self._through(work))
+
+    def ensure(self, schema: Schema) -> None:
+        """Make or update the tables of one part; sessions are opened by `session_store`."""
+        if schema.part == "sessions":
+            raise ConfigError(
+                f"{self.name} is encrypted: its sessions are in AutoContext.sessions, or in `session_store()`"
+            )
+        super().ensure(schema)
+
+    def session_store(self, *, ttl: float | None = None) -> EncryptedSessionStore:
+        """The sessions of this database: each entry is encrypted for its place before it is stored."""
+        return EncryptedSessionStore(DatabaseSessionStore(self._beneath, ttl=ttl), self._keys)
+
+    def rotate(self) -> int:
+        """Seal with the current key what other keys have sealed, sessions too; returns how many rows.
+
+        May be run again and beside everything else. Other keys are not needed afterwards.
+        """
+        sessions = self.session_store()
+        done = sum(sessions.rotate(info.key) for info in sessions.sessions())
+        parts = self._beneath.read(self._beneath.parts)
+        for place in PLACES:
+            if place.texts and place.part in parts and place.part != "sessions":
+                done += rotate_table(self._beneath, place, self._keys, self._names)
+        self._keep_names_key(self._names.key, again=True)
+        return done
+
+    async def arotate(self) -> int:
+        """`rotate` in a thread."""
+        return await in_thread(self.rotate)
+
+    # ------------------------------------------------------------------------------------------------------ statements
+    def _through(self, work: Callable[[], Work[T]]) -> Callable[[], Work[T]]:
+        def encrypted() -> Work[T]:
+            steps, rows = work(), None
+            while True:
+                try:
+                    statement = steps.send(rows)  # type: ignore[arg-type]  # None starts a generator
+                except StopIteration as done:
+                    result: T = done.value
+                    return result
+                rows = self._opened(statement, (yield self._sealed(statement)))
+
+        return encrypted
+
+    def _sealed(self, statement: Statement) -> Statement:
+        columns = columns_of(statement.sql)
+        if not statement.params or not any(table in PLACE for table in columns.tables):
+            return statement
+        if isinstance(statement.params, Mapping):
+            return Statement(statement.sql, self._sealed_params(columns, statement.params))
+        return Statement(statement.sql, [self._sealed_params(columns, params) for params in statement.params])
+
+    def _sealed_params(self, columns: Columns, params: Params) -> dict[str, Any]:
+        values = _values(columns, params)
+        sealed = {param: params[param] for param in columns.params}
+        for param, value in sealed.items():
+            if isinstance(value, str | bytes):
+                place, name = _place(columns.params[param], param)
+                if name in place.texts:
+                    sealed[param] = self._keys.seal_value(cast("str", value), bound_to(place, name, values))
+                elif name in place.names:
+                    if param in columns.prefixes:
+                        raise ConfigError(f"{self.name} is encrypted: nothing is found by the beginning of its {name}")
+                    sealed[param] = self._names.seal(str(value), name, owner_of(place, values))
+        return sealed
+
+    def _opened(self, statement: Statement, rows: list[Row]) -> list[Row]:
+        columns = columns_of(statement.sql)
+        if not rows or not any(table in PLACE for table in columns.tables):
+            return rows
+        params = statement.params if isinstance(statement.params, Mapping) else {}
+        values = _values(columns, params)
+        return [self._opened_row(columns, row, values) for row in rows]
+
+    def _opened_row(self, columns: Columns, row: Row, params: Mapping[str, Any]) -> Row:
+        if len(row) != len(columns.results):
+            raise StoreError(f"a statement on {', '.join(columns.tables)} has results whose columns are not known")
+        found = list(zip(columns.results, row, strict=True))
+        values = {**params, **{column.name: value for column, value in found if column is not None}}
+        opened = list(row)
+        # First what rows are found by, since texts are bound to it.
+        for wanted in ("names", "texts"):
+            for i, (column, value) in enumerate(found):
+                place = None if column is None or value is None else _place_of(column)
+                if place is None or column is None or column.name not in getattr(place, wanted):
+                    continue
+                if wanted == "names":
+                    opened[i] = self._names.open(str(value), column.name, owner_of(place, values), self.name)
+                    values[column.name] = opened[i]
+                else:
+                    where = f"{self.name}: {place.table}"
+                    opened[i] = self._keys.open_value(value, bound_to(place, column.name, values), where=where)
+        return tuple(opened)
+
+    # ------------------------------------------------------------------------------------------------------------ keys
+    def _names_key(self) -> bytes:
+        """The key of columns that rows are found by; made at first, and kept, sealed with the current key."""
+        if self._beneath.read(lambda: self._beneath._version(SCHEMA)) == 0:  # noqa: SLF001 (the same class)
+            self._beneath.read(self._nothing_readable)
+            self._beneath.ensure(SCHEMA)
+        rows = self._beneath.read(_read_names_key)
+        if not rows:
+            self._keep_names_key(Names.new_key())
+            rows = self._beneath.read(_read_names_key)
+        key_id, body = str(rows[0][0]), bytes(rows[0][1])
+        if key_id not in self._keys.ids:
+            raise StoreError(f"{self.name} is encrypted with key {key_id!r}: pass it, key={{{key_id!r}: ...}}")
+        try:
+            return self._keys.open_value(body, [_NAMES], where=self.name)
+        except StoreCorruptError as e:
+            raise StoreError(f"{self.name}: key {key_id!r} is not the one that it is encrypted with") from e
+
+    def _keep_names_key(self, key: bytes, *, again: bool = False) -> None:
+        """Store the key, sealed with the current one; `again` in place of the stored one."""
+        change = "UPDATE SET key_id = excluded.key_id, body = excluded.body" if again else "NOTHING"
+        params = {"name": _NAMES, "key_id": self._keys.current, "body": self._keys.seal_value(key, [_NAMES])}
+
+        def work() -> Work[None]:
+            yield Statement(
+                "INSERT INTO autocontext_keys (name, key_id, body) VALUES (:name, :key_id, :body) "
+                f"ON CONFLICT (name) DO {change}",
+                params,
+            )
+
+        self._beneath.write(work)
+
+    def _nothing_readable(self) -> Work[None]:
+        for part in (yield from self._beneath.parts()):
+            for place in PLACES:
+                if place.part == part and (yield Statement(f"SELECT 1 FROM {place.table} LIMIT 1")):
+                    raise StoreError(
+                        f"{self.name} holds {part} that are not encrypted: open it without a key, or copy what it "
+                        "holds into an encrypted database (copy_sessions, copy_parts)"
+                    )
+
+
+def _values(columns: Columns, params: Params) -> dict[str, Any]:
+    """The values of a statement's parameters by their columns."""
+    return {column.name: params[name] for name, found in columns.params.items() if name in params for column in found}
+
+
+def _place(columns: tuple[Column, ...], param: str) -> tuple[Place, str]:
+    """The one column that a text goes to."""
+    found = {(place, column.name) for column in columns if (place := _place_of(column)) is not None}
+    kinds = {(name in place.texts, name in place.names, name) for place, name in found}
+    if not kinds or (len(kinds) > 1 and any(text or name for text, name, _ in kinds)):
+        raise StoreError(f"a statement cannot be encrypted: the column of its parameter {param!r} is not known")
+    return next(iter(found))
+
+
+def _place_of(column: Column) -> Place | None:
+    for table in column.tables:
+        place = PLACE.get(table)
+        if place is not None and column.name in (*place.texts, *place.names, *place.readable):
+            return place
+    return None
+
+
+def _read_names_key() -> Work[list[Row]]:
+    return (yield Statement("SELECT key_id, body FROM autocontext_keys WHERE name = :name", {"name": _NAMES}))
