@@ -11,21 +11,18 @@ from typing import Any
 from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
-from autocontext.stores import search_statements
 from autocontext.stores import session_statements as statements
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row
+from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, identity_of, storable
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
 from autocontext.stores.search import Found, best_hits, query_terms, with_snippets
-from autocontext.stores.search_index import FORMAT, LONGEST, Segment, packed
 
 _NO_ROW: Row = (-1, 0, None, b"")
 _MANY = 1000
 """Entries that are unpacked with the garbage collector at rest."""
-_SEGMENTS_AT_ONCE = 8
-"""Segments that one transaction stores: the first search of a long history does not hold all of it in memory."""
 
 
 class DatabaseSessionStore(DatabasePart, Lifecycle):
@@ -36,8 +33,9 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     """
 
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
-        super().__init__(url, statements.SCHEMA)
         self._ttl = ttl
+        super().__init__(url, statements.SCHEMA)
+        self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
@@ -135,13 +133,15 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
         Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. What was added since the
         last search is indexed now, which takes under half a millisecond a message; saving is not slowed down. Raises
-        InvalidMessage for a limit below 1, StoreCorruptError for an entry that cannot be read.
+        InvalidMessage for a limit below 1, StoreCorruptError for an entry that cannot be read; a damaged index is made
+        anew.
         """
         query = query_terms(text, limit)
-        segments = self._segments(user_id, session_id)
-        if any(segment.format != FORMAT for _, segment in segments):
-            self.database.write(partial(search_statements.forget, user_id))
-            segments = self._segments(user_id, session_id)
+        try:
+            segments = self._index.segments(user_id, session_id)
+        except StoreCorruptError:
+            # The entries may be whole, and the index can do nothing that they cannot. If they are not, this tells.
+            return super().search(text, user_id=user_id, session_id=session_id, limit=limit)
         return with_snippets(
             text, best_hits(query, segments, limit), lambda session, n: self.read(session, after=n, until=n + 1)
         )
@@ -149,23 +149,6 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def scrub(self) -> None:
         """Remove from the files what was replaced or deleted; see `Database.scrub`."""
         self.database.scrub()
-
-    def _segments(self, user_id: str, session_id: str | None) -> list[tuple[SessionKey, Segment]]:
-        """The index, brought up to date."""
-        for session, start, entries, edition in self.database.read(
-            partial(search_statements.behind, user_id, session_id)
-        ):
-            for begin in range(start, entries, _SEGMENTS_AT_ONCE * LONGEST):
-                end = min(entries, begin + _SEGMENTS_AT_ONCE * LONGEST)
-                part = self.read(session, after=begin, until=end)
-                segments = [
-                    (begin + i, begin + i + len(run), packed(begin + i, run))
-                    for i in range(0, len(part), LONGEST)
-                    for run in [part[i : i + LONGEST]]
-                ]
-                self.database.write(partial(search_statements.put, session, edition, segments))
-        rows = self.database.read(partial(search_statements.segments, user_id, session_id))
-        return [(SessionKey(user_id, id_), Segment.unpacked(body)) for id_, body in rows]
 
     def _unpacked(self, session: SessionKey, after: int, result: statements.Rows) -> list[Entry]:
         if len(result.rows) < _MANY or not gc.isenabled():

@@ -14,13 +14,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Added, Cleared, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from autocontext.stores.protocol import SessionKey
 from autocontext.text.words import is_cjk, terms
 
 LONGEST = 256
 """Entries of one segment at most: what is read again when a session has grown by one message."""
-FORMAT = 1
+FORMAT = 2
 """Raise it when `terms` changes: stores rebuild segments of another format."""
 
 
@@ -44,13 +46,22 @@ class Segment:
 
     def __init__(self, text: str) -> None:
         head, self._documents, self._terms = text.split("\n", 2)
-        self.format, self.count, self.total, self.emptied = map(int, head.split(" "))
+        self.count, self.total, self.emptied = map(int, head.split(" "))
         self._known: list[Document] | None = None
 
     @classmethod
-    def unpacked(cls, body: bytes) -> Segment:
-        """A segment from the bytes it is stored as."""
-        return cls(zlib.decompress(body).decode("utf-8", "surrogatepass"))
+    def unpacked(cls, session: SessionKey, start: int, until: int, body: bytes) -> Segment:
+        """A segment from the bytes that are stored in its place.
+
+        Raises StoreCorruptError when they have changed, stood in another place, or are of another format.
+        """
+        try:
+            place, _, text = zlib.decompress(body).decode("utf-8", "surrogatepass").partition("\n")
+        except (zlib.error, TypeError, UnicodeDecodeError):  # SQLite's columns hold any type
+            place = text = ""
+        if place != _place(session, start, until):
+            raise StoreCorruptError(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
+        return cls(text)
 
     def holders(self, term: str) -> list[Hit]:
         """The documents that hold a term; a single sign of a script without spaces is found in any pair."""
@@ -71,9 +82,14 @@ class Segment:
         return [Hit(known[i], n) for i, n in counts.items()]
 
 
-def packed(start: int, entries: Sequence[Entry]) -> bytes:
-    """The segment of the entries from number `start` on, as it is stored."""
-    return zlib.compress(segment_text(start, entries).encode("utf-8", "surrogatepass"), 4)
+def packed(session: SessionKey, start: int, entries: Sequence[Entry]) -> bytes:
+    """The segment of a session's entries from number `start` on, as it is stored: its place, then its text."""
+    text = f"{_place(session, start, start + len(entries))}\n{segment_text(start, entries)}"
+    return zlib.compress(text.encode("utf-8", "surrogatepass"), 4)
+
+
+def _place(session: SessionKey, start: int, until: int) -> str:
+    return json.dumps([FORMAT, *session, start, until])
 
 
 def segment_text(start: int, entries: Sequence[Entry]) -> str:
@@ -89,7 +105,7 @@ def segment_text(start: int, entries: Sequence[Entry]) -> str:
             for term, n in counts.items():
                 postings.setdefault(term, []).append(f"{len(documents)}*{n}" if n > 1 else f"{len(documents)}")
             documents.append(Document(sequence, msg.id, counts.total()))
-    head = f"{FORMAT} {len(documents)} {sum(d.length for d in documents)} {emptied}"
+    head = f"{len(documents)} {sum(d.length for d in documents)} {emptied}"
     lines = (f"\n{term}\t{' '.join(places)}" for term, places in sorted(postings.items()))
     return f"{head}\n{json.dumps(documents)}\n{''.join(lines)}\n"
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work
-from autocontext.stores.protocol import SessionKey
+from autocontext.stores.protocol import SessionKey, storable
 from autocontext.stores.search_index import LONGEST
 
 
-class Behind(NamedTuple):
-    """A session with entries that are in no segment yet; `start` is where its next segment begins."""
+class Known(NamedTuple):
+    """A session, and how far its segments go; `start` is where its next one begins."""
 
-    session: SessionKey
+    key: SessionKey
     start: int
+    until: int
     entries: int
     edition: int
 
 
-def behind(user_id: str, session_id: str | None) -> Work[list[Behind]]:
-    """The sessions of a user that have grown since they were searched."""
+def known(user_id: str, session_id: str | None) -> Work[list[Known]]:
+    """The sessions of a user; those with `until < entries` have grown since they were searched."""
     rows = yield Statement(
         "SELECT s.session_id, s.entries, s.edition, COALESCE(MAX(x.start), 0), COALESCE(MAX(x.until), 0) "
         "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
@@ -28,13 +30,13 @@ def behind(user_id: str, session_id: str | None) -> Work[list[Behind]]:
         + " GROUP BY s.session_id, s.entries, s.edition",
         _scope(user_id, session_id),
     )
-    sessions = []
-    for id_, entries, edition, start, until in rows:
+    if not all(isinstance(number, int) for row in rows for number in row[1:]):  # SQLite's columns hold any type
+        raise StoreCorruptError("the search index or the row of a session is damaged")
+    return [
         # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-        begin = start if until - start < LONGEST else until
-        if until < entries:
-            sessions.append(Behind(SessionKey(user_id, id_), int(begin), int(entries), int(edition)))
-    return sessions
+        Known(SessionKey(user_id, id_), start if until - start < LONGEST else until, until, entries, edition)
+        for id_, entries, edition, start, until in rows
+    ]
 
 
 def put(session: SessionKey, edition: int, segments: list[tuple[int, int, bytes]]) -> Work[None]:
@@ -57,10 +59,10 @@ def put(session: SessionKey, edition: int, segments: list[tuple[int, int, bytes]
 
 
 def segments(user_id: str, session_id: str | None) -> Work[list[Row]]:
-    """The segments of a user, or of one session: session id, body."""
+    """The segments of a user, or of one session, in order: session id, start, until, body."""
     return (
         yield Statement(
-            "SELECT session_id, body FROM autocontext_search WHERE user_id = :user_id"
+            "SELECT session_id, start, until, body FROM autocontext_search WHERE user_id = :user_id"
             + ("" if session_id is None else " AND session_id = :session_id")
             + " ORDER BY session_id, start",
             _scope(user_id, session_id),
@@ -74,4 +76,5 @@ def forget(user_id: str) -> Work[None]:
 
 
 def _scope(user_id: str, session_id: str | None) -> dict[str, str]:
+    storable(SessionKey(user_id, session_id or ""))
     return {"user_id": user_id} if session_id is None else {"user_id": user_id, "session_id": session_id}

@@ -144,17 +144,67 @@ def test_an_index_of_another_format_is_made_anew(tmp_path):
 
 def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
     from autocontext.stores.search_index import packed
-    from autocontext.stores.search_statements import behind, put
+    from autocontext.stores.search_statements import known, put
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("first", "second"), after=0)
         assert store.search("second", user_id="u")
-        stale = [(0, 1, packed(0, added("first")))]
-        place(store).write(lambda: put(U, 0, stale))
-        assert place(store).read(lambda: behind("u", None)) == []
-        place(store).write(lambda: put(SessionKey("u", "gone"), 0, stale))
-        place(store).write(lambda: put(U, 7, [(0, 99, b"of another edition")]))
+        stale = [(0, 1, packed(U, 0, added("first")))]
+        [before] = place(store).read(lambda: known("u", None))
+        place(store).write(lambda: put(U, before.edition, stale))
+        assert place(store).read(lambda: known("u", None)) == [before]
+        place(store).write(lambda: put(SessionKey("u", "gone"), before.edition, stale))
+        place(store).write(lambda: put(U, before.edition + 7, [(0, 99, b"of another edition")]))
         assert store.search("second", user_id="u")
+
+
+def test_row_07_an_index_of_a_deleted_session_does_not_fit_the_one_made_anew(tmp_path):
+    from autocontext.stores.search_index import packed
+    from autocontext.stores.search_statements import known, put
+
+    with stored("sqlite file", tmp_path) as store:
+        store.append(U, added("a secret"), after=0)
+        [before] = place(store).read(lambda: known("u", None))
+        store.delete(U)
+        store.append(U, added("hello"), after=0)
+        place(store).write(lambda: put(U, before.edition, [(0, 1, packed(U, 0, added("a secret")))]))
+        assert store.search("secret", user_id="u") == []
+        assert store.search("hello", user_id="u")
+
+
+DAMAGES = {
+    "bytes": "UPDATE autocontext_search SET body = :zeros WHERE start = 0",
+    "no bytes": "UPDATE autocontext_search SET body = :empty WHERE start = 0",
+    "too far": "UPDATE autocontext_search SET until = until + 9",
+    "moved": "UPDATE autocontext_search SET start = start + 1 WHERE session_id = 's'",
+    "gap": "DELETE FROM autocontext_search WHERE start = 0",
+    "another session's": "UPDATE autocontext_search SET session_id = 'x' WHERE session_id = 's'",
+    "swapped": (
+        "UPDATE autocontext_search SET body = (SELECT x.body FROM autocontext_search x WHERE x.session_id = 't') "
+        "WHERE session_id = 's' AND start = 0"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ["sqlite file", "postgresql"])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_row_12_a_damaged_index_is_made_anew(kind, damage, tmp_path):
+    with stored(kind, tmp_path) as store:
+        store.append(U, added(*(f"number{i}" for i in range(LONGEST + 5))), after=0)
+        store.append(SessionKey("u", "t"), added("number3 elsewhere"), after=0)
+        before = store.search("number3", user_id="u")
+        assert len(before) == 2
+
+        def spoil():
+            values = {"zeros": b"\0" * 50, "empty": b""}
+            used = {name: value for name, value in values.items() if f":{name}" in DAMAGES[damage]}
+            yield Statement(DAMAGES[damage], used)
+
+        for query in ("number3", f"number{LONGEST + 4}"):
+            place(store).write(spoil)
+            found = [f.sequence for f in store.search(query, user_id="u") if f.session == U]
+            assert found == [int(query[6:])]
+        assert store.search("number3", user_id="u") == before
 
 
 @given(texts(), st.integers(0, 3))
