@@ -10,6 +10,7 @@ In the narrower seat, `Agent(client, compaction_strategy=AutoContextCompaction(.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
@@ -100,9 +101,14 @@ class AutoContextCompaction(HistoryProvider):
         start = context.metadata.get(self.source_id, 0)
         answer = context.response.messages if context.response else ()
         held = memory.get_original_memory_msgs()[start:]
-        known = {("function_call", use.id) for m in held for use in m.tool_uses}
-        known |= {("function_result", result.id) for m in held for result in m.tool_results}
-        last = max((i + 1 for i, m in enumerate(answer) if _calls_and_results(m) & known), default=0)
+        known = Counter(("function_call", use.id) for m in held for use in m.tool_uses)
+        known.update(("function_result", result.id) for m in held for result in m.tool_results)
+        last = 0
+        for i, message in enumerate(answer):
+            said = Counter(_calls_and_results(message))
+            if said and said <= known:  # services may use an id again
+                known -= said
+                last = i + 1
         memory.add_messages(_with_new_ids(memory, answer[last:]))
 
     async def get_messages(
@@ -180,8 +186,8 @@ def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
     )
 
 
-def _calls_and_results(message: Message) -> set[tuple[str, str]]:
-    return {(c.type, str(c.call_id)) for c in message.contents if c.type in ("function_call", "function_result")}
+def _calls_and_results(message: Message) -> list[tuple[str, str]]:
+    return [(c.type, str(c.call_id)) for c in message.contents if c.type in ("function_call", "function_result")]
 
 
 def _with_new_ids(memory: AutoContextMemory, messages: Sequence[Message]) -> list[Msg]:

@@ -6,14 +6,18 @@
 
 The SDK reads a session once, at the start of a run: there the session gives the memory's view. Within the run only
 `call_model_input_filter` sees each request: `model_input_filter` puts the view in the place of what was sent so far.
-Written against openai-agents 0.24.
+
+The SDK writes a session after a turn's tools have run. So that a process that ends within a tool leaves the call in the
+memory, the filter puts a hook before the agent's own `hooks`, which go on being called; it keeps each answer that calls
+tools before they run. Written against openai-agents 0.24.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from typing import Any, Unpack
 
 from autocontext.adapters._sessions import Sessions
@@ -26,13 +30,15 @@ from autocontext.messages import Msg, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
-    from agents import FunctionTool, RunConfig, SessionSettings
+    from agents import AgentHooks, FunctionTool, ModelResponse, RunConfig, SessionSettings
     from agents.run import CallModelData, ModelInputData
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.openai_agents", "openai-agents") from e
 
 _NOT_WORDS = ("id", "status", "type", "phase")
 """Keys in which the SDK's copy of an item may differ from the item."""
+_KEPT_EARLY = "_openai_agents"
+"""In the metadata of an answer that was kept before its tools ran: the SDK adds its items once more afterwards."""
 
 
 class AutoContextSession:
@@ -53,6 +59,10 @@ class AutoContextSession:
         self.tools = [_reload_tool(self.memory)]
         self._in_run: Counter[str] = Counter()
         """The items of the run that the memory holds: what `get_items` returned, and what was added since."""
+        self._in_use = False
+        """Whether the SDK has read or written this session, and not only its filter is used."""
+        self._asking: object = None
+        """The agent whose request was filtered last, until its answer is there."""
 
     def run_config(self, **fields: Any) -> RunConfig:
         """A RunConfig with the filter; `fields` are further fields of it."""
@@ -66,11 +76,13 @@ class AutoContextSession:
         if limit is not None:
             items = items[-limit:] if limit > 0 else []
         self._in_run = Counter(map(_words, items))
+        self._in_use = True
         return items
 
     async def add_items(self, items: list[Any]) -> None:
         """Add items at the end."""
-        self.memory.add_messages(from_responses(items))
+        self._in_use = True
+        self.memory.add_messages(self._without_kept(from_responses(items)))
         self._in_run.update(map(_words, items))
 
     async def pop_item(self) -> Any | None:
@@ -96,7 +108,8 @@ class AutoContextSession:
     # -------------------------------------------------------------------------------------------------- the filter
     async def model_input_filter(self, data: CallModelData[Any]) -> ModelInputData:
         """What this request sends: the memory's view, then what the run has and the memory does not have yet."""
-        pending = from_responses(self._pending(data.model_data.input))
+        self._watch(data.agent)
+        pending = self._without_kept(from_responses(self._pending(data.model_data.input)))
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, INSTRUCTIONS)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         self.memory.set_overhead(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
@@ -113,6 +126,60 @@ class AutoContextSession:
             else:
                 pending.append(item)
         return pending
+
+    # ---------------------------------------------------------------------------------------------- calls in flight
+    def _watch(self, agent: Any) -> None:
+        if not isinstance(agent.hooks, _Recording):
+            agent.hooks = _Recording(agent.hooks)
+        self._asking = agent
+        _keeping.set(self._keep)
+
+    def _keep(self, agent: object, answer: ModelResponse) -> None:
+        """Keep the answer to this session's request, if it calls tools; others the SDK adds once they are checked."""
+        if self._asking is not agent or not self._in_use:
+            return  # an agent that runs inside a tool of this one, or without this session
+        self._asking = None
+        msgs = from_responses(answer.to_input_items())
+        if any(m.tool_uses for m in msgs):
+            self.memory.add_messages(Msg(**{**dict(m), "metadata": {**m.metadata, _KEPT_EARLY: True}}) for m in msgs)
+
+    def _without_kept(self, msgs: list[Msg]) -> list[Msg]:
+        """The messages without the answer that was kept before its tools ran."""
+        kept = self._open_calls()
+        return [m for m in msgs if not m.tool_uses or not {use.id for use in m.tool_uses} <= kept]
+
+    def _open_calls(self) -> set[str]:
+        """The calls of the last answer, if it was kept early and a result is still missing."""
+        answered: set[str] = set()
+        for msg in reversed(self.memory.get_original_memory_msgs()):
+            answered |= {result.id for result in msg.tool_results}
+            if msg.tool_uses or msg.role == "user":
+                calls = {use.id for use in msg.tool_uses} if _KEPT_EARLY in msg.metadata else set()
+                return set() if calls <= answered else calls
+        return set()
+
+
+_keeping: ContextVar[Callable[[object, ModelResponse], None] | None] = ContextVar("keeping", default=None)
+"""`_keep` of the session whose filter has made the request that is being answered: sessions may share an agent."""
+
+
+class _Recording(AgentHooks[Any]):
+    """The hooks of an agent; before them the session keeps what the model has answered."""
+
+    def __init__(self, own: Any) -> None:
+        self._own = AgentHooks[Any]() if own is None else own
+        for name in dir(AgentHooks):
+            if name.startswith("on_") and name != "on_llm_end":
+                setattr(self, name, getattr(self._own, name))
+
+    async def on_llm_end(self, context: Any, agent: Any, response: ModelResponse) -> None:
+        keep = _keeping.get()
+        if keep is not None:
+            keep(agent, response)
+        await self._own.on_llm_end(context, agent, response)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_own"], name)
 
 
 def _request(messages: list[Msg]) -> Any:

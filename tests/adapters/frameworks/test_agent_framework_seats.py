@@ -13,14 +13,17 @@ from agent_framework import (
     Agent,
     AgentSession,
     BaseChatClient,
+    ChatMiddleware,
     ChatMiddlewareLayer,
     ChatResponse,
     CompactionStrategy,
     Content,
     ContextProvider,
     FunctionInvocationLayer,
+    FunctionMiddleware,
     InMemoryHistoryProvider,
     Message,
+    MiddlewareTermination,
     SlidingWindowStrategy,
     tool,
 )
@@ -255,3 +258,60 @@ def test_an_agent_with_the_strategy_alone_ends_its_long_run(stream: bool) -> Non
     assert answers[0] == "All parts of alpha are read."
     assert answers[1].startswith("It is S-alpha-3-")
     assert (server.refused, script.faults) == ([], [])
+
+
+# -------------------------------------------------------------------------------------------------- calls in flight
+def twice(messages: Sequence[Message]) -> Message:
+    """Calls `send` two times, then is done; as of a service that numbers the calls of each answer anew."""
+    calls = sum(c.type == "function_call" for m in messages for c in m.contents)
+    return Message("assistant", ["done" if calls >= 2 else Content.from_function_call("c0", "send", arguments="{}")])
+
+
+class Rewording(ChatMiddleware):
+    """Changes what the model has said, after this library has seen it."""
+
+    async def process(self, context: Any, call_next: Any) -> None:
+        await call_next()
+        for message in context.result.messages:
+            message.contents.append(Content.from_text("(checked)"))
+
+
+def test_row_10_an_answer_that_is_reworded_is_kept_once() -> None:
+    found: list[int] = []
+
+    @tool(approval_mode="never_require")
+    def send() -> str:
+        """Send a letter."""
+        found.append(len(compaction.memory("s").get_original_memory_msgs()))
+        return "sent"
+
+    compaction = AutoContextCompaction()
+    agent = Agent(Scripted(twice), tools=[send], context_providers=[compaction], middleware=[Rewording()])
+    talk(agent, "Send two letters.")
+    assert found == [2, 4]
+    roles = [m.role for m in compaction.memory("s").get_original_memory_msgs()]
+    assert roles == ["user", "assistant", "tool", "assistant", "tool", "assistant"]
+
+
+class Ending(FunctionMiddleware):
+    """Ends the run when a tool has run."""
+
+    async def process(self, context: Any, call_next: Any) -> None:
+        await call_next()
+        raise MiddlewareTermination("enough", result=context.result)
+
+
+@pytest.mark.parametrize(("middleware", "last"), [([], ["assistant", "tool", "assistant"]), ([Ending()], [])])
+def test_row_10_a_run_that_ends_at_a_limit_is_kept_once(middleware: list[Any], last: list[str]) -> None:
+    @tool(approval_mode="never_require")
+    def send() -> str:
+        """Send a letter."""
+        return "sent"
+
+    client = Scripted(twice)
+    client.function_invocation_configuration["max_iterations"] = 2
+    compaction = AutoContextCompaction()
+    agent = Agent(client, tools=[send], context_providers=[compaction], middleware=middleware)
+    talk(agent, "Send letters.")
+    roles = [m.role for m in compaction.memory("s").get_original_memory_msgs()]
+    assert roles == ["user", "assistant", "tool", *last]

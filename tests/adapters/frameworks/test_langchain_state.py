@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -142,7 +143,10 @@ def test_a_second_compression_is_reported(server: FakeOpenAI, caplog: pytest.Log
     assert originals[::2] == ["one", "two", "three", "four"]
 
 
-def test_an_interrupted_run_goes_on(server: FakeOpenAI) -> None:
+@pytest.mark.parametrize("first", [True, False])
+def test_an_interrupted_run_goes_on(server: FakeOpenAI, first: bool) -> None:
+    """What is kept is the call as it was approved, in whatever order the middleware stands."""
+
     @tool
     def delete(path: str) -> str:
         """Delete a file."""
@@ -151,7 +155,8 @@ def test_an_interrupted_run_goes_on(server: FakeOpenAI) -> None:
     server.script([calling("delete", '{"path": "a.txt"}')])
     middleware = AutoContextMiddleware(config=CONFIG)
     approval = HumanInTheLoopMiddleware(interrupt_on={"delete": True})
-    agent = create_agent(model(server), [delete], middleware=[middleware, approval], checkpointer=InMemorySaver())
+    both = [middleware, approval] if first else [approval, middleware]
+    agent = create_agent(model(server), [delete], middleware=both, checkpointer=InMemorySaver())
     assert "__interrupt__" in agent.invoke(said("Delete a.txt."), thread("t1"))
     edited = {"type": "edit", "edited_action": {"name": "delete", "args": {"path": "b.txt"}}}
     state = agent.invoke(Command(resume={"decisions": [edited]}), thread("t1"))
@@ -246,3 +251,56 @@ def test_a_call_that_a_crash_left_open_is_answered(server: FakeOpenAI) -> None:
     assert state["messages"][-1].text == "Very well."
     assert server.refused == []
     assert [m["role"] for m in server.requests[-1].body["messages"]] == ["system", "user", "assistant", "tool", "user"]
+
+
+@pytest.mark.parametrize("durability", ["exit", "async", "sync"])
+def test_row_10_a_thread_without_the_call_does_not_take_it_back(server: FakeOpenAI, durability: Any) -> None:
+    """With "exit" the checkpoint of a run that was cancelled holds nothing of it."""
+    server.script(["Very well.", calling("send")])
+
+    async def cancelled() -> None:
+        sending = asyncio.Event()
+
+        @tool
+        async def send() -> str:
+            """Send a letter."""
+            sending.set()
+            await asyncio.Event().wait()
+            return "sent"
+
+        middleware = AutoContextMiddleware(config=CONFIG)
+        agent = create_agent(model(server), [send], middleware=[middleware], checkpointer=InMemorySaver())
+        await agent.ainvoke(said("one"), thread("t1"), durability=durability)
+        run = asyncio.create_task(agent.ainvoke(said("Send it."), thread("t1"), durability=durability))
+        await asyncio.wait_for(sending.wait(), 60)
+        assert [use.name for m in middleware.memory("t1").messages for use in m.tool_uses] == ["send"]
+        run.cancel()
+        await asyncio.wait([run])
+        await agent.ainvoke(said("Was it sent?"), thread("t1"), durability=durability)
+
+    asyncio.run(cancelled())
+    shown = server.requests[-1].body["messages"][1:]
+    assert [m["role"] for m in shown] == ["user", "assistant", "user", "assistant", "tool", "user"]
+    assert "The process ended before a result" in shown[4]["content"]
+    assert server.refused == []
+
+
+def test_row_10_parallel_calls_are_kept_once(server: FakeOpenAI) -> None:
+    """Each call runs in a thread of its own, and each finds all of them in the memory."""
+    found: list[list[str]] = []
+
+    @tool
+    def look(runtime: ToolRuntime[Any, Any]) -> str:
+        """Look."""
+        del runtime
+        found.append([use.id for m in middleware.memory("t1").messages for use in m.tool_uses])
+        return "seen"
+
+    function = {"name": "look", "arguments": "{}"}
+    calls = [{"id": f"c{n}", "type": "function", "function": function} for n in range(8)]
+    server.script([Reply(text=None, finish="tool_calls", tool_calls=calls)])
+    middleware = AutoContextMiddleware(config=CONFIG)
+    agent = create_agent(model(server), [look], middleware=[middleware], checkpointer=InMemorySaver())
+    state = agent.invoke(said("Look."), thread("t1"))
+    assert found == [[call["id"] for call in calls]] * 8
+    assert to_langchain(middleware.memory("t1").get_original_memory_msgs()) == state["messages"]

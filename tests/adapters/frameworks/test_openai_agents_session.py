@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from typing import Any
 import pytest
 from agents import (
     Agent,
+    AgentHooks,
     GuardrailFunctionOutput,
     InputGuardrail,
     OpenAIChatCompletionsModel,
     RunConfig,
     Runner,
+    RunState,
     function_tool,
     handoff,
     set_tracing_disabled,
@@ -27,8 +30,8 @@ from openai import AsyncOpenAI
 from autocontext import AutoContextConfig
 from autocontext.adapters.openai_agents import AutoContextSession
 from autocontext.stores import SqliteSessionStore
-from tests.formats.test_openai_responses import ITEMS
 from tests.fakes import FakeOpenAI, Reply
+from tests.formats.test_openai_responses import ITEMS
 
 set_tracing_disabled(disabled=True)
 pytestmark = pytest.mark.anyio
@@ -207,3 +210,119 @@ async def test_a_run_that_waits_for_approval_goes_on(server: FakeOpenAI) -> None
     assert server.refused == []
     kinds = [item.get("type") or item["role"] for item in await session.get_items()]
     assert kinds == ["user", "function_call", "function_call_output", "message"]
+
+
+# ---------------------------------------------------------------------------------------------------- calls in flight
+class Noted(AgentHooks[Any]):
+    """Notes what it is called with, and what the memory holds by then."""
+
+    def __init__(self, session: AutoContextSession) -> None:
+        self.session, self.noted = session, []
+
+    def calls(self) -> list[str]:
+        return [use.id for m in self.session.memory.messages for use in m.tool_uses]
+
+    async def on_llm_start(self, *_: Any) -> None:
+        self.noted.append(("asked", self.calls()))
+
+    async def on_llm_end(self, *_: Any) -> None:
+        self.noted.append(("answered", self.calls()))
+
+    async def on_tool_start(self, *_: Any) -> None:
+        self.noted.append(("runs", self.calls()))
+
+
+@function_tool
+def send() -> str:
+    """Send a letter."""
+    return "It is sent."
+
+
+async def test_row_10_the_agent_s_own_hooks_go_on_being_called(server: FakeOpenAI) -> None:
+    server.script([calling("send"), "Sent."])
+    session = AutoContextSession()
+    hooks = Noted(session)
+    await run(server, session, "Send it.", agent={"tools": [send], "hooks": hooks})
+    assert hooks.noted == [
+        ("asked", []),
+        ("answered", ["c1"]),
+        ("runs", ["c1"]),
+        ("asked", ["c1"]),
+        ("answered", ["c1"]),
+    ]
+    assert [m.role for m in session.memory.get_original_memory_msgs()] == ["user", "assistant", "tool", "assistant"]
+    assert session.memory.get_original_memory_msgs()[2].tool_results[0].name == "send"
+
+
+async def test_row_10_one_agent_serves_four_sessions_at_once() -> None:
+    def answer(turn: Any) -> Reply:
+        return Reply("Sent.") if turn.messages[-1]["role"] == "tool" else calling("send")
+
+    sessions = [AutoContextSession(session_id=f"s{n}") for n in range(4)]
+    with FakeOpenAI(default=answer) as server:
+        client = AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0)
+        agent: Agent[Any] = Agent(name="a", model=OpenAIChatCompletionsModel("m", openai_client=client), tools=[send])
+        await asyncio.gather(
+            *(Runner.run(agent, f"I am {s.session_id}.", session=s, run_config=s.run_config()) for s in sessions)
+        )
+        await Runner.run(agent, "Nobody's turn.")  # the hook is still there
+        await client.close()
+    for session in sessions:
+        originals = session.memory.get_original_memory_msgs()
+        assert [m.role for m in originals] == ["user", "assistant", "tool", "assistant"]
+        assert originals[0].text == f"I am {session.session_id}."
+
+
+async def test_row_10_an_agent_within_a_tool_is_not_taken_for_the_one_outside(server: FakeOpenAI) -> None:
+    """The same agent answers inside, without a session."""
+    server.script([calling("ask_itself"), calling("send"), "Sent.", "The letter is sent."])
+    session = AutoContextSession()
+    held: list[Agent[Any]] = []
+
+    @function_tool
+    async def ask_itself() -> str:
+        """Ask."""
+        return str((await Runner.run(held[0], "Send it.")).final_output)
+
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        held.append(Agent(name="a", model=model, tools=[ask_itself, send]))
+        await Runner.run(held[0], "Ask yourself.", session=session, run_config=session.run_config())
+    calls = [use.name for m in session.memory.get_original_memory_msgs() for use in m.tool_uses]
+    assert calls == ["ask_itself"]
+
+
+async def test_row_10_the_filter_alone_keeps_nothing(server: FakeOpenAI) -> None:
+    server.script([calling("send"), "Sent."])
+    session = AutoContextSession()
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        agent: Agent[Any] = Agent(name="a", model=OpenAIChatCompletionsModel("m", openai_client=client), tools=[send])
+        await Runner.run(agent, "Send it.", run_config=session.run_config())
+    assert session.memory.get_original_memory_msgs() == []
+
+
+async def test_row_10_a_run_that_waited_for_approval_goes_on_in_another_process(
+    server: FakeOpenAI, tmp_path: Path
+) -> None:
+    @function_tool(needs_approval=True)
+    def delete() -> str:
+        """Delete everything."""
+        return "It is gone."
+
+    server.script([calling("delete"), "Deleted."])
+
+    def opened() -> AutoContextSession:
+        return AutoContextSession(store=SqliteSessionStore(tmp_path / "agent.db"), session_id="s1")
+
+    saved = (await run(server, opened(), "Delete it.", agent={"tools": [delete]})).to_state().to_json()
+    session = opened()
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        agent: Agent[Any] = Agent(name="a", instructions="Be brief.", model=model, tools=[delete])
+        state = await RunState.from_json(agent, saved)
+        state.approve(state.get_interruptions()[0])
+        second = await Runner.run(agent, state, session=session, run_config=session.run_config())
+    assert second.final_output == "Deleted."
+    assert server.refused == []
+    assert [m.role for m in opened().memory.get_original_memory_msgs()] == ["user", "assistant", "tool", "assistant"]
+    assert [m["role"] for m in server.requests[-1].body["messages"]] == ["system", "user", "assistant", "tool"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -38,7 +39,7 @@ from autocontext.adapters.pydantic_ai import AutoContextCapability
 from autocontext.adapters.pydantic_ai_messages import from_pydantic_ai, to_pydantic_ai
 from autocontext.messages import Msg
 from tests.conversations import json_objects, texts, valid_histories
-from tests.fakes import FakeOpenAI
+from tests.fakes import FakeOpenAI, Reply
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SHORT = st.one_of(st.sampled_from(["", "hi", "你好"]), texts(max_chars=100, surrogates=False))
@@ -117,7 +118,8 @@ def server() -> Iterator[FakeOpenAI]:
 async def run(server: FakeOpenAI, capability: AutoContextCapability, text: str, **options: Any) -> Any:
     async with AsyncOpenAI(api_key="test-key", base_url=server.base_url) as client:
         model = OpenAIChatModel("m", provider=OpenAIProvider(openai_client=client))
-        return await Agent(model, instructions="Be brief.", capabilities=[capability]).run(text, **options)
+        agent = Agent(model, instructions="Be brief.", capabilities=[capability], **options.pop("agent", {}))
+        return await agent.run(text, **options)
 
 
 def sent(server: FakeOpenAI) -> list[str]:
@@ -159,3 +161,49 @@ async def test_conversations_of_one_agent_do_not_meet(server: FakeOpenAI) -> Non
     assert sent(server) == ["I am c1", "Very well.", "I am c1"]
     await run(server, capability, "Who am I?")
     assert sent(server) == ["Who am I?"]
+
+
+def calling(name: str, **arguments: Any) -> Reply:
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    return Reply(text=None, finish="tool_calls", tool_calls=[{"id": "c1", "type": "function", "function": function}])
+
+
+@pytest.mark.anyio
+async def test_row_10_a_history_without_the_call_does_not_take_it_back(server: FakeOpenAI) -> None:
+    """An application that saves the history of a run at its end has nothing of one that was cut off."""
+    sending = asyncio.Event()
+
+    async def send() -> str:
+        sending.set()
+        await asyncio.Event().wait()
+        return "sent"
+
+    server.script(["Very well.", calling("send")])
+    capability = AutoContextCapability()
+    saved = (await run(server, capability, "one", conversation_id="c1")).all_messages()
+    turn = asyncio.create_task(run(server, capability, "Send it.", message_history=saved, agent={"tools": [send]}))
+    await asyncio.wait_for(sending.wait(), 60)
+    assert [use.name for m in capability.memory("c1").messages for use in m.tool_uses] == ["send"]
+    turn.cancel()
+    await asyncio.wait([turn])
+    await run(server, capability, "Was it sent?", message_history=saved)
+    shown = [m for m in server.requests[-1].body["messages"] if m["role"] != "system"]
+    assert [m["role"] for m in shown] == ["user", "assistant", "user", "assistant", "tool", "user"]
+    assert "The process ended before a result" in shown[4]["content"]
+    assert server.refused == []
+
+
+@pytest.mark.anyio
+async def test_row_10_a_function_that_takes_the_output_finds_its_call_kept(server: FakeOpenAI) -> None:
+    found: list[dict[str, Any]] = []
+
+    def send(to: str) -> str:
+        found.extend(dict(use.input) for m in capability.memory("c1").messages for use in m.tool_uses)
+        return f"sent to {to}"
+
+    server.script([calling("final_result", to="ann")])
+    capability = AutoContextCapability()
+    result = await run(server, capability, "Send it.", conversation_id="c1", agent={"output_type": send})
+    assert (result.output, found) == ("sent to ann", [{"to": "ann"}])
+    originals = capability.memory("c1").get_original_memory_msgs()
+    assert as_json(to_pydantic_ai(originals)) == as_json(result.all_messages())

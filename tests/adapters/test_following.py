@@ -1,0 +1,40 @@
+"""What a framework's list no longer holds goes out of view, unless a turn was cut off that its tools had acted in."""
+
+from autocontext import AutoContextMemory
+from autocontext.adapters._following import take_back
+from autocontext.messages import Msg
+from autocontext.testing import assistant, tool_call, tool_result, user
+
+OLD = [user("one", id="u1"), assistant("Very well.", id="a1")]
+DONE = [user("two", id="u2"), tool_call("send", id="c2"), tool_result("c2", "sent"), assistant("Sent.", id="a2")]
+OPEN = [user("three", id="u3"), tool_call("send", id="c3")]
+READ = [user("four", id="u4"), tool_call("send", id="c4"), tool_result("c4", "sent")]
+FAILED = [user("five", id="u5")]
+
+
+def left_in_view(*turns: list[Msg]) -> list[Msg]:
+    memory = AutoContextMemory()
+    memory.add_messages([*OLD, *(msg for turn in turns for msg in turn)])
+    take_back(memory, [m.id for m in [*OLD, user("again")]])
+    return memory.messages
+
+
+def test_a_turn_that_came_to_its_answer_or_called_nothing_is_taken_back() -> None:
+    assert left_in_view(DONE) == OLD
+    assert left_in_view(FAILED) == OLD
+    assert left_in_view(DONE, FAILED) == OLD
+
+
+def test_row_10_a_turn_that_was_cut_off_after_a_call_stays() -> None:
+    assert left_in_view(OPEN) == [*OLD, *OPEN]
+    assert left_in_view(READ) == [*OLD, *READ]
+    assert left_in_view(DONE, OPEN) == [*OLD, *OPEN]
+    # Also when a later turn is tried again.
+    assert left_in_view(OPEN, DONE) == [*OLD, *OPEN]
+
+
+def test_a_list_that_shares_nothing_takes_nothing_back() -> None:
+    memory = AutoContextMemory()
+    memory.add_messages([*OLD, *DONE])
+    take_back(memory, ["new"])
+    assert memory.messages == [*OLD, *DONE]
