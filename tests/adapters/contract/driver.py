@@ -67,7 +67,7 @@ class Setup:
             "config": AutoContextConfig.for_window(WINDOW - ROOM),
             "model": ScriptedModel("Some parts were read."),
             "store": SqliteSessionStore(Path(self.store)) if self.store else None,
-            "session_id": self.session_id,
+            "session_id": self.session_id if self.store else None,
             "user_id": self.user_id,
         }
 
