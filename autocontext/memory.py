@@ -6,10 +6,10 @@ Every change goes through the journal: stored first, then recorded in the log, w
 
 from __future__ import annotations
 
-import json
 import uuid as uuids
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
@@ -17,29 +17,38 @@ from autocontext.config import AutoContextConfig, as_config
 from autocontext.errors import ConfigError, InvalidMessage, StateError, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.flows.forking import Level, fork_lock
+from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, NoteReplaced, Offloaded, Removed, Restored
 from autocontext.history.log import Log, ViewChange, contents
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.models.opening import checked_model
+from autocontext.models.opening import checked_model, open_model
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionKey, SessionStore
+from autocontext.stores.checks import json_text
+from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import checked_store
 from autocontext.tokens import TokenCounter, get_counter
 
+if TYPE_CHECKING:
+    from autocontext.stores.database import Database
+    from autocontext.stores.database_sessions import DatabaseSessionStore
 
-class AutoContextMemory:
+
+class AutoContextMemory(ProviderMessages, Closing):
     """An agent's messages: the view that the model should see, and all originals.
 
     `model` writes the summaries (sync, async or both; None for ExtractiveModel, which needs no model). With a `store`,
     every change is durable before the call returns, and an existing session is continued.
 
-        memory = AutoContextMemory(AutoContextConfig.for_window(100_000), OpenAIChatModel("gpt-4o-mini"))
-        memory.add_message(Msg(role="user", content="Hello"))
-        reply = call_your_llm(memory.get_messages())
+        with AutoContextMemory.open("agent.db", session_id="42", window="16k") as memory:
+            memory.add({"role": "user", "content": "Hello"})
+            reply = call_your_llm(memory.to_openai())
+
+    Iterating gives the working view and `len` its number of messages, without compressing.
     """
 
     def __init__(
@@ -53,6 +62,7 @@ class AutoContextMemory:
         plan: PlanLike | None = None,
     ) -> None:
         owner = type(self).__name__
+        self._own_store: DatabaseSessionStore | None = None
         self.config = as_config(config, owner)
         checked_model(model, owner)
         checked_store(store, owner)
@@ -81,13 +91,79 @@ class AutoContextMemory:
         self._count_cache: dict[int, tuple[Msg, int]] = {}
         """The messages outside the view of the last `count`, by identity, with their tokens."""
 
+    @classmethod
+    def open(
+        cls,
+        url: Database | str | Path,
+        *,
+        session_id: str | None = None,
+        user_id: str = "",
+        window: int | str | None = None,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | str | None = None,
+        plan: PlanLike | None = None,
+    ) -> Self:
+        """Open a session of a database, or begin it: a file path, `:memory:` or a `postgresql://` URL.
+
+        `window` is the model's window in tokens (16_000 or "16k"), for AutoContextConfig.for_window; or pass a
+        `config`. `model` is a ChatModel or the name of one ("gpt-4.1-mini", "qwen-plus"). Close the memory, or use
+        `with`, to close the database. Raises ConfigError and StoreError.
+        """
+        if window is not None and config is not None:
+            raise ConfigError(f"{cls.__name__}.open: pass window or config, not both; a config has its max_token")
+        from autocontext.stores.database_sessions import DatabaseSessionStore  # noqa: PLC0415 (needs sqlite3)
+
+        settings = AutoContextConfig.for_window(window) if window is not None else config
+        summarizer = open_model(model, cls.__name__)
+        store = DatabaseSessionStore(url)
+        try:
+            memory = cls(settings, summarizer, store=store, session_id=session_id, user_id=user_id, plan=plan)
+        except BaseException:
+            store.close()
+            raise
+        memory._own_store = store
+        return memory
+
+    def close(self) -> None:
+        """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
+        if self._own_store is not None:
+            self._own_store.close()
+
+    async def aclose(self) -> None:
+        """`close` for asynchronous callers."""
+        if self._own_store is not None:
+            await self._own_store.aclose()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._log.view_ids)
+
+    def __bool__(self) -> bool:
+        return True  # a memory without messages is a memory
+
+    def __iter__(self) -> Iterator[Msg]:
+        return iter(self.messages)
+
+    def __repr__(self) -> str:
+        with self._lock:
+            view, originals, at_most = len(self._log.view_ids), len(self._log.original), self._token_sum.at_most
+            passes = len(self._log.events)
+        user = f" of user {self.session.user_id!r}" if self.session.user_id else ""
+        return (
+            f"<{type(self).__name__} {self.session.session_id!r}{user}: {view} messages in view of {originals}, "
+            f"at most {at_most:,} of {self.config.max_token:,} tokens, {passes} compressions>"
+        )
+
     # ------------------------------------------------------------------------------------------------------ adding
     def add_message(self, msg: Msg) -> None:
         """Add a message at the end; with a store it is durable when this returns."""
         self.add_messages((msg,))
 
     def add_messages(self, msgs: Iterable[Msg]) -> None:
-        """Add messages at the end, in order, all or none. Raises InvalidMessage for anything that is not a Msg."""
+        """Add messages at the end, in order, all or none. Raises InvalidMessage for anything that is not a Msg.
+
+        `add` takes dicts in providers' formats, too.
+        """
         self._journal.append_with_retry(*(Added(message=msg) for msg in as_messages(msgs)))
 
     # ----------------------------------------------------------------------------------------------------- reading
@@ -121,7 +197,7 @@ class AutoContextMemory:
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
         """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
-        texts = [part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts]
+        texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
             self._token_sum.fixed = sum(map(self._token_sum.counter.count_text, texts))
 

@@ -402,7 +402,8 @@ def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:
     sequence = [messages] if isinstance(messages, Msg) else list(messages)
     for i, m in enumerate(sequence):
         if not isinstance(m, Msg):
+            hint = ", or pass it to memory.add, which takes dicts" if isinstance(m, Mapping) else ""
             raise InvalidMessage(
-                f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...)"
+                f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...){hint}"
             )
     return sequence

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg, TextBlock
-from autocontext.errors import AutoContextError, ConfigError, InvalidMessage
+from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError
+from autocontext.models import DashScopeChatModel, OpenAIChatModel
+from autocontext.models.opening import open_model
 from autocontext.stores import InMemorySessionStore
+from autocontext.stores.opening import open_database
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, conversation, tool_exchange, user
 from tests.conversations import histories, valid_histories
 from tests.invariants import handles, new_memory, owed
@@ -276,3 +280,58 @@ def test_asynchronous_callers_get_the_same() -> None:
 def test_a_wrong_argument_is_refused_by_name_with_the_way_out(arguments: dict[str, Any], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         AutoContextMemory(**arguments)
+
+
+# ------------------------------------------------------------------------------------------------------------- open
+def test_open_begins_a_session_and_goes_on_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "agent.db"
+    with AutoContextMemory.open(path, session_id="42", user_id="ann", window="16k") as memory:
+        assert memory.config == AutoContextConfig.for_window(16_000)
+        memory.add({"role": "user", "content": "Remember me."})
+        assert repr(memory).startswith("<AutoContextMemory '42' of user 'ann': 1 messages in view of 1, at most ")
+        assert (len(memory), [m.text for m in memory], bool(memory)) == (1, ["Remember me."], True)
+    with pytest.raises(StoreError, match="closed"):
+        memory.add({"role": "user", "content": "Too late."})
+    with AutoContextMemory.open(path, session_id="42", user_id="ann", config=AutoContextConfig()) as again:
+        assert [m.text for m in again] == ["Remember me."]
+    with AutoContextMemory.open(path, session_id="42") as of_nobody:
+        assert (len(of_nobody), bool(of_nobody)) == (0, True)
+
+
+def test_open_works_in_asynchronous_code_and_on_an_open_database(tmp_path: Path) -> None:
+    async def go() -> None:
+        async with AutoContextMemory.open(tmp_path / "agent.db", session_id="42") as memory:
+            memory.add({"role": "user", "content": "Hi"})
+            assert (await memory.ato_openai())[0]["content"] == "Hi"
+
+    asyncio.run(go())
+    database = open_database(tmp_path / "agent.db")
+    with AutoContextMemory.open(database, session_id="42") as memory:
+        assert len(memory) == 1
+    assert AutoContextMemory.open(database, session_id="42").messages  # who opened the database closes it
+    database.close()
+
+
+def test_open_takes_the_name_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "test-key")
+    monkeypatch.setenv("DASHSCOPE_API_KEY", "test-key")
+    for name, kind in (("gpt-4.1-mini", OpenAIChatModel), ("qwen-plus", DashScopeChatModel)):
+        model = open_model(name, "here")
+        assert isinstance(model, kind)
+        assert model.model == name
+    with AutoContextMemory.open(":memory:", model="gpt-4.1-mini") as memory:
+        assert memory.counter.name == "o200k_base"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"window": 16_000, "config": AutoContextConfig()}, "pass window or config, not both"),
+        ({"window": "big"}, "is not a number of tokens"),
+        ({"model": " "}, r"AutoContextMemory\.model: \"\" names no model"),
+        ({"model": 3}, r"AutoContextMemory\.model: 3 is not a model"),
+    ],
+)
+def test_open_refuses_what_cannot_be(arguments: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        AutoContextMemory.open(":memory:", **arguments)

@@ -1,0 +1,91 @@
+"""Messages of providers in and out of a memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from autocontext.formats.anthropic_messages import to_anthropic
+from autocontext.formats.openai_chat import to_openai
+from autocontext.formats.openai_responses import to_responses
+from autocontext.formats.reading import Message, read_messages
+from autocontext.formats.sendable import sendable
+from autocontext.messages import Msg, ToolResultBlock
+
+
+class ProviderMessages(ABC):
+    """Takes dicts in providers' formats, and gives the context in them.
+
+    What comes out is what a strict service takes: a call without a result is answered by a line that says so
+    (`formats.sendable`).
+    """
+
+    @property
+    @abstractmethod
+    def messages(self) -> list[Msg]:
+        """The working view, without compressing."""
+
+    @abstractmethod
+    def add_messages(self, msgs: Iterable[Msg]) -> None:
+        """Add messages at the end, in order, all or none."""
+
+    @abstractmethod
+    def get_messages(self) -> list[Msg]:
+        """What the model should see; compresses first if a threshold is reached."""
+
+    @abstractmethod
+    async def aget_messages(self) -> list[Msg]:
+        """What the model should see; compresses first, without blocking the event loop."""
+
+    def add(self, messages: Message | Iterable[Message]) -> None:
+        """Add one message or several, all or none: Msgs, or dicts (or SDK objects) in a provider's format.
+
+        OpenAI chat messages, items of the Responses API and Anthropic messages are told apart by their shape.
+
+            memory.add({"role": "user", "content": "Hello"})
+
+        Raises InvalidMessage naming index and key.
+        """
+        self.add_messages(self._with_tool_names(read_messages(messages)))
+
+    def to_openai(self) -> list[dict[str, Any]]:
+        """The context as OpenAI chat messages; compresses first, as `get_messages` does."""
+        return to_openai(sendable(self.get_messages()))
+
+    async def ato_openai(self) -> list[dict[str, Any]]:
+        """`to_openai` without blocking the event loop."""
+        return to_openai(sendable(await self.aget_messages()))
+
+    def to_responses(self) -> list[dict[str, Any]]:
+        """The context as items of OpenAI's Responses API; compresses first."""
+        return to_responses(sendable(self.get_messages()))
+
+    async def ato_responses(self) -> list[dict[str, Any]]:
+        """`to_responses` without blocking the event loop."""
+        return to_responses(sendable(await self.aget_messages()))
+
+    def to_anthropic(self) -> list[dict[str, Any]]:
+        """The context as Anthropic messages; compresses first. `formats.anthropic_messages.request` adds `system`."""
+        return to_anthropic(sendable(self.get_messages()))
+
+    async def ato_anthropic(self) -> list[dict[str, Any]]:
+        """`to_anthropic` without blocking the event loop."""
+        return to_anthropic(sendable(await self.aget_messages()))
+
+    def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
+        """The messages, with the tool's name in results whose call was added earlier."""
+        if all(block.name for msg in msgs for block in msg.tool_results):
+            return msgs
+        names = {use.id: use.name for msg in self.messages for use in msg.tool_uses}
+        return [_named(msg, names) for msg in msgs]
+
+
+def _named(msg: Msg, names: dict[str, str]) -> Msg:
+    blocks: Sequence[Any] = [
+        block.model_copy(update={"name": names[block.id]})
+        if isinstance(block, ToolResultBlock) and not block.name and block.id in names
+        else block
+        for block in msg.content
+    ]
+    return msg.model_copy(update={"content": tuple(blocks)}) if msg.tool_results else msg

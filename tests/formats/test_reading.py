@@ -1,0 +1,110 @@
+"""Dicts of any provider, told apart by their shape, in and out of a memory."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from openai.types.chat import ChatCompletionMessage
+
+from autocontext import AutoContextMemory, Msg
+from autocontext.errors import InvalidMessage
+from autocontext.formats.anthropic_messages import to_anthropic
+from autocontext.formats.openai_chat import to_openai
+from autocontext.formats.openai_responses import to_responses
+from autocontext.formats.reading import read_messages
+from autocontext.testing import conversation
+from tests.conversations import valid_histories
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "grep", "arguments": '{"pattern": "x"}'}}
+CHAT = [
+    {"role": "system", "content": "Be brief."},
+    {"role": "user", "content": [{"type": "text", "text": "What is this?"}]},
+    {"role": "assistant", "content": None, "tool_calls": [CALL]},
+    {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+    {"role": "assistant", "content": "Nothing."},
+]
+ANTHROPIC = [
+    {"role": "user", "content": "What is this?"},
+    {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "grep", "input": {"pattern": "x"}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "nothing"}]},
+    {"role": "assistant", "content": "Nothing."},
+]
+RESPONSES = [
+    {"role": "user", "content": [{"type": "input_text", "text": "What is this?"}]},
+    {"type": "function_call", "call_id": "c1", "name": "grep", "arguments": '{"pattern": "x"}'},
+    {"type": "function_call_output", "call_id": "c1", "output": "nothing"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Nothing."}]},
+]
+
+
+@pytest.mark.parametrize(
+    ("items", "write"), [(CHAT, "to_openai"), (ANTHROPIC, "to_anthropic"), (RESPONSES, "to_responses")]
+)
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_provider_s_messages_come_back_as_they_went_in(items: list[Any], write: str, one_by_one: bool) -> None:
+    memory = AutoContextMemory()
+    for part in items if one_by_one else [items]:
+        memory.add(part)
+    assert getattr(memory, write)() == items
+    assert [b.name for m in memory for b in m.tool_results] == ["grep"]
+
+
+@given(valid_histories())
+def test_every_format_is_told_from_the_others(history: list[Msg]) -> None:
+    """What a writer writes is read as its own format wherever it says which it is."""
+    for write in (to_openai, to_anthropic, to_responses):
+        items = write(history)
+        read = read_messages(items)
+        assert write(read) == items
+        calls = [(u.id, u.name, json.dumps(dict(u.input), default=str)) for m in history for u in m.tool_uses]
+        assert [(u.id, u.name, json.dumps(dict(u.input), default=str)) for m in read for u in m.tool_uses] == calls
+
+
+def test_objects_of_the_sdk_and_own_messages_are_taken_too() -> None:
+    memory = AutoContextMemory()
+    memory.add([Msg(role="user", content="Hi"), ChatCompletionMessage(role="assistant", content="Hello")])
+    assert [m.text for m in memory] == ["Hi", "Hello"]
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        ("hi", r"messages: 'hi' is not a message"),
+        (3, r"messages: 3 is not a message"),
+        ([{"role": "user", "content": "x"}, "y"], r"messages\[1\]: 'y' is not a message"),
+        ({"content": "x"}, r"messages\[0\]\.role: is missing; .*\(got 'content'\)"),
+        ({}, r"messages\[0\]\.role: is missing; .*no keys"),
+        ({"role": "user"}, r"messages\[0\]\.content: is missing"),
+        ([Msg(role="user", content="x"), {"role": "usr", "content": "x"}], r"messages\[1\]\.role: must be one of"),
+        ([CHAT[2], ANTHROPIC[1]], r"messages\[1\] has the format of Anthropic, messages\[0\] that of OpenAI chat"),
+        ([RESPONSES[1], CHAT[3]], r"messages\[1\] has the format of OpenAI chat, .* OpenAI Responses"),
+        ([*CHAT[:2], {"role": "tool", "content": "x"}], r"messages\[2\]\.tool_call_id"),
+    ],
+)
+def test_a_wrong_shape_is_refused_by_index_and_key_and_nothing_is_added(items: Any, problem: str) -> None:
+    memory = AutoContextMemory()
+    with pytest.raises(InvalidMessage, match=problem):
+        memory.add(items)
+    assert len(memory) == 0
+
+
+def test_a_dict_for_add_message_is_answered_with_the_way(tmp_path: Path) -> None:
+    with pytest.raises(InvalidMessage, match=r"memory\.add, which takes dicts"):
+        AutoContextMemory().add_message({"role": "user", "content": "x"})  # type: ignore[arg-type]
+
+
+def test_a_call_without_a_result_is_answered_in_what_is_sent() -> None:
+    memory = AutoContextMemory()
+    memory.add(CHAT[:3])
+    assert memory.to_openai()[-1]["content"].startswith("Error: The process ended before a result")
+    assert memory.to_anthropic()[-1]["content"][0]["is_error"]
+    assert memory.to_responses()[-1]["type"] == "function_call_output"
+    assert len(memory) == 3
+
+
+def test_what_is_sent_is_compressed_first() -> None:
+    memory = AutoContextMemory()
+    memory.add_messages(conversation(rounds=60))
+    assert len(memory.to_openai()) < 100 < len(memory.get_original_memory_msgs())

@@ -1,0 +1,219 @@
+"""The loop with the real OpenAI client against a strict server: tools in parallel, streams, errors, restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, OpenAI
+
+from autocontext import AutoContextMemory, loop
+from autocontext.errors import AutoContextError, ConfigError
+from tests.fakes.http_server import Reply
+from tests.fakes.openai_server import FakeOpenAI, Turn
+
+MODEL = "gpt-4.1-mini"
+
+
+def call(id_: str, name: str, **arguments: Any) -> dict[str, Any]:
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+
+
+def read_log(day: int) -> str:
+    """The log of one day: 18 KB."""
+    lines = [f"day {day} line {n} request handled in {n * 7 % 90} ms" for n in range(440)]
+    return "\n".join([*lines, f"day {day} ALERT disk {day * 37 % 100} failed"])
+
+
+def days(last: int) -> Callable[[Turn], Reply]:
+    """A model that reads one day after the other, two at a time, and then answers."""
+
+    def answer(turn: Turn) -> Reply:
+        newest = list(takewhile(lambda m: m["role"] == "tool", reversed(turn.messages)))
+        day = max((int(str(m["content"]).split()[1]) for m in newest), default=0)
+        if day >= last:
+            return Reply(text=f"All {day} days read.")
+        return Reply(text=None, tool_calls=[call(f"c{day + n}", "read_log", day=day + n) for n in (1, 2)])
+
+    return answer
+
+
+Run = Callable[..., str]
+
+
+def _streamed(base_url: str, memory: AutoContextMemory, tools: list[Any], **options: Any) -> str:
+    with OpenAI(base_url=base_url, api_key="test-key") as client:
+        return "".join(loop.stream(client, MODEL, memory, tools, **options))
+
+
+def _plain(base_url: str, memory: AutoContextMemory, tools: list[Any], **options: Any) -> str:
+    with OpenAI(base_url=base_url, api_key="test-key") as client:
+        return loop.run(client, MODEL, memory, tools, **options)
+
+
+def _async(base_url: str, memory: AutoContextMemory, tools: list[Any], **options: Any) -> str:
+    async def go() -> str:
+        async with AsyncOpenAI(base_url=base_url, api_key="test-key") as client:
+            return await loop.arun(client, MODEL, memory, tools, **options)
+
+    return asyncio.run(go())
+
+
+def _async_streamed(base_url: str, memory: AutoContextMemory, tools: list[Any], **options: Any) -> str:
+    async def go() -> str:
+        async with AsyncOpenAI(base_url=base_url, api_key="test-key") as client:
+            return "".join([text async for text in loop.astream(client, MODEL, memory, tools, **options)])
+
+    return asyncio.run(go())
+
+
+@pytest.fixture(params=[_plain, _streamed, _async, _async_streamed], ids=["run", "stream", "arun", "astream"])
+def run(request: pytest.FixtureRequest) -> Run:
+    way: Run = request.param
+    return way
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[AutoContextMemory]:
+    with AutoContextMemory.open(tmp_path / "agent.db", session_id="42", window="16k") as opened:
+        opened.add({"role": "user", "content": "Read the logs."})
+        yield opened
+
+
+def test_a_long_run_fits_the_window_and_keeps_everything(run: Run, memory: AutoContextMemory) -> None:
+    with FakeOpenAI(window=16_000, default=days(12)) as service:
+        answer = run(service.base_url, memory, [read_log])
+        assert (answer, service.refused) == ("All 12 days read.", [])
+    results = [b.text for m in memory.get_original_memory_msgs() for b in m.tool_results]
+    assert sorted(results) == sorted(read_log(day) for day in range(1, 13))
+    assert memory.get_compression_events()
+
+
+def test_the_calls_of_one_message_run_at_the_same_time(run: Run, memory: AutoContextMemory) -> None:
+    meeting = threading.Barrier(2, timeout=20)
+
+    def meet(who: str) -> dict[str, str]:
+        """Wait for the other call."""
+        meeting.wait()
+        return {"who": who}
+
+    def answer(turn: Turn) -> Reply:
+        if turn.messages[-1]["role"] == "tool":
+            return Reply(text="Both were there.")
+        return Reply(text="", tool_calls=[call("a", "meet", who="ann"), call("b", "meet", who="bob")])
+
+    with FakeOpenAI(default=answer) as service:
+        assert run(service.base_url, memory, [meet]) == "Both were there."
+    assert {b.text for m in memory for b in m.tool_results} == {'{"who": "ann"}', '{"who": "bob"}'}
+
+
+def test_what_goes_wrong_in_a_tool_is_what_the_model_reads(run: Run, memory: AutoContextMemory) -> None:
+    def divide(a: int, b: int) -> float:
+        """a / b"""
+        return a / b
+
+    calls = [
+        call("1", "divide", a=1, b=0), call("2", "divide", a="one", b=2), call("3", "devide", a=1, b=1),
+        call("4", "context_reload", working_context_offload_uuid="none"),
+    ]  # fmt: skip
+
+    def answer(turn: Turn) -> Reply:
+        if turn.messages[-1]["role"] == "tool":
+            return Reply(text="I see.")
+        return Reply(text="Let me see.", tool_calls=calls)
+
+    with FakeOpenAI(default=answer) as service:
+        assert run(service.base_url, memory, [divide]).endswith("I see.")
+    results = {b.id: (b.text, b.is_error) for m in memory for b in m.tool_results}
+    assert results["1"] == ("Error: ZeroDivisionError: division by zero", True)
+    assert "divide.a: Input should be a valid integer" in results["2"][0]
+    assert "did you mean 'divide'?" in results["3"][0]
+    assert not results["4"][1]
+
+
+def test_a_run_without_an_end_stops_and_can_go_on(run: Run, memory: AutoContextMemory) -> None:
+    with FakeOpenAI(window=16_000, default=days(8)) as service:
+        with pytest.raises(AutoContextError, match="no answer after 3 requests"):
+            run(service.base_url, memory, [read_log], max_steps=3)
+        assert run(service.base_url, memory, [read_log]) == "All 8 days read."
+        assert service.refused == []
+
+
+def test_coroutine_functions_are_tools_of_the_asynchronous_loop(memory: AutoContextMemory) -> None:
+    async def read(day: int) -> str:
+        """The log of one day."""
+        await asyncio.sleep(0)
+        return f"day {day}: nothing"
+
+    def answer(turn: Turn) -> Reply:
+        if turn.messages[-1]["role"] == "tool":
+            return Reply(text=turn.messages[-1]["content"])
+        return Reply(text=None, tool_calls=[call("1", "read", day=3)])
+
+    with FakeOpenAI(default=answer) as service:
+        assert _async(service.base_url, memory, [read]) == "day 3: nothing"
+        memory.add({"role": "user", "content": "Again, please."})
+        assert "only arun and astream" in _plain(service.base_url, memory, [read])
+
+
+@pytest.mark.parametrize("tools", [[read_log, read_log], [3], [lambda: 1]])
+def test_a_wrong_tool_is_refused_before_anything_is_sent(memory: AutoContextMemory, tools: list[Any]) -> None:
+    with FakeOpenAI() as service:
+        with pytest.raises(ConfigError, match=r"^tools: "):
+            _plain(service.base_url, memory, tools)
+        assert len(memory) == 1
+
+
+PROGRAM = Path(__file__).with_name("killed_agent.py")
+
+
+@pytest.mark.parametrize(
+    ("days_", "deadly_days"), [(4, (3,)), pytest.param(45, (11, 12, 30), marks=pytest.mark.slow)], ids=["4", "45"]
+)
+def test_an_agent_that_is_killed_in_the_middle_of_a_tool_goes_on(
+    tmp_path: Path, days_: int, deadly_days: tuple[int, ...]
+) -> None:
+    """Steps of 18 KB in a window of 16,000 tokens; the process is killed with -9 inside a tool."""
+    with FakeOpenAI(window=16_000, default=one_by_one(days_)) as service:
+        environment = {**os.environ, "OPENAI_BASE_URL": service.base_url, "OPENAI_API_KEY": "test-key"}
+        arguments = [sys.executable, str(PROGRAM), str(tmp_path / "agent.db")]
+        for deadly_day in deadly_days:
+            killed = subprocess.run([*arguments, str(deadly_day)], env=environment, check=False, timeout=120)
+            assert killed.returncode == -signal.SIGKILL
+        last = subprocess.run(
+            [*arguments, "0"], env=environment, check=False, timeout=120, capture_output=True, text=True
+        )
+        assert (last.stdout.strip(), last.stderr, service.refused) == (f"{days_} days read.", "", [])
+    with AutoContextMemory.open(tmp_path / "agent.db", session_id="42") as memory:
+        originals = memory.get_original_memory_msgs()
+        assert [m.text for m in originals if m.role == "user"] == ["Read the logs."]
+        results = {b.text for m in originals for b in m.tool_results}
+        assert results == {read_log(day) for day in range(1, days_ + 1)}
+        # The call of each death is there without a result, and again with one.
+        assert len([u for m in originals for u in m.tool_uses]) == days_ + len(deadly_days)
+
+
+def one_by_one(last: int) -> Callable[[Turn], Reply]:
+    """A model that reads a day, and once more a day whose tool died; it counts by itself what it has read."""
+    done: set[int] = set()
+
+    def answer(turn: Turn) -> Reply:
+        seen = str(turn.messages[-1]["content"])
+        if turn.messages[-1]["role"] == "tool" and seen.startswith("day "):
+            done.add(int(seen.split()[1]))
+        day = len(done) + 1
+        if day > last:
+            return Reply(text=f"{last} days read.")
+        return Reply(text=None, tool_calls=[call(f"c{day}-{len(turn.messages)}", "read_log", day=day)])
+
+    return answer
