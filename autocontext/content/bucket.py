@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from autocontext import flows
 from autocontext.errors import MissingExtraError, StoreError
+from autocontext.stores.checks import checked_place
 from autocontext.stores.database import Read, Write
 
 try:
@@ -36,6 +37,13 @@ class Put(NamedTuple):
     new: bool = False
 
 
+class Copy(NamedTuple):
+    """Copy an object; gives True, or None when there is no such object."""
+
+    path: str
+    to: str
+
+
 class Delete(NamedTuple):
     """Delete an object, if it is there."""
 
@@ -48,7 +56,7 @@ class List(NamedTuple):
     prefix: str
 
 
-Request: TypeAlias = Get | Put | Delete | List
+Request: TypeAlias = Get | Put | Copy | Delete | List
 Flow: TypeAlias = Generator[Request, Any, T]
 
 
@@ -59,7 +67,7 @@ class Bucket:
     """
 
     def __init__(self, url: str | Path, **options: Any) -> None:
-        self.name = str(url)
+        self.name = checked_place(url)
         address = self.name if "://" in self.name else Path(url).absolute().as_uri()
         try:
             self._objects: Any = from_url(address, **options)
@@ -105,6 +113,9 @@ class Bucket:
         if isinstance(request, Put):
             obstore.put(objects, request.path, request.body, mode="create" if request.new else "overwrite")
             return True
+        if isinstance(request, Copy):
+            obstore.copy(objects, request.path, request.to)
+            return True
         if isinstance(request, Delete):
             return obstore.delete(objects, request.path)
         return _listed(obstore.list(objects, prefix=request.prefix).collect())
@@ -120,6 +131,9 @@ class Bucket:
             )
         if isinstance(request, Put):
             await obstore.put_async(objects, request.path, request.body, mode="create" if request.new else "overwrite")
+            return True
+        if isinstance(request, Copy):
+            await obstore.copy_async(objects, request.path, request.to)
             return True
         if isinstance(request, Delete):
             return await obstore.delete_async(objects, request.path)

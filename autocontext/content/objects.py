@@ -1,8 +1,10 @@
 """The content store in object storage: S3, Google Cloud Storage, Azure, or a folder.
 
-`object_layout` says where everything lies. There are no transactions: a content is written before what names it, and
-deleted after. A crash in between leaves a content that nothing names, which `purge_expired` removes, never a name
-without its content.
+`object_layout` says where everything lies. There are no transactions, so the order of requests does it. A content is
+written before its holder, that before the version of the key, and they go in the opposite order. Whoever puts a
+content writes a holder and looks then whether the content is there; whoever deletes it copies it to the trash, deletes
+it, looks then whether there is a holder, and puts it back. A content that is held is always there or in the trash, also
+after a crash, and `purge_expired` tidies up what a crash has left.
 """
 
 from __future__ import annotations
@@ -14,11 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from autocontext.content import object_layout as layout
-from autocontext.content.bucket import Bucket, Delete, Flow, Get, List, Put
+from autocontext.content.bucket import Bucket, Copy, Delete, Flow, Get, List, Put
 from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
+from autocontext.content.object_layout import Name
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.store import PagedContentStore
 from autocontext.errors import StoreCorruptError
+
+_UNDERWAY = 24 * 3_600_000
+"""Milliseconds that a writer may take: what looks unfinished and is younger is left alone."""
 
 
 class ObjectContentStore(PagedContentStore):
@@ -29,7 +35,7 @@ class ObjectContentStore(PagedContentStore):
     """
 
     def __init__(self, url: str | Path, *, clock: Callable[[], int] | None = None, **options: Any) -> None:
-        super().__init__(Bucket(url, **options), _Objects(), clock=clock)
+        super().__init__(Bucket(url, **options), Objects(), clock=clock)
 
     def close(self) -> None:
         """Nothing to let go of."""
@@ -38,7 +44,7 @@ class ObjectContentStore(PagedContentStore):
         """Nothing to let go of."""
 
 
-class _Objects:
+class Objects:
     """The operations, each a flow of requests."""
 
     def find(self, namespace: str, ref_or_key: str, now: int) -> Flow[StoredContent | None]:
@@ -48,164 +54,219 @@ class _Objects:
 
     def named(self, namespace: str, name: str, now: int) -> Flow[list[StoredContent]]:
         """All contents whose file name it is."""
-        file_name = basename(name)
+        place, file_name = layout.folder(namespace), basename(name)
         contents = []
-        for key in (yield from layout.all_keys(namespace, now)):
-            if basename(key["key"]) == file_name:
-                head = yield from layout.head_of(namespace, key["ref"])
-                contents += [layout.keyed(head.content, key)] if head else []
+        for record in (yield from layout.all_records(namespace, now)):
+            if basename(record["key"]) == file_name:
+                head = yield from layout.head_of(place, record["ref"])
+                contents += [layout.keyed(head.content, record)] if head else []
         for ref in (yield from layout.all_refs(namespace)):
-            head = yield from layout.head_of(namespace, ref)
-            until = (yield from layout.holders_of(namespace, ref)).get(layout.HELD, 0)
+            head = yield from layout.head_of(place, ref)
+            until = yield from _held_until(place, ref)
             if head and until > now and json.loads(head.content.metadata)[0] == file_name:
                 contents.append(head.content._replace(expires_at=until))
         return contents
 
     def keys(self, namespace: str, now: int, limit: int) -> Flow[list[str]]:
         """The first keys in order."""
-        records = yield from layout.all_keys(namespace, now)
+        records = yield from layout.all_records(namespace, now)
         return [str(record["key"]) for record in records[:limit]]
 
     def read(self, namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Flow[Pages | None]:
         """The pages that hold a stretch of a content."""
-        head = yield from layout.look_up(namespace, ref_or_key, now)
-        if head is None:
-            return None
-        span = window(head.content.chars, offset, limit)
-        bodies = yield from layout.bodies(namespace, head, span.first, span.last)
-        return Pages(head.content, span, bodies)
+        while (head := (yield from layout.look_up(namespace, ref_or_key, now))) is not None:
+            span = window(head.content.chars, offset, limit)
+            bodies = yield from layout.bodies(head, span.first, span.last)
+            if bodies is not None:
+                return Pages(head.content, span, bodies)
+        return None
 
     def all_pages(self, namespace: str, ref: str | None, now: int) -> Flow[list[tuple[StoredContent, int, bytes]]]:
         """Every page of text, or those of one content."""
         refs = (yield from layout.all_refs(namespace)) if ref is None else [ref]
         names: dict[str, str] = {}
-        for key in (yield from layout.all_keys(namespace, now)):
-            names.setdefault(key["ref"], key["key"])
+        for record in (yield from layout.all_records(namespace, now)):
+            names.setdefault(record["ref"], record["key"])
         pages: list[tuple[StoredContent, int, bytes]] = []
         for each in refs:
             head = yield from layout.look_up(namespace, each, now)
             if head is not None and head.content.encoding == "utf-8":
                 content = head.content._replace(key=names.get(head.content.ref))
-                bodies = yield from layout.bodies(namespace, head, 0, len(head.places) - 2)
-                pages += [(content, i * PAGE_CHARS, body) for i, body in enumerate(bodies)]
+                bodies = yield from layout.bodies(head, 0, len(head.places) - 2)
+                pages += [(content, i * PAGE_CHARS, body) for i, body in enumerate(bodies or ())]
         return pages
 
     def already(self, upload: Upload) -> Flow[StoredContent | None]:
         """The content, if it is there and held without a key and without an end."""
+        place = layout.folder(upload.namespace)
         for ref in candidates(upload.content.sha256):
-            head = yield from layout.head_of(upload.namespace, ref)
+            head = yield from layout.head_at(layout.content_path(place, ref), ref)
             if head is None:
                 return None
             if head.content.sha256 == upload.content.sha256:
-                holders = yield from layout.holders_of(upload.namespace, ref)
-                return head.content if holders.get(layout.HELD) == FOREVER else None
+                return head.content if (yield from _held_until(place, ref)) == FOREVER else None
         return None
 
     def put(self, upload: Upload) -> Flow[str]:
-        """Store a content, then its holder, then its key; then see that nobody has deleted it meanwhile."""
-        body = layout.packed(upload)
-        ref = yield from _write(upload, body)
-        name = layout.HELD if upload.key is None else layout.digest(upload.key)
-        before = yield from layout.holders_of(upload.namespace, ref)
-        if upload.key is not None or upload.expires_at > before.get(layout.HELD, 0):
-            yield Put(layout.holder_path(upload.namespace, ref, name, upload.expires_at), b"")
-            if before.get(name, upload.expires_at) != upload.expires_at:
-                yield Delete(layout.holder_path(upload.namespace, ref, name, before[name]))
-        if (yield Get(layout.content_path(upload.namespace, ref), 0, len(layout.MAGIC))) is None:
-            yield Put(layout.content_path(upload.namespace, ref), body)
+        """Store a content, then its holder, then a version of its key; older versions go."""
+        place, body = layout.folder(upload.namespace), layout.packed(upload)
+        ref = yield from _write(place, upload, body)
+        name = None
         if upload.key is not None:
-            path = layout.key_path(upload.namespace, name)
-            old = yield Get(path)
-            yield Put(path, json.dumps(layout.key_record(upload, ref)).encode())
-            if old is not None and json.loads(old)["ref"] != ref:
-                yield from _let_go(upload.namespace, json.loads(old)["ref"], name)
+            name = layout.new_name(upload, (yield from layout.versions_of(place, layout.digest(upload.key))))
+            yield Put(name.holder(ref), b"")
+        else:
+            shorter = [holder for holder in (yield from layout.holders_of(place, ref)) if holder.name is None]
+            if all(holder.until < upload.expires_at for holder in shorter):
+                yield Put(layout.held_path(place, ref, upload.expires_at), b"")
+                for holder in shorter:
+                    yield Delete(holder.path)
+        if (yield Get(layout.content_path(place, ref), 0, len(layout.MAGIC))) is None:
+            yield Put(layout.content_path(place, ref), body)
+        if name is not None:
+            yield Put(name.path, layout.record_of(upload, ref))
+            versions = yield from layout.versions_of(place, name.key)
+            for old in [Name(place, name.key, "", 0), *versions[:-1]]:
+                yield from _let_go(place, (yield from _delete_name(old)), upload.now)
         return ref
 
     def delete(self, namespace: str, ref_or_key: str, now: int) -> Flow[bool]:
         """Delete a content by its handle, or a key."""
+        place = layout.folder(namespace)
         head = yield from layout.look_up(namespace, ref_or_key, now)
-        if head is None:
-            return False
-        ref, key = head.content.ref, head.content.key
-        if key is not None:
-            yield Delete(layout.key_path(namespace, layout.digest(key)))
-            yield from _let_go(namespace, ref, layout.digest(key))
+        if head is not None and head.content.key is None:
+            for holder in (yield from layout.holders_of(place, head.content.ref)):
+                if holder.name is not None:
+                    yield from _delete_name(holder.name)
+                yield Delete(holder.path)
+            yield from _let_go(place, head.content.ref, now)
             return True
-        holders = yield from layout.holders_of(namespace, ref)
-        for name, until in holders.items():
-            if name != layout.HELD:
-                yield Delete(layout.key_path(namespace, name))
-            yield Delete(layout.holder_path(namespace, ref, name, until))
-        yield Delete(layout.content_path(namespace, ref))
-        return True
+        key = layout.digest(ref_or_key)
+        for name in [Name(place, key, "", 0), *(yield from layout.versions_of(place, key))]:
+            yield from _let_go(place, (yield from _delete_name(name)), now)
+        return head is not None
 
-    def clear(self, namespace: str | None) -> Flow[None]:
+    def clear(self, namespace: str | None, now: int = 0, /) -> Flow[None]:
         """Delete everything of one namespace, or of all: names first."""
-        prefix = layout.ROOT if namespace is None else layout.folder(namespace)
-        paths = [path for path, _ in (yield List(prefix))]
-        for path in sorted(paths, key=lambda p: "/keys/" not in p):
-            yield Delete(path)
+        paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
+        for kind in ("/names/", "/keys/", "/holders/"):
+            for path in paths:
+                if kind in path:
+                    yield Delete(path)
+        for place, ref in (path.split("/content/") for path in paths if "/content/" in path):
+            yield from _let_go(place, ref, now)
 
     def purge(self, now: int) -> Flow[int]:
-        """Delete keys and contents that are past their time."""
+        """Delete keys and contents that are past their time, and what writers left unfinished a day ago."""
         gone = 0
         paths = [path for path, _ in (yield List(layout.ROOT))]
-        folders = sorted({path.rsplit("/content/", 1)[0] for path in paths if "/content/" in path})
-        for folder in folders:
-            for path, _ in (yield List(f"{folder}/keys")):
-                record = yield Get(path)
-                if record is not None and json.loads(record)["expires_at"] <= now:
-                    yield Delete(path)
-            for path, _ in (yield List(f"{folder}/content")):
+        for place in sorted({"/".join(path.split("/")[:2]) for path in paths}):
+            yield from _purge_names(place, now)
+            yield from _purge_trash(place, now)
+            held = yield from _purge_holders(place, now)
+            for path, _ in (yield List(f"{place}/content")):
                 ref = path.split("/")[-1]
-                held = yield List(f"{folder}/holders/{ref}")
-                late = [p for p, _ in held if int(p.rsplit("@", 1)[1]) <= now]
-                for holder in late:
-                    yield Delete(holder)
-                if len(late) == len(held):
-                    yield Delete(path)
-                    gone += 1
+                if ref not in held:
+                    gone += yield from _let_go(place, ref, now)
         return gone
 
     def stats(self, namespace: str | None) -> Flow[tuple[Any, Any, Any]]:
         """What the heads say, summed up."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
-        kinds = Counter(path.split("/")[2] for path in paths)
+        contents = [path for path in paths if "/content/" in path]
+        keys = {path.split("/")[3] for path in paths if "/names/" in path or "/keys/" in path}
         holders = Counter(path.rsplit("/", 1)[0] for path in paths if "/holders/" in path)
         chars = stored = size = held = pages = 0
-        for path in paths:
-            raw = (yield from layout.raw_head(path)) if "/content/" in path else None
+        for path in contents:
+            raw = yield from layout.raw_head(path)
             if raw is not None:
                 head, _ = raw
                 chars, size = chars + int(head["chars"]), size + int(head["size"])
                 held += int(head["size"]) * holders[path.replace("/content/", "/holders/")]
                 stored, pages = stored + sum(head["pages"]), pages + len(head["pages"])
-        return (kinds["content"], chars, stored, size, held), (pages,), (kinds["keys"],)
+        return (len(contents), chars, stored, size, held), (pages,), (len(keys),)
 
 
-def _write(upload: Upload, body: bytes) -> Flow[str]:
+def _write(place: str, upload: Upload, body: bytes) -> Flow[str]:
     """Write the content unless it is there; a longer handle where another content has this one."""
     for ref in candidates(upload.content.sha256):
-        if (yield Put(layout.content_path(upload.namespace, ref), body, new=True)):
+        path = layout.content_path(place, ref)
+        if (yield Put(path, body, new=True)):
             return ref
-        head = yield from layout.head_of(upload.namespace, ref)
+        head = yield from layout.head_at(path, ref)
         if head is None:  # deleted since
-            yield Put(layout.content_path(upload.namespace, ref), body)
+            yield Put(path, body)
             return ref
         if head.content.sha256 == upload.content.sha256:
             return ref
     raise StoreCorruptError(f"two contents have the SHA-256 {upload.content.sha256}; one of their objects is damaged")
 
 
-def _let_go(namespace: str, ref: str, name: str) -> Flow[None]:
-    """Take one holder away; the content goes with its last one, and comes back if somebody has put it meanwhile."""
-    holders = yield from layout.holders_of(namespace, ref)
-    if name in holders:
-        yield Delete(layout.holder_path(namespace, ref, name, holders[name]))
-    # Ask only now who is left: of two that let go at once, the later one sees that nobody is.
-    if (yield from layout.holders_of(namespace, ref)):
-        return
-    body = yield Get(layout.content_path(namespace, ref))
-    yield Delete(layout.content_path(namespace, ref))
-    if body is not None and (yield from layout.holders_of(namespace, ref)):
-        yield Put(layout.content_path(namespace, ref), body)
+def _held_until(place: str, ref: str) -> Flow[int]:
+    """How long puts without a key hold a content; 0 when there was none."""
+    holders = yield from layout.holders_of(place, ref)
+    return max((holder.until for holder in holders if holder.name is None), default=0)
+
+
+def _delete_name(name: Name) -> Flow[str]:
+    """Delete a version of a key and its holder; the handle that it led to, "" when it is gone."""
+    record = yield Get(name.path)
+    if record is None:
+        return ""
+    ref, until = str(json.loads(record)["ref"]), int(json.loads(record)["expires_at"])
+    yield Delete(name.path)
+    yield Delete(name._replace(until=until).holder(ref))
+    return ref
+
+
+def _let_go(place: str, ref: str, now: int) -> Flow[bool]:
+    """Delete a content unless something holds it; whether it went."""
+    if not ref or (yield from layout.holders_of(place, ref)):
+        return False
+    path, copy = layout.content_path(place, ref), layout.trash_path(place, ref, now)
+    if not (yield Copy(path, copy)):
+        return False
+    yield Delete(path)
+    holders = yield from layout.holders_of(place, ref)
+    if holders:  # somebody has put it meanwhile
+        yield Copy(copy, path)
+    yield Delete(copy)
+    return not holders
+
+
+def _purge_names(place: str, now: int) -> Flow[None]:
+    """Delete versions of keys that are over or have a newer one; older ones first, so that none comes back."""
+    names = [layout.name_at(path) for path, _ in (yield List(f"{place}/names"))]
+    newest = {name.key: name for name in names}
+    for name in names:
+        if name.until <= now or newest[name.key] != name:
+            yield from _delete_name(name)
+    for path, _ in (yield List(f"{place}/keys")):
+        record = yield Get(path)
+        if record is not None and json.loads(record)["expires_at"] <= now:
+            yield from _delete_name(Name(place, path.split("/")[-1], "", 0))
+
+
+def _purge_trash(place: str, now: int) -> Flow[None]:
+    """Put back what a crash left in the trash, if something holds it."""
+    for path, _ in (yield List(f"{place}/trash")):
+        ref, version = path.split("/")[-2:]
+        if layout.made_at(version) + _UNDERWAY <= now:
+            if (yield from layout.holders_of(place, ref)):
+                yield Copy(path, layout.content_path(place, ref))
+            yield Delete(path)
+
+
+def _purge_holders(place: str, now: int) -> Flow[set[str]]:
+    """Delete holders that are over, or whose key a crash has prevented; the handles of contents that are held."""
+    names = {path for path, _ in (yield List(f"{place}/names"))}
+    held = set()
+    for path, _ in (yield List(f"{place}/holders")):
+        holder = layout.holder_at(path)
+        name = holder.name
+        unfinished = name is not None and name.version and name.path not in names
+        if holder.until <= now or (unfinished and name and layout.made_at(name.version) + _UNDERWAY <= now):
+            yield Delete(path)
+        else:
+            held.add(holder.ref)
+    return held

@@ -126,12 +126,17 @@ def pages(namespace: str, content: StoredContent, first: int, last: int) -> Work
 
 def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[StoredContent, int, bytes]]]:
     """Every page, or those of one content, with the character it starts at."""
-    only = "" if ref is None else "AND c.ref = :ref "
+    only, params = "", {"ns": safe(namespace), "now": now}
+    if ref is not None:
+        content = yield from find(namespace, ref, now)
+        if content is None:
+            return []
+        only, params = "AND c.ref = :ref ", params | {"ref": content.ref}
     rows = yield Statement(
         f"SELECT {_CONTENT}, (SELECT MIN(k.key) {_KEYS_OF_IT} AND k.expires_at > :now), p.page, p.body "
         "FROM autocontext_content c JOIN autocontext_content_page p ON p.namespace = c.namespace AND p.ref = c.ref "
         f"WHERE c.namespace = :ns {only}AND {_ALIVE} AND c.encoding = 'utf-8' ORDER BY c.ref, p.page",
-        {"ns": safe(namespace), "now": now} | ({} if ref is None else {"ref": ref}),
+        params,
     )
     return [(_keyed(row), row[8] * PAGE_CHARS, bytes(row[9])) for row in rows]
 
@@ -267,7 +272,7 @@ def _erase(content: dict[str, str]) -> Work[bool]:
     return bool(gone)
 
 
-def clear(namespace: str | None) -> Work[None]:
+def clear(namespace: str | None, _now: int = 0) -> Work[None]:
     """Everything goes, or everything of one namespace."""
     params = {} if namespace is None else {"ns": safe(namespace)}
     only = "" if namespace is None else "namespace = :ns AND "

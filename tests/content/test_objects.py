@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from obstore.store import from_url
 import autocontext.content
 from autocontext.content import ObjectContentStore, prune_messages, restore_messages
 from autocontext.errors import StoreCorruptError, StoreError
+from tests.content.conftest import Clock
 from tests.content.test_features import files
 
 
@@ -95,11 +97,37 @@ def test_only_its_own_folder_is_ever_cleared(store: ObjectContentStore, tmp_path
 
 def test_what_a_crash_has_left_is_purged(store: ObjectContentStore, tmp_path: Path) -> None:
     store.put("written, but nothing names it yet", key="k")
-    for path in objects(tmp_path, "holders") + objects(tmp_path, "keys"):
+    for path in objects(tmp_path, "holders") + objects(tmp_path, "names"):
         path.unlink()
     assert store.stats().contents == 1
     assert store.purge_expired() == 1
     assert store.stats().contents == 0
+
+
+def test_keys_of_earlier_versions_are_read_replaced_and_deleted(tmp_path: Path) -> None:
+    clock = Clock()
+    store = ObjectContentStore(tmp_path, clock=clock)
+    for key in ("kept", "replaced", "deleted"):
+        store.put(f"text of {key}", key=key, ttl=10)
+    for path in objects(tmp_path, "holders"):
+        path.rename(path.with_name(re.sub("~.*@", "@", path.name)))
+    for path in objects(tmp_path, "names"):
+        earlier = path.parents[2] / "keys" / path.parent.name
+        earlier.parent.mkdir(exist_ok=True)
+        path.rename(earlier)
+    assert store.keys() == ["deleted", "kept", "replaced"]
+    assert store.stats().keys == store.stats().contents == 3
+    assert store.read_bytes("kept") == b"text of kept"
+    assert store.put("new", key="replaced").key == "replaced"
+    assert store.read_bytes("replaced") == b"new"
+    assert store.delete("deleted")
+    assert store.keys() == ["kept", "replaced"]
+    assert store.stats().contents == 2
+    clock.now += 11_000
+    assert store.keys() == ["replaced"]
+    assert store.purge_expired() == 1
+    assert objects(tmp_path, "keys") == []
+    assert len(objects(tmp_path, "holders")) == len(objects(tmp_path, "content")) == 1
 
 
 def test_a_content_deleted_by_another_process_is_written_again(store: ObjectContentStore, tmp_path: Path) -> None:
