@@ -6,6 +6,8 @@ page share a namespace and run in order, each page in a process of its own. A ``
 that fails, warns or prints something else is reported by page and line, and the exit code is 1. `--write PAGE` puts
 what the blocks print now into a page whose blocks run: read the difference before you commit it.
 
+A page whose code makes an `OpenAI()` client talks to a scripted model on this machine (tests/fakes/page_server.py).
+
 A page that begins with `<!-- environment: NAME -->` needs an agent framework. It runs where it is named, which
 scripts/adapter_environments.sh does in that environment; without an argument it is only listed.
 """
@@ -61,6 +63,16 @@ def _lines(text: str) -> list[str]:
 
 def run_page(path: Path) -> str:
     """Run a page's blocks in one namespace; "" when all is well, else what is wrong and where."""
+    if "OpenAI()" not in path.read_text(encoding="utf-8"):
+        return _run_blocks(path)
+    sys.path.insert(0, str(ROOT))
+    from tests.fakes.page_server import page_server  # noqa: PLC0415 (only pages that call a model need it)
+
+    with page_server():
+        return _run_blocks(path)
+
+
+def _run_blocks(path: Path) -> str:
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(path.read_text(encoding="utf-8")):
         printed = io.StringIO()
