@@ -144,3 +144,14 @@ def test_row_02_random_changes_leave_index_and_table_alike(url: str, count: int)
             expected = [(m.id, m.content, m.tags, m.revision) for m in fresh.all(**USER)]
         for each in (store, another):
             assert [(m.id, m.content, m.tags, m.revision) for m in each.all(**USER)] == expected
+
+
+def test_row_02_a_document_that_others_have_overtaken_is_a_conflict(url: str) -> None:
+    with MemoryStore(url) as store:
+        memory = store.add("Drinks tea", **USER)
+        document = store.export_json(**USER)
+        document["facts"][0]["content"] = "Drinks coffee"
+        store.update(memory.id, content="Drinks water", **USER)
+        with pytest.raises(Conflict):
+            store.import_json(document, expected_revision=document["revision"], **USER)
+        assert [m.content for m in store.all(**USER)] == ["Drinks water"]
