@@ -5,6 +5,7 @@ The jobs fork after everything is imported, so that a child begins to write with
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import AutoContextError
+from autocontext.history.entries import Added
 from autocontext.history.log import Log
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
 from autocontext.stores.database import Statement
@@ -115,6 +117,35 @@ def _last_whole(messages: list[Msg]) -> int:
     return len(messages)
 
 
+def forks_killed(where: str, kills: int) -> None:
+    """Kill a process while it forks a long session: what is there afterwards is all of the copy or nothing."""
+    entries = [Added(message=Msg(role="user", content=f"message {i}")) for i in range(2500)]
+    with contextlib.closing(opened(where)) as store:
+        store.append(S, entries, after=0)
+        begun = time.monotonic()
+        store.fork(S)
+        took = time.monotonic() - begun
+    outcomes = {0: 0, len(entries): 0}
+    for n in range(kills):
+        ours, theirs = os.pipe()
+
+        def fork(n: int = n, to: int = theirs) -> None:
+            store = opened(where)
+            os.write(to, b"!")
+            store.fork(S, new_id=f"fork {n}")
+
+        pid = forked(fork)
+        os.read(ours, 1)
+        time.sleep(took * random.random())
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(ours)
+        os.close(theirs)
+        with contextlib.closing(opened(where)) as store:
+            outcomes[len(store.read(SessionKey("u", f"fork {n}")))] += 1  # KeyError: a part of it
+    print(f"{kills} kills, {outcomes[0]} times nothing, {outcomes[len(entries)]} times all of it")
+
+
 # ----------------------------------------------------------------------------------------------------------- writers
 def writers_on_one_session(where: str, count: int) -> None:
     """Eight processes, one session: all messages are there once, each writer's in order."""
@@ -185,6 +216,7 @@ def full_disk(where: str, megabytes: int) -> None:
 
 JOBS = {
     "kills": killed_again_and_again,
+    "forks": forks_killed,
     "writers": writers_on_one_session,
     "start-ups": start_ups,
     "full": full_disk,

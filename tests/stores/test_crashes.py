@@ -29,6 +29,17 @@ def test_a_writer_that_is_killed_loses_nothing_it_had_acknowledged(tmp_path, kil
     assert f"{kills} kills" in run("kills", tmp_path / "agent.db", kills)
 
 
+@pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.slow)])
+def test_row_13_a_fork_that_is_killed_is_whole_or_not_there(tmp_path, kills):
+    assert f"{kills} kills" in run("forks", tmp_path / "agent.db", kills)
+
+
+@pytest.mark.slow
+def test_row_13_a_fork_that_is_killed_is_whole_or_not_there_in_postgresql():
+    with own_schema() as url:
+        assert "40 kills" in run("forks", url, 40)
+
+
 @pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_eight_processes_on_one_session_in_a_file(tmp_path, count):
     assert f"{8 * count} messages" in run("writers", tmp_path / "agent.db", count)
