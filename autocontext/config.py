@@ -6,7 +6,7 @@ Names and defaults are AgentScope-Java's AutoContextConfig in snake_case, where 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -18,23 +18,47 @@ _SMALLEST_WINDOW = 500
 """Tokens; in smaller windows the marks and tags of notes take more than they save."""
 _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
+_LOW_TARGET = 0.53
+"""Target of all others: passes are rare, and the provider's cache lives long."""
+_DEFAULT_WINDOW = 128 * 1024
+"""Tokens; the documented defaults were made for it."""
+_LEAST_KEEP = 4
+"""Messages: two exchanges."""
+_LEAST_LARGE = 1_000
+"""Characters; a shorter text is not large in any window."""
 _LONGEST_NUMBER = 20
 """Characters of a window given as text."""
 _ANY_SIZE = 2**31 - 1
 """Tokens; as good as no limit."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the built-in strategies, in the order in which they are tried."""
+_PACE = frozenset({"msg_threshold", "escalation"})
+"""Fields that make passes frequent, as the reference has them."""
+_SELECTION = frozenset(
+    {
+        "last_keep", "min_consecutive_tool_messages", "large_payload_threshold", "offload_single_preview",
+        "min_compression_token_threshold", "current_round_compression_ratio", "keep_unread", "keep_recent",
+        "strategies", "last_resort", "ledger_ratio", "custom_prompt",
+    }
+)  # fmt: skip
+"""Fields that say what is compressed, and into what."""
 
 
 class AutoContextConfig(BaseModel):
-    """When to compress, how far, and with what. Raises ConfigError naming the field and its range."""
+    """When to compress, how far, and with what. Raises ConfigError naming the field and its range.
+
+    The defaults are those of a window of 131,072 tokens. If you set `max_token`, fields that you leave out fit that
+    window: `ledger_ratio`; unless you set `msg_threshold` or `escalation`, `msg_threshold` and `target_ratio`; unless
+    you set any field that says what to compress, `last_keep` and `large_payload_threshold`; and if you set none of
+    these, `strategies` is (), as in `for_window`.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
     # --- when
     msg_threshold: int = Field(default=100, ge=0)
     """Number of messages that triggers a pass."""
-    max_token: int = Field(default=128 * 1024, ge=1)
+    max_token: int = Field(default=_DEFAULT_WINDOW, ge=1)
     """The model's window, in tokens."""
     token_ratio: float = Field(default=0.75, gt=0, le=1)
     """Share of `max_token` that triggers a pass."""
@@ -132,7 +156,18 @@ class AutoContextConfig(BaseModel):
         """A copy with other values for some fields, checked like those of a new configuration."""
         if not update:
             return super().model_copy(deep=deep)
-        return type(self)(**{**{name: getattr(self, name) for name in self.model_fields_set}, **update})
+        # All fields: in a copy with another window the others stay what they are.
+        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **update})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fit_window(cls, fields: Any) -> Any:
+        """Defaults for a window that is set; one that is no number is left to be refused."""
+        try:
+            window = int(fields["max_token"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            return fields
+        return {**_defaults_for(window, fields.keys()), **fields} if window > 0 else fields
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -202,11 +237,11 @@ class AutoContextConfig(BaseModel):
             )
         settings: dict[str, Any] = {
             "max_token": window,
-            "msg_threshold": max(100, window // 4),
+            "msg_threshold": _message_trigger(window),
             "token_ratio": 0.98,
-            "target_ratio": 0.92 if window < _MIDDLE_WINDOW else 0.53,
+            "target_ratio": 0.92 if window < _MIDDLE_WINDOW else _LOW_TARGET,
             "strategies": (),
-            "ledger_ratio": round(min(0.46, 0.46 * (4_000 / window) ** 0.45), 3),
+            "ledger_ratio": _ledger_share(window),
         }
         return cls(**{**settings, **fields})
 
@@ -214,6 +249,10 @@ class AutoContextConfig(BaseModel):
     def agentscope_java(cls, **fields: Any) -> Self:
         """Settings comparable with AgentScope-Java 1.x: one strategy a pass, its estimate, its roles."""
         reference: dict[str, Any] = {
+            "msg_threshold": 100,
+            "last_keep": 50,
+            "large_payload_threshold": 5 * 1024,
+            "strategies": STRATEGIES,
             "escalation": "single",
             "keep_unread": False,
             "note_role": "assistant",
@@ -226,6 +265,33 @@ class AutoContextConfig(BaseModel):
             "token_counter": "agentscope_java",
         }
         return cls(**{**reference, **fields})
+
+
+def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
+    """Defaults that go by the window, where these fields are given."""
+    settings: dict[str, Any] = {"ledger_ratio": _ledger_share(window)}
+    paced, selected = not _PACE.isdisjoint(given), not _SELECTION.isdisjoint(given)
+    if not paced:
+        settings["msg_threshold"] = _message_trigger(window)
+        if window >= _MIDDLE_WINDOW:
+            settings["target_ratio"] = _LOW_TARGET
+    if not selected:
+        settings["last_keep"] = max(_LEAST_KEEP, 50 * window // _DEFAULT_WINDOW)
+        settings["large_payload_threshold"] = max(_LEAST_LARGE, 5 * 1024 * window // _DEFAULT_WINDOW)
+    if not paced and not selected:
+        settings["strategies"] = ()
+    return settings
+
+
+def _message_trigger(window: int) -> int:
+    """Messages that trigger a pass in a window: so many that tokens do so first."""
+    return max(100, window // 4)
+
+
+def _ledger_share(window: int) -> float:
+    """Share of a window for work ledgers: a small one gives more of its room."""
+    share: float = 0.46 * (4_000 / window) ** 0.45
+    return round(min(0.46, share), 3)
 
 
 def parse_window(window: int | str) -> int:

@@ -13,6 +13,7 @@ import itertools
 import re
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ except AutoContextError as error:
     assert "token_ratio" in str(error)
 ```
 
-If you know only your model's window, use `AutoContextConfig.for_window(window)`; you can pass any field as well.
+If you know only your model's window, use `AutoContextConfig.for_window(window)`; you can pass any field as well. If you
+set `max_token`, some defaults [fit that window](#a-window-that-is-set).
 
 ## Fields
 
@@ -81,6 +83,20 @@ A preset is a set of values. Fields that you pass override it, as in
 ### `AutoContextConfig.for_window(window)`
 
 The fields that depend on the window, at three sizes; all others keep their defaults.
+
+"""
+
+_SET = """
+### A window that is set
+
+The defaults above are for 131,072 tokens. With `AutoContextConfig(max_token=window)`, fields that you leave out fit the
+window, so that passes are about as rare as with `for_window`, and notes say the same:
+
+- `ledger_ratio`
+- `msg_threshold` and `target_ratio`, unless you set `msg_threshold` or `escalation`
+- `last_keep` and `large_payload_threshold`, unless you set any field that says what to compress and into what: those of
+  "What" above except `protected_tools`, and `last_resort`, `keep_recent`, `ledger_ratio`, `custom_prompt`
+- `strategies` is empty, as with `for_window`, if you set none of all these
 
 """
 
@@ -177,8 +193,8 @@ def _changed(config: AutoContextConfig) -> list[str]:
     return [name for name in AutoContextConfig.model_fields if getattr(config, name) != getattr(plain, name)]
 
 
-def _windows() -> str:
-    configs = {window: AutoContextConfig.for_window(window) for window in _WINDOWS}
+def _windows(made: Callable[[int], AutoContextConfig]) -> str:
+    configs = {window: made(window) for window in _WINDOWS}
     names = [n for n in AutoContextConfig.model_fields if any(n in _changed(config) for config in configs.values())]
     heads = ["field", "default", *(f"{window:,}" for window in _WINDOWS)]
     plain = AutoContextConfig()
@@ -199,7 +215,10 @@ def _prompts() -> str:
 
 def page() -> str:
     """The page as the class gives it now."""
-    return _HEAD + _fields() + _PRESETS + _windows() + _JAVA + _reference_preset() + _PROMPTS + _prompts()
+    windows = _windows(AutoContextConfig.for_window), _windows(lambda window: AutoContextConfig(max_token=window))
+    return "".join(
+        [_HEAD, _fields(), _PRESETS, windows[0], _SET, windows[1], _JAVA, _reference_preset(), _PROMPTS, _prompts()]
+    )
 
 
 def main() -> int:

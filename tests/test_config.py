@@ -58,6 +58,59 @@ class Quiet:
         return []
 
 
+WINDOWED = ("msg_threshold", "target_ratio", "last_keep", "large_payload_threshold", "ledger_ratio", "strategies")
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"max_token": 4_000}, (1_000, 0.8, 4, 1_000, 0.46, ())),
+        ({"max_token": "16000"}, (4_000, 0.53, 6, 1_000, 0.247, ())),
+        ({"max_token": 64_000, "token_counter": "bytes4"}, (16_000, 0.53, 24, 2_500, 0.132, ())),
+        ({"max_token": 1_048_576}, (262_144, 0.53, 400, 40_960, 0.038, ())),
+        ({"max_token": 64_000, "last_keep": 9}, (16_000, 0.53, 9, 5_120, 0.132, STRATEGIES)),
+        ({"max_token": 64_000, "offload_single_preview": 3_000}, (16_000, 0.53, 50, 5_120, 0.132, STRATEGIES)),
+        ({"max_token": 64_000, "msg_threshold": 30}, (30, 0.8, 24, 2_500, 0.132, STRATEGIES)),
+        ({"max_token": 64_000, "escalation": "single"}, (100, 0.8, 24, 2_500, 0.132, STRATEGIES)),
+        ({"max_token": 300}, (100, 0.8, 4, 1_000, 0.46, ())),
+        ({"token_ratio": 0.9}, (100, 0.8, 50, 5_120, 0.1, STRATEGIES)),
+    ],
+    ids=str,
+)
+def test_row_25_defaults_fit_a_window_that_is_set(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    config = AutoContextConfig(**fields)
+    assert tuple(getattr(config, field) for field in WINDOWED) == expected
+    assert config.token_ratio == fields.get("token_ratio", 0.75)
+
+
+@given(
+    st.integers(1, 3_000_000),
+    st.dictionaries(st.sampled_from(WINDOWED[:4]), st.integers(1, 1), max_size=4),
+    st.booleans(),
+)
+def test_row_25_what_is_given_stands_in_any_window(window: int, fields: dict[str, Any], large: bool) -> None:
+    if large:
+        fields = {**fields, "large_payload_threshold": 300, "strategies": ("rounds",)}
+    else:
+        fields = {field: value for field, value in fields.items() if field != "large_payload_threshold"}
+    config = AutoContextConfig(max_token=window, **fields)
+    assert {field: getattr(config, field) for field in fields} == fields
+    assert config.offload_single_preview < config.large_payload_threshold
+    assert AutoContextConfig(**dict(config)) == config
+
+
+@pytest.mark.parametrize("window", [2_000, 16_000, 128 * 1024, 1_000_000])
+def test_row_25_the_reference_s_preset_is_the_reference_s_in_any_window(window: int) -> None:
+    config, plain = AutoContextConfig.agentscope_java(max_token=window), AutoContextConfig.agentscope_java()
+    assert {**dict(config), "max_token": plain.max_token} == dict(plain)
+    assert [getattr(plain, field) for field in WINDOWED] == [100, 1.0, 50, 5_120, 0.0, STRATEGIES]
+
+
+def test_row_25_a_copy_with_another_window_keeps_all_other_fields() -> None:
+    config = AutoContextConfig()
+    assert dict(config.model_copy(update={"max_token": 4_000})) == {**dict(config), "max_token": 4_000}
+
+
 @pytest.mark.parametrize("field", DEFAULTS)
 def test_the_defaults_are_those_of_the_documentation(field: str) -> None:
     assert getattr(AutoContextConfig(), field) == DEFAULTS[field]

@@ -69,6 +69,18 @@ def test_evidence_stays_visible_whatever_the_model_writes(reply: Any) -> None:
     assert [value for value in VALUES if value not in shown] == []
 
 
+@pytest.mark.parametrize("window", [4_000, 8_000])
+def test_row_25_a_window_that_is_set_hands_over_what_the_recommended_settings_do(window: int) -> None:
+    shown: list[list[str]] = []
+    for config in (AutoContextConfig.for_window(window), AutoContextConfig(max_token=window)):
+        memory = AutoContextMemory(config)
+        memory.add_messages([*day(2), *facts(), *day(window // 300), user("Now fix the orders.")])
+        assert memory.compress_if_needed().outcome == "applied"
+        text = "\n".join(text for m in memory.messages for text in texts_of(m))
+        shown.append([value for value in VALUES if value in text])
+    assert shown == [list(VALUES)] * 2
+
+
 @pytest.mark.parametrize("strategies", [STRATEGIES, ("rounds",)])
 def test_evidence_stays_visible_where_each_round_gets_a_note_of_its_own(strategies: tuple[str, ...]) -> None:
     fields = {"strategies": strategies, "keep_recent": 0.1, "last_keep": 5}

@@ -1,7 +1,8 @@
 """Under the limit after every pass, an honest report where that cannot be, and an end to trying."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, islice
 from typing import Any
 
 import pytest
@@ -9,10 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.config import STRATEGIES
 from autocontext.errors import ContextOverflowError
 from autocontext.messages import ToolUseBlock, is_user_turn
 from autocontext.strategies import Proposal, Question, View
-from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, system, tool_call, tool_result, user
+from autocontext.testing import (
+    ScriptedModel,
+    assert_valid_chat,
+    assistant,
+    system,
+    tool_call,
+    tool_exchange,
+    tool_result,
+    user,
+)
 from tests.conversations import valid_histories
 from tests.invariants import ESTIMATE, unreachable
 from tests.production.agents import day, notes, rounds_only, small, task, with_reports
@@ -156,6 +167,49 @@ def test_strict_fit_raises_where_the_context_cannot_fit_and_keeps_what_was_won()
     fits = AutoContextMemory(small(strict_fit=True), ScriptedModel("In short."))
     fits.add_messages(day(10))
     fits.get_messages()
+
+
+# ------------------------------------------------------------------------------------- a window that is set, no more
+def talk(size: int) -> Iterator[Msg]:
+    """A talk with tools, without an end; results of up to `size` lines."""
+    for n in count():
+        yield user(f"Does point {n} of the plan touch module_{n % 37}.py?")
+        lines = f"price_{n} = net * 1.{n}\n" * (1 + n * 7 % size)
+        yield from tool_exchange("read_file", {"path": f"src/module_{n % 37}.py"}, lines, id=f"c{n}")
+        yield assistant(f"It does; ticket SHOP-{4000 + n} explains why.")
+
+
+def outcomes(config: AutoContextConfig, messages: Iterable[Msg]) -> Counter[str]:
+    """Passes by their outcomes, where the view is read at each turn of the model."""
+    memory = AutoContextMemory(config)
+    reports = with_reports(memory)
+    for m in messages:
+        memory.add_message(m)
+        if m.role != "assistant":
+            memory.get_messages()
+    return Counter(report.outcome for report in reports)
+
+
+@pytest.mark.parametrize(
+    ("window", "size", "messages"),
+    [
+        (4_000, 20, 400),
+        (16_000, 100, 600),
+        pytest.param(16_000, 5, 20_000, marks=pytest.mark.slow),
+        pytest.param(64_000, 400, 1_000, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("more", [{}, {"last_keep": 10}, {"strategies": STRATEGIES}, {"token_ratio": 0.9}], ids=str)
+def test_row_25_a_window_that_is_set_has_at_most_twice_the_passes_of_the_recommended_settings(
+    window: int, size: int, messages: int, more: dict[str, Any]
+) -> None:
+    said, counter = list(islice(talk(size), messages)), {"token_counter": "bytes4"}
+    recommended = outcomes(AutoContextConfig.for_window(window, **counter), said)
+    by_default = outcomes(AutoContextConfig(max_token=window, **counter, **more), said)
+    assert recommended.total() > 2
+    assert by_default.total() <= 2 * recommended.total()
+    assert by_default["impossible"] == 0
+    assert by_default["partly"] <= by_default.total() // 10
 
 
 LOG = "".join(f"10:{n % 60:02d} step {n} compiled in {n * 7 % 900} ms\n" for n in range(8_000))

@@ -60,7 +60,7 @@ def test_report_of_a_pass_that_was_not_needed_is_false_and_says_why() -> None:
 def test_row_34_report_of_a_pass_that_was_not_needed_gives_tokens_not_their_bound(
     history: list[Msg], in_loop: bool
 ) -> None:
-    memory = AutoContextMemory(AutoContextConfig(), ScriptedModel([], strict_script=True))
+    memory = AutoContextMemory(AutoContextConfig(max_token=10**7), ScriptedModel([], strict_script=True))
     memory.add_messages(history)
     report = asyncio.run(memory.acompress_if_needed()) if in_loop else memory.compress_if_needed()
     assert report.outcome == "not_needed"

@@ -339,7 +339,7 @@ def test_without_a_user_s_message_there_is_no_current_round() -> None:
 def test_lengths_are_those_of_utf_16() -> None:
     assert [utf16_length(t) for t in ("", "ab", "é", "大", "👍", "\ud800")] == [0, 2, 1, 1, 2, 1]
     assert isinstance(utf16_length("é"), int)
-    config = EAGER.model_copy(update={"large_payload_threshold": 4})
+    config = EAGER.model_copy(update={"large_payload_threshold": 4, "offload_single_preview": 1})
     assert [is_large(t, config) for t in ("aaaa", "aaaaa", "👍👍", "👍👍a", "ééé")] == [False, True, False, True, False]
 
 
