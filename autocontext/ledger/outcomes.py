@@ -39,7 +39,7 @@ _LOOSE = re.compile(
     re.IGNORECASE,
 )
 _CODE = re.compile(
-    r"^\s*(?:[^\s:]{1,200}[:\-]\d+[:\-])?\s*\d*[:\-\s]*(?:(?:except|raise|catch|throw|throws|import|from|class|def|return|if|elif"
+    r"^\s*+(?:[^\s:]{1,200}[:\-]\d+[:\-])?\s*+\d*+[:\-\s]*+(?:(?:except|raise|catch|throw|throws|import|from|class|def|return|if|elif"
     r"|assert|print\w*|log\w*|self|await)\b|[#*}]|//)"
 )
 """A line of source code that handles errors, alone or in the output of a search."""
@@ -187,4 +187,4 @@ def _ends_in_error(tail: str) -> bool:
     """Whether one of the last lines reports an error or a failed run, or there is a traceback."""
     last = [x[: 2 * _LONGEST_LINE] for x in tail.splitlines()[-_OUTSIDE:]]
     reports_error = any(_RUN_FAILURE.search(x) or (_REPORTS.search(x) and not _CODE.match(x)) for x in last)
-    return reports_error or re.search(r"^\W*Traceback \(most recent", tail, re.MULTILINE) is not None
+    return reports_error or re.search(r"^[^\w\n]*Traceback \(most recent", tail, re.MULTILINE) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from functools import lru_cache
+from typing import NamedTuple
 
 from autocontext.text.rendering import printable
 
@@ -16,7 +17,8 @@ _LEAST_REST = 60
 """Least characters of the last part of a line; `"price": 357}]` alone says nothing."""
 _LINE_LIMIT = 20_000
 """The ends of a line are looked for within this many characters of a value."""
-_JSON = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
+_JSON = re.compile(r'"(?:[^"\\]|\\.?)*+"?|[{}]')
+"""A string, also one without its end, or a brace."""
 _FIELD = re.compile(r'[{,]\s*("([^"\\]{1,40})":\s*(?:"(?:[^"\\]|\\.){1,40}"|-?\d[\d.]{0,20}))(?=[,}])')
 _NAMES_RECORD = re.compile(r"(?:^|_)(?:id|number|ref|key|code|name|title)$|Id$")
 _RECORDS = 3
@@ -43,7 +45,8 @@ def line_around(text: str, at: int, size: int) -> tuple[int, str]:
     piece = quote_line(text[first:last]).strip() + ("…" if last < stop else "")
     if first == begin:
         return first, piece
-    record = _record_of(text[begin:stop], first - begin) if at - begin < _LINE_LIMIT else ""
+    line = text[begin : min(stop, begin + 2 * _LINE_LIMIT)]
+    record = _record_of(line, first - begin) if at - begin < _LINE_LIMIT else ""
     return first, (f"…{quote_line(record)}… " if record else "…") + piece
 
 
@@ -70,25 +73,35 @@ def _record_of(line: str, at: int) -> str:
     if not line.lstrip().startswith(("{", "[")):
         return ""
     places, opened = _objects(line)
-    around = opened[bisect_right(places, at) - 1] if places and places[0] <= at else ()
-    for start in around[: -_RECORDS - 1 : -1]:
-        field = _FIELD.match(line, start)
+    around = opened[bisect_right(places, at) - 1] if places and places[0] <= at else None
+    for _ in range(_RECORDS):
+        if around is None:
+            break
+        field = _FIELD.match(line, around.start)
         if field is not None and _NAMES_RECORD.search(field[2]):
             return field[1] if field.end() <= at else ""
+        around = around.outer
     return ""
 
 
+class _Object(NamedTuple):
+    """An open JSON object."""
+
+    start: int
+    outer: _Object | None
+
+
 @lru_cache(maxsize=64)
-def _objects(line: str) -> tuple[list[int], list[tuple[int, ...]]]:
-    """Places of braces in a line of JSON, and after each the starts of the objects that are open there."""
-    places, opened, stack = list[int](), list[tuple[int, ...]](), tuple[int, ...]()
+def _objects(line: str) -> tuple[list[int], list[_Object | None]]:
+    """Places of braces in a line of JSON, and after each the innermost object that is open there."""
+    places, opened, innermost = list[int](), list[_Object | None](), None
     for token in _JSON.finditer(line):
         if token.group() == "{":
-            stack = (*stack, token.start())
+            innermost = _Object(token.start(), innermost)
         elif token.group() == "}":
-            stack = stack[:-1]
+            innermost = innermost.outer if innermost is not None else None
         else:
             continue
         places.append(token.start())
-        opened.append(stack)
+        opened.append(innermost)
     return places, opened

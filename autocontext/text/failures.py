@@ -21,12 +21,12 @@ IsFailure: TypeAlias = Callable[[ToolResultBlock], bool]
 """The type of `is_failure`, for a detector of your own."""
 
 _BEGINS = re.compile(
-    r"""\s*(?:
+    r"""\s*+(?:
         (?:[\w.]*(?:error|exception)|fatal|panic|traceback|failed|failure)\b(?=\s*(?:[:!\[(]|\#?\d|$|\n|\r))
         | (?:error|fatal|exception)\s+(?:while|when|in\s+tool|executing|calling|running|reading|writing|opening)\b
         | traceback\s+\(most\s+recent\s+call\s+last\)
-        | (?:command\s+)?(?:exit(?:ed)?|exit\s+code|exit\s+status|return\s*code)\s*(?:with\s+)?
-          (?:code|status)?\s*[:=]?\s*-?[1-9]\d*\b
+        | (?:command\s++)?(?:exit(?:ed)?|exit\s+code|exit\s+status|return\s*code)\s*+(?:with\s++)?
+          (?:code|status)?\s*+[:=]?\s*+-?[1-9]\d*\b
         | (?:错误|失败|异常|錯誤|失敗|エラー|例外|오류|실패)\s*[:：]
     )""",
     re.IGNORECASE | re.VERBOSE,
