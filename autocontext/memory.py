@@ -25,7 +25,7 @@ from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.models.opening import checked_model, open_model
-from autocontext.plan import PlanLike
+from autocontext.plan import PlanLike, is_plan
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.checks import json_text
 from autocontext.stores.closing import Closing
@@ -66,7 +66,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         self.config = as_config(config, owner)
         checked_model(model, owner)
         checked_store(store, owner)
-        if plan is not None and not isinstance(plan, PlanLike):
+        if plan is not None and not is_plan(plan):
             raise ConfigError(f"{owner}.plan: {short(plan)} is not a plan; write Plan(name=..., subtasks=...)")
         if session_id is not None and store is None:
             raise ConfigError(

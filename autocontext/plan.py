@@ -61,6 +61,14 @@ class PlanLike(Protocol):
         ...
 
 
+def is_plan(value: object) -> bool:
+    """Whether a value has what a plan has; one that fails when it is read counts: that costs summaries, not turns."""
+    try:
+        return isinstance(value, PlanLike)
+    except Exception:  # noqa: BLE001 (looking for an attribute reads it, and it may be any object's)
+        return True
+
+
 def plan_hint(plan: PlanLike | None) -> str:
     """The `<plan_aware_hint>` block that ends a prompt: goal, sub-tasks in progress, done/total, expected outcome."""
     if plan is None:
