@@ -74,7 +74,7 @@ def importing(namespace: CacheNamespace, entries: Sequence[CacheEntry]) -> Calla
 def _entries(path: Path, namespace: CacheNamespace) -> list[CacheEntry]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreCorruptError(f"{path} is not JSON ({error})") from error
     tasks = document.get("tasks") if isinstance(document, dict) else None
     if not isinstance(tasks, dict):

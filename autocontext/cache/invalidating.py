@@ -10,6 +10,7 @@ from autocontext.cache.canonical import CacheKey, text_of
 from autocontext.cache.flights import Flight
 from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
 from autocontext.errors import ConfigError
+from autocontext.stores.checks import check_texts
 from autocontext.stores.database import Work, safe
 
 _TAGGED = "key IN (SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag)"
@@ -32,6 +33,7 @@ class Selection(NamedTuple):
         namespace: str | Sequence[str] | None,
     ) -> Selection:  # fmt: skip
         """What one of these names. Raises ConfigError unless there is exactly one, and for a foreign namespace."""
+        check_texts(task=task, tag=tag, prefix=prefix)
         arguments = {"key": key, "task": task, "tag": tag, "prefix": prefix, "namespace": namespace}
         names = [name for name, value in arguments.items() if value is not None]
         if len(names) != 1:

@@ -26,6 +26,7 @@ from autocontext.content.contents import FOREVER
 from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
+from autocontext.stores.checks import LONGEST
 from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
 
 _USES_IN_MEMORY = 1024
@@ -101,7 +102,9 @@ class CacheNamespace:
         dialect: str = "sqlite",
     ) -> None:  # fmt: skip
         self.text = namespace_text(namespace)
-        self.lease = None if lease_seconds is None else round(seconds(lease_seconds, "lease_seconds") * 1000)
+        self.lease = (
+            None if lease_seconds is None else round(min(seconds(lease_seconds, "lease_seconds"), LONGEST) * 1000)
+        )
         """Milliseconds; None when processes do not wait for each other."""
         if default_ttl is not None:
             seconds(default_ttl, "default_ttl")
@@ -241,7 +244,7 @@ def content_key(key: str) -> str:
 
 def namespace_text(namespace: str | Sequence[str]) -> str:
     """A namespace as one text. Raises ConfigError unless each part is a text that is not empty."""
-    parts = [namespace] if isinstance(namespace, str) else list(namespace or ())
+    parts = [namespace] if isinstance(namespace, str) else list(namespace) if isinstance(namespace, Sequence) else []
     if not parts or not all(isinstance(part, str) and part for part in parts):
         raise ConfigError("namespace: give a text or a tuple of texts, none empty, e.g. (user_id, agent_id)")
     return json.dumps(parts)
@@ -313,10 +316,10 @@ def seconds(length: Seconds, field: str) -> float:
 
 def tag_list(tags: Iterable[str] | str) -> list[str]:
     """Tags in order, each once; a single text is one tag. Raises ConfigError."""
-    names = {tags} if isinstance(tags, str) else set(tags)
+    names = [tags] if isinstance(tags, str) else list(tags) if isinstance(tags, Iterable) else [tags]
     if not all(isinstance(name, str) and name for name in names):
         raise ConfigError("tags: each tag must be a text that is not empty")
-    return sorted(names)
+    return sorted(set(names))
 
 
 def _after(start: int, length: Seconds | None) -> int:

@@ -34,7 +34,9 @@ def encoded(value: Any) -> str:
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
         copy = json.loads(text)
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UncacheableError("the result is nested too deep for JSON; return plain data") from None
+    except (TypeError, ValueError) as error:
         raise UncacheableError(f"the result is not JSON ({type(error).__name__}: {error}); return plain data") from None
     if copy != value and not _same(copy, value):
         raise UncacheableError(

@@ -14,9 +14,10 @@ from autocontext.content.operations import Backend, Compute, Operations, compute
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
-from autocontext.errors import ConfigError, StoreCorruptError
+from autocontext.errors import StoreCorruptError
 from autocontext.flows import Flow, sync_and_async
 from autocontext.flows.threads import in_thread
+from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
 from autocontext.stores.database import Database, Read, Write, read, write
 
@@ -78,6 +79,7 @@ class PagedContentStore(Closing):
         The same content is stored once, however often it is put. `key` (default: `path`) names it for `read`; a
         content that it named before is let go. After `ttl` seconds the content is gone. Raises StoreError.
         """
+        check_texts(key=key, name=name, path=path, type=type, summary=summary, namespace=namespace)
         body = yield from compute(lambda: packed(content))
         upload = self._upload(body, key, Metadata(name, path, type, summary), namespace, ttl)
         if upload.key is None and upload.expires_at == FOREVER:
@@ -95,13 +97,15 @@ class PagedContentStore(Closing):
 
         A content goes with the last key that leads to it, unless it was also put without a key.
         """
+        check_texts(ref_or_key=ref_or_key, namespace=namespace)
         return (yield from write(lambda: self._operations.delete(namespace, ref_or_key, self._clock())))
 
     delete, adelete = sync_and_async(_delete)
 
     def _clear(self, namespace: str | None = None) -> Flow[None]:
         """Delete everything of one namespace; without one, of all namespaces."""
-        yield from write(lambda: self._operations.clear(namespace))
+        check_texts(namespace=namespace)
+        yield from write(lambda: self._operations.clear(namespace, self._clock()))
 
     clear, aclear = sync_and_async(_clear)
 
@@ -137,6 +141,7 @@ class PagedContentStore(Closing):
 
     def _info(self, ref_or_key: str, *, namespace: str = "") -> Flow[ContentInfo | None]:
         """What is known about a content; None when it is unknown."""
+        check_texts(ref_or_key=ref_or_key, namespace=namespace)
         content = yield from read(lambda: self._operations.find(namespace, ref_or_key, self._clock()))
         return None if content is None else content.info()
 
@@ -158,6 +163,7 @@ class PagedContentStore(Closing):
     # ----------------------------------------------------------------------------------------------------- searching
     def _find(self, name: str, *, namespace: str = "") -> Flow[list[ContentInfo]]:
         """The content of this handle or key, or else all whose file name (last part of the path) it is."""
+        check_texts(name=name)
         exact = yield from self._info(name, namespace=namespace)
         if exact is not None:
             return [exact]
@@ -168,6 +174,7 @@ class PagedContentStore(Closing):
 
     def _keys(self, *, namespace: str = "", limit: int = 100) -> Flow[list[str]]:
         """The first keys in order."""
+        check_texts(namespace=namespace)
         return (yield from read(lambda: self._operations.keys(namespace, self._clock(), limit)))
 
     keys, akeys = sync_and_async(_keys)
@@ -179,6 +186,7 @@ class PagedContentStore(Closing):
 
         Reads every page it searches: about 20 MB of text a second.
         """
+        check_texts(query=query, ref=ref, namespace=namespace)
         pages = yield from read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
         return (yield from compute(lambda: Passages(pages).best(query, limit)))
 
@@ -186,6 +194,7 @@ class PagedContentStore(Closing):
 
     def _stats(self, namespace: str | None = "") -> Flow[ContentStats]:
         """How much is stored in a namespace (None: in all)."""
+        check_texts(namespace=namespace)
         counts = yield from read(lambda: self._operations.stats(namespace))
         contents, pages, keys = [tuple(map(int, row)) for row in counts]
         count, chars, stored, size, held = contents
@@ -202,13 +211,13 @@ class PagedContentStore(Closing):
         return await (in_thread(step.fn) if isinstance(step, Compute) else self._backend.ado(step))
 
     def _pages(self, ref_or_key: str, offset: int, limit: int | None, namespace: str) -> Flow[Pages | None]:
+        check_texts(ref_or_key=ref_or_key, namespace=namespace)
         return (yield from read(lambda: self._operations.read(namespace, ref_or_key, offset, limit, self._clock())))
 
     def _upload(self, body: Packed, key: str | None, metadata: Metadata, namespace: str, ttl: float | None) -> Upload:
-        if ttl is not None and not ttl > 0:
-            raise ConfigError(f"ttl must be more than 0 seconds, or None to keep the content (got {ttl!r})")
+        seconds = checked_seconds("ttl", ttl)
         now = self._clock()
-        until = FOREVER if ttl is None else now + round(ttl * 1000)
+        until = FOREVER if seconds is None else now + round(seconds * 1000)
         return Upload(namespace, (metadata.path or None) if key is None else key, body, [], metadata, now, until)
 
     def _stored(self, upload: Upload, ref: str, *, new: bool) -> ContentInfo:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from autocontext.errors import AutoContextError, StateError
+from autocontext.errors import AutoContextError, StateError, short
 from autocontext.events import CompressionEvent
 from autocontext.history.entries import Snapshot
 from autocontext.history.log import Log
@@ -53,7 +53,7 @@ def load(state: Any) -> Snapshot:
     version = state.get("version")
     if version != VERSION:
         raise StateError(
-            f"state.version is {version!r}, but this release reads {VERSION}: save the state with a matching release"
+            f"state.version is {short(version)}, but this release reads {VERSION}: save the state with a matching release"
         )
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):

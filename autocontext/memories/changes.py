@@ -18,6 +18,7 @@ from autocontext.memories.records import (
     checked_user,
     normalised_tags,
 )
+from autocontext.stores.checks import check_id
 from autocontext.stores.database import Work
 
 
@@ -33,12 +34,10 @@ class MemoryLimits:
 
 def checked(memory: Memory) -> Memory:
     """The memory with its fields as they are stored. Raises InvalidMemory naming a wrong field."""
-    for name in ("category", "source", "source_error"):
+    for name in ("category", "source", "source_error", "archived"):
         value = getattr(memory, name)
-        if not isinstance(value, str) and (value is not None or name == "category"):
-            raise InvalidMemory(f"{name} must be a string (got {value!r})")
-        if value is not None and "\x00" in value:
-            raise InvalidMemory(f"{name} holds a NUL character: remove it")
+        if value is not None or name == "category":
+            check_id(name, value, InvalidMemory)
     return replace(
         memory,
         user_id=checked_user(memory.user_id),

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from autocontext.errors import InvalidMemory
+from autocontext.stores.checks import check_id
 
 DAY = 86_400_000
 """Milliseconds."""
@@ -142,9 +143,10 @@ def checked_confidence(confidence: Any) -> float:
 
 def checked_user(user_id: Any) -> str:
     """The owner of memories. Raises InvalidMemory: every call needs one."""
-    if not isinstance(user_id, str) or not user_id or "\x00" in user_id:
-        raise InvalidMemory(f"user_id must be a non-empty string without NUL (got {user_id!r})")
-    return user_id
+    check_id("user_id", user_id, InvalidMemory)
+    if not user_id:
+        raise InvalidMemory("user_id is empty: every memory belongs to a user")
+    return str(user_id)
 
 
 def checked_json(name: str, value: Any) -> Any:

@@ -20,6 +20,7 @@ from autocontext.memories.finding import UserIndex, in_use, make_query
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
+from autocontext.stores.checks import check_id
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Steps, read, write
 
@@ -92,6 +93,7 @@ class MemoryStore(DatabasePart):
 
     def _get(self, memory_id: str, *, user_id: str) -> Steps[Memory | None]:
         """One memory, even an expired or archived one; None when this user has none with this id."""
+        check_id("memory_id", memory_id, InvalidMemory)
         owner = checked_user(user_id)
         return (yield from read(lambda: statements.find(owner, memory_id)))
 
@@ -105,6 +107,7 @@ class MemoryStore(DatabasePart):
         None when this user has none with this id. Raises InvalidMemory naming a wrong field, and Conflict when the
         memory is not at `expected_revision`.
         """
+        check_id("memory_id", memory_id, InvalidMemory)
         owner, now = checked_user(user_id), self._clock()
         columns = changes.changed_fields(fields, now)
         return (yield from write(lambda: changes.update(owner, memory_id, columns, expected_revision)))
@@ -113,6 +116,7 @@ class MemoryStore(DatabasePart):
 
     def _delete(self, memory_id: str, *, user_id: str) -> Steps[bool]:
         """Delete a memory permanently; False when this user has none with this id."""
+        check_id("memory_id", memory_id, InvalidMemory)
         owner = checked_user(user_id)
         return (yield from write(lambda: statements.remove(owner, memory_id)))
 

@@ -79,7 +79,7 @@ def parse_update(reply: str) -> dict[str, Any]:
     fenced = _FENCE.match(reply)
     try:
         update = json.loads(fenced[1] if fenced else reply)
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise StateError(f"the reply is not JSON ({e}); the memories are unchanged") from None
     if not isinstance(update, dict):
         raise StateError("the reply is not a JSON object; the memories are unchanged")

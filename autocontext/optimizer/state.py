@@ -78,7 +78,7 @@ class SessionState:
         """Read the result of `to_json`. Raises StateError if the text is damaged."""
         try:
             values = json.loads(text)
-        except ValueError as e:
+        except (ValueError, RecursionError) as e:
             raise StateError(f"the saved state is not JSON ({e}); nothing was loaded") from e
         return cls.from_dict(values)
 

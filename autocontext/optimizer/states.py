@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, StateError, StoreCorruptError
 from autocontext.optimizer.state import SessionState
+from autocontext.stores.checks import json_text
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row, Schema, Statement, Work
-from autocontext.stores.protocol import SessionKey
+from autocontext.stores.protocol import SessionKey, storable
 from autocontext.stores.records import now
 
 SCHEMA = Schema(
@@ -85,21 +86,27 @@ class StateStore(DatabasePart):
 
 def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dict[str, Any]:
     return {
-        "user_id": state.user_id,
-        "session_id": state.session_id,
+        **_params(SessionKey(state.user_id, state.session_id)),
         "revision": revision,
         "created_at": now(),
-        "metadata": json.dumps(dict(metadata)),
+        "metadata": json_text("metadata", dict(metadata)),
         "body": zlib.compress(state.to_json().encode(), 6),
     }
 
 
 def _save(row: dict[str, Any]) -> Work[int]:
     session = {"user_id": row["user_id"], "session_id": row["session_id"]}
+    expected = int(row["revision"]) - 1
+    # The lock of the state that this one follows: nobody deletes it meanwhile.
+    known = yield Statement(
+        f"UPDATE autocontext_states SET created_at = created_at WHERE {_SESSION} AND revision = :expected "
+        "RETURNING revision",
+        {**session, "expected": expected},
+    )
     newest = yield Statement(f"SELECT MAX(revision) FROM autocontext_states WHERE {_SESSION}", session)
     latest = newest[0][0] or 0
     inserted: list[Row] = []
-    if latest == row["revision"] - 1:
+    if latest == expected and (known or not expected):
         inserted = yield Statement(
             "INSERT INTO autocontext_states (user_id, session_id, revision, created_at, metadata, body) "
             "VALUES (:user_id, :session_id, :revision, :created_at, :metadata, :body) "
@@ -108,14 +115,14 @@ def _save(row: dict[str, Any]) -> Work[int]:
         )
     if not inserted:
         raise Conflict(
-            f"the state of session {row['session_id']!r} is at revision {latest}, not {row['revision'] - 1}; "
+            f"the state of session {row['session_id']!r} is at revision {latest}, not {expected}; "
             "load it and save again"
         )
     yield Statement(
         f"DELETE FROM autocontext_states WHERE {_SESSION} AND revision <= :old",
         {**session, "old": row["revision"] - _REVISIONS},
     )
-    return int(row["revision"])
+    return expected + 1
 
 
 def _load(session: SessionKey, revision: int | None) -> Work[Row | None]:
@@ -136,12 +143,15 @@ def _revisions(session: SessionKey) -> Work[list[int]]:
 
 
 def _delete(session: SessionKey) -> Work[bool]:
-    rows = yield Statement(f"DELETE FROM autocontext_states WHERE {_SESSION} RETURNING revision", _params(session))
-    return bool(rows)
+    deleted = False
+    # Again, until there is nothing: a save that held the lock has added a revision meanwhile.
+    while (yield Statement(f"DELETE FROM autocontext_states WHERE {_SESSION} RETURNING revision", _params(session))):
+        deleted = True
+    return deleted
 
 
 def _params(session: SessionKey) -> dict[str, Any]:
-    return {"user_id": session[0], "session_id": session[1]}
+    return storable(session)._asdict()
 
 
 def _loaded(session: SessionKey, row: Row | None) -> SavedState | None:

@@ -12,6 +12,7 @@ from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
 from autocontext.stores import session_statements as statements
+from autocontext.stores.checks import checked_seconds
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row
 from autocontext.stores.indexing import SearchIndex
@@ -33,7 +34,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     """
 
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
-        self._ttl = ttl
+        self._ttl = checked_seconds("ttl", ttl)
         super().__init__(url, statements.SCHEMA)
         self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
 

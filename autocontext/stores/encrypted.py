@@ -9,7 +9,7 @@ from autocontext.errors import Conflict, StoreError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
-from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, identity_of
+from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, identity_of, storable
 from autocontext.stores.sealing import Keyring
 
 _AT_ONCE = 500
@@ -137,6 +137,7 @@ class EncryptedSessionStore(Lifecycle):
             self.store.close()
 
     def _sealed(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
+        storable(session)
         return [self._keys.seal(entry, session, after + i) for i, entry in enumerate(entries)]
 
     def _opened(self, session: SessionKey, entries: list[Entry], after: int) -> list[Entry]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 
-from autocontext.errors import Conflict
+from autocontext.errors import Conflict, InvalidMessage
+from autocontext.flows.forking import fork_lock
 from autocontext.history.entries import Entry
+from autocontext.stores.checks import check_id, checked_seconds
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import (
     Entries,
@@ -25,23 +26,22 @@ class InMemorySessionStore(Lifecycle):
     """Keeps each session's entries in a list; safe to use from several threads. `ttl` as in the other stores."""
 
     def __init__(self, *, ttl: float | None = None) -> None:
-        self._ttl = ttl
+        self._ttl = checked_seconds("ttl", ttl)
         self._sessions: dict[SessionKey, _Session] = {}
-        self._lock = threading.Lock()
+        self._lock = fork_lock()
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones; raises Conflict when the session is longer than that."""
         if not entries:
             return
-        storable(session)
         with self._lock:
-            found = self._sessions.get(SessionKey(*session))
+            found = self._sessions.get(storable(session))
             if after > 0:
                 check_identity(session, identity_of(after), found.identity if found else None)
             kept = found or _Session(identity_of(after) or new_identity())
             if len(kept.entries) != after:
                 raise Conflict(f"session {session[1]!r} has {len(kept.entries)} entries, not {after}: read it again")
-            self._sessions[SessionKey(*session)] = kept
+            self._sessions[storable(session)] = kept
             kept.entries.extend(entries)
             kept.revisions.append(Revision(len(kept.entries), now()))
             if self._ttl is not None:
@@ -50,17 +50,19 @@ class InMemorySessionStore(Lifecycle):
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session."""
         with self._lock:
-            kept = self._sessions.get(SessionKey(*session))
+            kept = self._sessions.get(storable(session))
             return Entries(kept.entries[after:until], kept.identity) if kept else Entries()
 
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The states a session has been in, oldest first."""
         with self._lock:
-            kept = self._sessions.get(SessionKey(*session))
+            kept = self._sessions.get(storable(session))
             return list(kept.revisions) if kept else []
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
         """All sessions of a user (None: of everybody), the one written to last first."""
+        if user_id is not None:
+            check_id("user_id", user_id, InvalidMessage)
         with self._lock:
             infos = [
                 SessionInfo(
@@ -79,19 +81,19 @@ class InMemorySessionStore(Lifecycle):
     def delete(self, session: SessionKey) -> bool:
         """Drop a session with everything in it; False when there was none."""
         with self._lock:
-            return self._sessions.pop(SessionKey(*session), None) is not None
+            return self._sessions.pop(storable(session), None) is not None
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none."""
         with self._lock:
-            kept = self._sessions[SessionKey(*session)].entries
+            kept = self._sessions[storable(session)].entries
             for number, entry in entries.items():
                 kept[number] = entry
 
     def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
         """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
         with self._lock:
-            kept = self._sessions.get(SessionKey(*session))
+            kept = self._sessions.get(storable(session))
             entries = kept.entries if kept else []
             if any(entries[number : number + 1] != [old[number]] for number in new):
                 raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
@@ -100,10 +102,11 @@ class InMemorySessionStore(Lifecycle):
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        expires_at = NEVER if ttl is None else expiry(ttl)
         with self._lock:
-            if (kept := self._sessions.get(SessionKey(*session))) is None:
+            if (kept := self._sessions.get(storable(session))) is None:
                 return False
-            kept.expires_at = NEVER if ttl is None else expiry(ttl)
+            kept.expires_at = expires_at
             return True
 
     def purge_expired(self) -> int:

@@ -11,7 +11,7 @@ from autocontext.errors import Conflict, SessionGone
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
 from autocontext.stores import SessionKey, SessionStore
-from autocontext.stores.protocol import Entries, Position, check_identity, identity_of, new_identity
+from autocontext.stores.protocol import Entries, Position, check_identity, identity_of, new_identity, storable
 
 _ATTEMPTS = 200
 """Conflicts in a row that an addition survives; each means that another process has added a message."""
@@ -29,6 +29,7 @@ class Journal:
         lock: threading.RLock,
         changed: Callable[[Entry, ViewChange], None],
     ) -> None:
+        storable(session)
         entries = store.read(session) if store is not None else []
         self.log = Log(entries)
         self._identity = identity_of(entries)

@@ -13,7 +13,7 @@ from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, dump_entry, load_entry
 from autocontext.stores.erasing import erase_messages
-from autocontext.stores.protocol import SessionKey
+from autocontext.stores.protocol import SessionKey, storable
 
 if TYPE_CHECKING:
     from typing import Protocol
@@ -99,6 +99,7 @@ class Lifecycle:
         from autocontext.stores.search_index import Segment, segment_text  # noqa: PLC0415
 
         query = query_terms(text, limit)
+        storable(SessionKey(user_id, session_id or ""))
         keys = [info.key for info in self.sessions(user_id) if session_id in (None, info.session_id)]
         segments = [(key, Segment(segment_text(0, self.read(key)))) for key in keys]
         return with_snippets(

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, Self
 
 from autocontext.errors import ConfigError, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
+from autocontext.stores.checks import check_id
 
 
 class SessionKey(NamedTuple):
@@ -17,11 +18,13 @@ class SessionKey(NamedTuple):
     session_id: str
 
 
-def storable(session: SessionKey) -> None:
-    """Check that every store can hold this key. Raises InvalidMessage for NUL and halves of surrogate pairs."""
+def storable(session: SessionKey) -> SessionKey:
+    """A key that every store can hold. Raises InvalidMessage for NUL, halves of surrogate pairs and what is no text."""
+    if not isinstance(session, tuple) or len(session) != len(SessionKey._fields):
+        raise InvalidMessage(f"session must be a SessionKey(user_id, session_id) (got {short(session)})")
     for field, value in zip(SessionKey._fields, session, strict=True):
-        if "\0" in value or any("\ud800" <= sign <= "\udfff" for sign in ("" if value.isascii() else value)):
-            raise InvalidMessage(f"{field} {value!r} holds NUL or half a surrogate pair, which databases do not take")
+        check_id(field, value, InvalidMessage)
+    return SessionKey(*session)
 
 
 class Position(int):

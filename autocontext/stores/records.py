@@ -8,6 +8,7 @@ import zlib
 
 from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Entry, dump_entry, load_entry
+from autocontext.stores.checks import checked_seconds
 
 _WORTH_COMPRESSING = 128
 """Bytes; below that the time costs more than the space."""
@@ -78,4 +79,5 @@ def now() -> int:
 
 def expiry(ttl: float | None) -> int | None:
     """When something expires that lives `ttl` seconds from now, in milliseconds since 1970; None stays None."""
-    return None if ttl is None else now() + int(ttl * 1000)
+    seconds = checked_seconds("ttl", ttl, past=True)
+    return None if seconds is None else now() + int(seconds * 1000)

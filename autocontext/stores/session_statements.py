@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from autocontext.errors import Conflict, StoreCorruptError
+from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
+from autocontext.stores.checks import check_id
 from autocontext.stores.database import Row, Schema, Statement, Work
 from autocontext.stores.places import forget
-from autocontext.stores.protocol import SessionInfo, SessionKey, check_identity, new_identity
+from autocontext.stores.protocol import SessionInfo, SessionKey, check_identity, new_identity, storable
 from autocontext.stores.records import NEVER, now
 
 SCHEMA = Schema(
@@ -128,7 +129,7 @@ def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
         + ("" if user_id is None else "WHERE user_id = :user_id ")
         + "ORDER BY updated_at DESC, user_id, session_id",
-        {} if user_id is None else {"user_id": user_id},
+        {} if user_id is None else _owner(user_id),
     )
     infos = (SessionInfo(*row) for row in rows)
     return [info._replace(expires_at=None, stays=True) if info.expires_at == NEVER else info for info in infos]
@@ -216,7 +217,12 @@ def batches(session: SessionKey) -> Work[list[Row]]:
 
 
 def _params(session: SessionKey) -> dict[str, Any]:
-    return {"user_id": session[0], "session_id": session[1]}
+    return storable(session)._asdict()
+
+
+def _owner(user_id: str) -> dict[str, Any]:
+    check_id("user_id", user_id, InvalidMessage)
+    return {"user_id": user_id}
 
 
 _START = (

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import os
-import random
 import socket
 import time
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from autocontext.errors import MissingExtraError, StoreCorruptError, StoreError
+from autocontext.errors import MissingExtraError, StoreError
 from autocontext.flows.forking import fork_lock, part_at_fork
 from autocontext.models.per_loop import PerLoop
+from autocontext.stores.checks import checked_patience, refused_value
 from autocontext.stores.database import Database, Row, Statement, Work
 
 try:
     import psycopg
     from sqlalchemy import CursorResult, TextClause, create_engine, event, make_url, text
-    from sqlalchemy.exc import ArgumentError, InterfaceError, OperationalError, SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+    from autocontext.stores.sql_errors import Attempts
 except ImportError as e:
     raise MissingExtraError("PostgreSQL", "sql") from e
 
@@ -30,26 +31,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 T = TypeVar("T")
-
-_FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5
-_RETRYABLE = {
-    "40001": "serialization failure",
-    "40P01": "deadlock",
-    # Two processes that make the same table or row at once: the second one sees it on its next attempt.
-    "23505": "unique violation",
-    "42P07": "duplicate table",
-    "42710": "duplicate type",
-}
-_LOST = ("08", "57P", "53300")
-"""Connection failures, a server that shuts down or starts up, and too many connections for now."""
-_WAYS_OUT = {
-    "53100": "its disk is full: free some space and try again",
-    "25006": "it takes no writes (read-only or standby): connect to the primary server",
-    "42501": "this user may not do that: grant it the rights to the tables",
-    "28": "the login was refused: check user and password",
-    "3D": "there is no such database: create it first",
-}
-_CORRUPT = ("XX001", "XX002")
 
 
 class SqlDatabase(Database):
@@ -64,7 +45,7 @@ class SqlDatabase(Database):
     def __init__(self, url: str, *, patience: float = 30.0, pool_size: int = 5) -> None:
         self._url = _checked(url)
         self.name = self._url.render_as_string(hide_password=True)
-        self._patience = patience
+        self._patience = checked_patience(patience)
         self._reached = False
         """A server that never answered is reported at once: most likely the URL is wrong."""
         # What users say must not be in an error's text, which ends in somebody's log.
@@ -127,18 +108,18 @@ class SqlDatabase(Database):
         self._sync = None
 
     def _run(self, work: Callable[[], Work[T]], isolation: Any) -> T:
-        attempts = _Attempts(self.name, self._patience)
+        attempts = Attempts(self.name, self._patience)
         while True:
             self._check_open()
             try:
                 with self._engine().connect().execution_options(isolation_level=isolation) as c, c.begin():
                     self._reached = True
-                    return _drive(work(), lambda s: c.execute(_clause(s.sql), s.params or None))
+                    return _drive(self.name, work(), lambda s: c.execute(_clause(s.sql), s.params or None))
             except SQLAlchemyError as e:
                 time.sleep(attempts.pause_after(e, reached=self._reached))
 
     async def _arun(self, work: Callable[[], Work[T]], isolation: Any) -> T:
-        attempts = _Attempts(self.name, self._patience)
+        attempts = Attempts(self.name, self._patience)
         while True:
             self._check_open()
             try:
@@ -149,7 +130,9 @@ class SqlDatabase(Database):
                     self._reached = True
                     async with c.begin():
                         return await c.run_sync(
-                            lambda sync: _drive(work(), lambda s: sync.execute(_clause(s.sql), s.params or None))
+                            lambda sync: _drive(
+                                self.name, work(), lambda s: sync.execute(_clause(s.sql), s.params or None)
+                            )
                         )
             except SQLAlchemyError as e:
                 await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
@@ -178,37 +161,7 @@ class SqlDatabase(Database):
                     self.after_fork(in_child=True)
 
 
-class _Attempts:
-    """How long a transaction is retried, and the error when that does not help."""
-
-    def __init__(self, name: str, patience: float) -> None:
-        self._name = name
-        self._until = time.monotonic() + patience
-        self._pause = _FIRST_PAUSE
-
-    def pause_after(self, error: SQLAlchemyError, *, reached: bool) -> float:
-        """Seconds to wait before the next attempt; raises the library's error when there is none."""
-        state = _sqlstate(error)
-        # psycopg gives a failed connection attempt no code at all.
-        lost = isinstance(error, OperationalError | InterfaceError) and (not state or state.startswith(_LOST))
-        if ((lost and reached) or state in _RETRYABLE) and time.monotonic() < self._until:
-            self._pause = min(2 * self._pause, _LAST_PAUSE)
-            return self._pause * (0.5 + random.random() / 2)
-        if state in _RETRYABLE:
-            raise StoreError(
-                f"{self._name}: transactions kept colliding ({_RETRYABLE[state]}: {_first_line(error)}): try again"
-            ) from error
-        if state in _CORRUPT:
-            raise StoreCorruptError(f"{self._name}: {_first_line(error)}; restore it from a backup") from error
-        for prefix, way_out in _WAYS_OUT.items():
-            if state.startswith(prefix):
-                raise StoreError(f"{self._name}: {way_out} ({_first_line(error)})") from error
-        if lost:
-            raise StoreError(f"{self._name}: cannot be reached ({_first_line(error)})") from error
-        raise error
-
-
-def _drive(work: Work[T], execute: Callable[[Statement], CursorResult[Any]]) -> T:
+def _drive(name: str, work: Work[T], execute: Callable[[Statement], CursorResult[Any]]) -> T:
     rows: list[Row] | None = None
     while True:
         try:
@@ -219,7 +172,12 @@ def _drive(work: Work[T], execute: Callable[[Statement], CursorResult[Any]]) -> 
         if statement.params == []:
             rows = []
             continue
-        done_ = execute(statement)
+        try:
+            done_ = execute(statement)
+        except (SQLAlchemyError, UnicodeEncodeError, OverflowError) as e:
+            if (refused := refused_value(name, statement.params)) is not None:
+                raise refused from e
+            raise
         rows = [tuple(row) for row in done_] if done_.returns_rows else []
 
 
@@ -231,20 +189,8 @@ def _clause(sql: str) -> TextClause:
 def _checked(url: str) -> Any:
     try:
         parsed = make_url(url)
-    except ArgumentError as e:
+    except (ArgumentError, ValueError) as e:
         raise StoreError("the database URL cannot be read; give postgresql://user:password@host:5432/name") from e
     if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
         return parsed.set(drivername="postgresql+psycopg")
     raise StoreError(f"{parsed.drivername} is not supported; give a postgresql:// URL, or a file path for SQLite")
-
-
-def _sqlstate(error: SQLAlchemyError) -> str:
-    """PostgreSQL's five-character code; "" when the server sent none (it was not reached)."""
-    state = getattr(getattr(error, "orig", None), "sqlstate", None)
-    return state if isinstance(state, str) else ""
-
-
-def _first_line(error: SQLAlchemyError) -> str:
-    with contextlib.suppress(IndexError):
-        return str(getattr(error, "orig", error)).strip().splitlines()[0]
-    return type(error).__name__

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal, TypeVar
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
 from autocontext.flows.forking import Level, fork_lock, part_at_fork
 from autocontext.flows.threads import in_thread
+from autocontext.stores.checks import checked_patience, checked_place, refused_value
 from autocontext.stores.database import Database, Row, Work
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ _WAYS_OUT = {
     sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that the folder exists and may be written to",
     sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there and not full",
+    sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite takes (1 GB); nothing was changed",
     sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
 }
 _inherited: dict[str, list[sqlite3.Connection]] = {}
@@ -59,8 +61,8 @@ class SqliteDatabase(Database):
     dialect: ClassVar[Literal["sqlite", "postgresql"]] = "sqlite"
 
     def __init__(self, url: str | Path, *, patience: float = 60.0, power_safe: bool = False) -> None:
-        self.name = str(url)
-        self._patience, self._power_safe = patience, power_safe
+        self.name = checked_place(url)
+        self._patience, self._power_safe = checked_patience(patience), power_safe
         self._in_memory = self.name == ":memory:"
         self._file = f":memory: {id(self)}" if self._in_memory else os.path.realpath(self.name)
         self._lock = fork_lock(Level.DATABASE)
@@ -106,7 +108,7 @@ class SqliteDatabase(Database):
                 time.sleep(pause * random.random())
                 pause = min(2 * pause, _LAST_PAUSE)
         except sqlite3.Error as e:
-            raise self._translated(e) or e from e
+            raise self._translated(e) from e
         finally:
             self._put_back(connection)
         if busy:
@@ -165,16 +167,14 @@ class SqliteDatabase(Database):
             connection = self._take()
             self._begin(connection, begin)
             try:
-                result = _drive(connection, work())
+                result = _drive(self.name, connection, work())
                 connection.execute("COMMIT")
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
         except sqlite3.Error as e:
-            if (error := self._translated(e)) is None:
-                raise
-            raise error from e
+            raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
         finally:
@@ -264,8 +264,8 @@ class SqliteDatabase(Database):
             time.sleep(pause * random.random())
             pause = min(2 * pause, _LAST_PAUSE)
 
-    def _translated(self, error: sqlite3.Error) -> AutoContextError | None:
-        """The library's error for SQLite's; None when a statement is wrong and the file is not to blame."""
+    def _translated(self, error: sqlite3.Error) -> AutoContextError:
+        """The library's error for SQLite's."""
         code = _primary_code(error)
         if code in _LOCKED:
             return StoreError(f"{self.name}: other processes kept it locked for {self._patience:g} s: try again")
@@ -275,10 +275,10 @@ class SqliteDatabase(Database):
             return StoreCorruptError(f"{self.name}: its tables are damaged ({error}); restore it from a backup")
         if code in _WAYS_OUT:
             return StoreError(f"{self.name}: {_WAYS_OUT[code]} ({error})")
-        return None
+        return StoreError(f"{self.name}: a statement failed, nothing was changed ({error})")
 
 
-def _drive(connection: sqlite3.Connection, work: Work[T]) -> T:
+def _drive(name: str, connection: sqlite3.Connection, work: Work[T]) -> T:
     rows: list[Row] | None = None
     while True:
         try:
@@ -286,11 +286,16 @@ def _drive(connection: sqlite3.Connection, work: Work[T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
-        if isinstance(params, list):
-            connection.executemany(sql, params)
-            rows = []
-        else:
-            rows = connection.execute(sql, params).fetchall()
+        try:
+            if isinstance(params, list):
+                connection.executemany(sql, params)
+                rows = []
+            else:
+                rows = connection.execute(sql, params).fetchall()
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError, UnicodeEncodeError, OverflowError) as e:
+            if (refused := refused_value(name, params)) is not None:
+                raise refused from e
+            raise
 
 
 def _truncated(connection: sqlite3.Connection) -> bool:

@@ -13,6 +13,7 @@ from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory
+from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
@@ -108,7 +109,7 @@ class AutoContext(DatabasePart):
 
     def cache_of(self, user_id: str) -> ResultCache:
         """The cached results of one user."""
-        return self._cache(f"user:{user_id}")
+        return self._cache(self.namespace(user_id))
 
     @cached_property
     def memories(self) -> MemoryStore:
@@ -119,6 +120,7 @@ class AutoContext(DatabasePart):
 
     def namespace(self, user_id: str) -> str:
         """The content namespace of a user: a user's sessions share equal contents, two users never do."""
+        check_texts(user_id=user_id)
         return f"user:{user_id}"
 
     def injector(self, user_id: str, counter: TokenCounter) -> MemoryInjector | None:

@@ -103,5 +103,10 @@ def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:
         return ToolResultBlock(id=call_id, name=name, output=value)
     if isinstance(value, _OUTPUT_BLOCKS):
         return ToolResultBlock(id=call_id, name=name, output=[value])
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError) as e:
+        # The tool has done its work: the agent must hear of it, and the turn goes on.
+        text = f"Error: {name} has run, but its result cannot be written as JSON ({e}); it should return text"
+        return ToolResultBlock(id=call_id, name=name, output=text, is_error=True)
     return ToolResultBlock(id=call_id, name=name, output=text)

@@ -231,6 +231,8 @@ def test_000_14_compression_ttl_figures_and_search(store: PagedContentStore, clo
     assert hits[0].text.startswith("The deployment key rotates")
     assert hits[0].offset == 0
     assert store.search("数据库", limit=1)[0].key == "zh.md"
+    assert [hit.ref for hit in store.search("rotates", ref="ops.md")] == [ref], "by a key, too"
+    assert store.search("rotates", ref="unknown") == []
     assert store.search("rotates", ref=store.info("zh.md").ref) == []  # type: ignore[union-attr]
     assert store.search("") == store.search("xylophone quartz") == []
     stats = store.stats()

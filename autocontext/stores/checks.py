@@ -1,0 +1,96 @@
+"""Checks of what callers pass to any part: ids as every database takes them, texts, lengths of time."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from autocontext.errors import AutoContextError, ConfigError, StoreError, short
+
+LONGEST = 1e12
+"""Seconds, some 30,000 years: in milliseconds it fits the integers of every database."""
+_UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
+
+
+def check_texts(error: type[AutoContextError] = ConfigError, **fields: Any) -> None:
+    """Raise `error` naming the first of these fields that is no text; None is left out."""
+    for field, value in fields.items():
+        if value is not None and not isinstance(value, str):
+            raise error(f"{field} must be a text (got {short(value)}); pass str({field})")
+
+
+def check_id(field: str, value: Any, error: type[AutoContextError] = ConfigError) -> None:
+    """Raise `error` unless it is a text without NUL and lone surrogates, which databases do not take."""
+    if not isinstance(value, str):
+        raise error(f"{field} must be a text (got {short(value)}); pass str({field})")
+    if "\0" in value or (not value.isascii() and _UNSTORABLE.search(value)):
+        raise error(
+            f"{field} {short(value)} holds NUL or half a surrogate pair, which databases do not take; leave it out or "
+            f"write it in another way, for instance {field}.encode().hex()"
+        )
+
+
+def checked_place(url: Any) -> str:
+    """A path or URL as a text. Raises ConfigError for an empty one, and for what is neither."""
+    if isinstance(url, bytes) or not isinstance(url, str | os.PathLike):
+        raise ConfigError(f"url must be a path, ':memory:' or a URL (got {short(url)})")
+    place = os.fspath(url)
+    if not place.strip():
+        # SQLite would take a private file, which is gone when it is closed.
+        raise ConfigError("url is empty: give a path, or ':memory:' for a database that need not last")
+    if "\0" in place:
+        raise ConfigError(f"url {short(place)} holds NUL, which no path can")
+    return place
+
+
+def checked_patience(patience: Any) -> float:
+    """Seconds that a database waits. Raises ConfigError unless it is a number of at least 0."""
+    number = isinstance(patience, int | float) and not isinstance(patience, bool)
+    if not number or not patience >= 0:
+        raise ConfigError(f"patience must be a number of seconds, 0 or more (got {short(patience)})")
+    return float(min(patience, 1e6))  # twelve days: SQLite counts milliseconds in 32 bits
+
+
+def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | None:
+    """A length of time, `LONGEST` at most; None stays None. Raises ConfigError unless it is a number above 0.
+
+    With `past` a number below counts too: a time that is over.
+    """
+    if seconds is None:
+        return None
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or math.isnan(seconds) or math.isinf(seconds) or (seconds <= 0 and not past):
+        least = "a number of seconds" if past else "more than 0 seconds"
+        raise ConfigError(f"{field} must be {least}, or None for ever (got {short(seconds)})")
+    return float(max(-LONGEST, min(seconds, LONGEST)))
+
+
+def json_text(field: str, value: Any, *, ascii_only: bool = True) -> str:
+    """A value as JSON. Raises ConfigError naming the field when it is none, or nested too deep for its readers."""
+    try:
+        text = json.dumps(value, ensure_ascii=ascii_only)
+        json.loads(text)
+    except (TypeError, ValueError, RecursionError) as e:
+        reason = "it is nested too deep" if isinstance(e, RecursionError) else e
+        raise ConfigError(f"{field} cannot be written as JSON ({reason}); pass plain data") from None
+    return text
+
+
+def refused_value(database: str, params: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> StoreError | None:
+    """What to tell when a database does not take one of these parameters; None when they are not to blame."""
+    for row in [params] if isinstance(params, Mapping) else params:
+        for name, value in row.items():
+            kind = ""
+            if isinstance(value, str) and _UNSTORABLE.search(value):
+                kind = "a text with NUL or half a surrogate pair"
+            elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+                kind = "a number of more than 64 bits"
+            elif not (value is None or isinstance(value, str | int | float | bytes)):
+                kind = f"a {type(value).__name__}"
+            if kind:
+                return StoreError(f"{database}: {name} is {kind}, which databases do not take; nothing was changed")
+    return None
