@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages
@@ -28,16 +30,16 @@ def sendable(messages: Iterable[Msg]) -> list[Msg]:
 
 
 def _repaired(msgs: list[Msg]) -> Iterator[Msg]:
-    taken: set[tuple[int, int]] = set()
+    results = _Results(msgs)
     for at, msg in enumerate(msgs):
         said = tuple(b for b in msg.content if not isinstance(b, ToolResultBlock))
         if msg.tool_uses:
             yield msg if len(said) == len(msg.content) and msg.role == "assistant" else _with(msg, "assistant", said)
             for use in msg.tool_uses:
-                yield _result(msgs, at, use, taken)
+                yield _result(msgs, at, use, results.take(use.id, at))
             continue
         for number, block in enumerate(msg.content):
-            if isinstance(block, ToolResultBlock) and (at, number) not in taken:
+            if isinstance(block, ToolResultBlock) and (at, number) not in results.taken:
                 yield _orphan(msg, number, block)
         if not msg.tool_results:
             if msg.role != "assistant" or _says(msg):
@@ -46,18 +48,44 @@ def _repaired(msgs: list[Msg]) -> Iterator[Msg]:
             yield _with(msg, "user", said)
 
 
-def _result(msgs: list[Msg], at: int, use: ToolUseBlock, taken: set[tuple[int, int]]) -> Msg:
-    """The first result for a call, wherever it stands behind it before the id is used again."""
-    for later in range(at + 1, len(msgs)):
-        msg = msgs[later]
-        for number, block in enumerate(msg.content):
-            if isinstance(block, ToolResultBlock) and block.id == use.id and (later, number) not in taken:
-                taken.add((later, number))
-                return msg if msg.role == "tool" and len(msg.content) == 1 else _with(msg, "tool", (block,), number)
-        if any(again.id == use.id for again in msg.tool_uses):
-            break
-    block = ToolResultBlock(id=use.id, name=use.name, output=INTERRUPTED, is_error=True)
-    return Msg(id=f"{msgs[at].id}.{use.id}", role="tool", content=(block,), timestamp=msgs[at].timestamp)
+class _Results:
+    """Where the results of calls stand, as pairs of a message's and a block's index; each is taken once."""
+
+    def __init__(self, msgs: list[Msg]) -> None:
+        self.taken: set[tuple[int, int]] = set()
+        self._waiting: dict[str, deque[tuple[int, int]]] = defaultdict(deque)
+        self._uses: dict[str, list[int]] = defaultdict(list)
+        for at, msg in enumerate(msgs):
+            for use in msg.tool_uses:
+                self._uses[use.id].append(at)
+            for number, block in enumerate(msg.content):
+                if isinstance(block, ToolResultBlock):
+                    self._waiting[block.id].append((at, number))
+
+    def take(self, call_id: str, at: int) -> tuple[int, int] | None:
+        """The first result of a call in message `at`, wherever it stands behind it before the id is used again.
+
+        Calls are asked for in their order.
+        """
+        waiting, uses = self._waiting[call_id], self._uses[call_id]
+        while waiting and waiting[0][0] <= at:
+            waiting.popleft()
+        again = bisect_right(uses, at)
+        if not waiting or (again < len(uses) and waiting[0][0] > uses[again]):
+            return None
+        place = waiting.popleft()
+        self.taken.add(place)
+        return place
+
+
+def _result(msgs: list[Msg], at: int, use: ToolUseBlock, place: tuple[int, int] | None) -> Msg:
+    if place is None:
+        interrupted = ToolResultBlock(id=use.id, name=use.name, output=INTERRUPTED, is_error=True)
+        return Msg(id=f"{msgs[at].id}.{use.id}", role="tool", content=(interrupted,), timestamp=msgs[at].timestamp)
+    msg, number = msgs[place[0]], place[1]
+    if msg.role == "tool" and len(msg.content) == 1:
+        return msg
+    return _with(msg, "tool", (msg.content[number],), number)
 
 
 def _orphan(msg: Msg, number: int, block: ToolResultBlock) -> Msg:

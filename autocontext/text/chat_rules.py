@@ -12,6 +12,7 @@ An empty list is valid.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,7 @@ def first_violation(messages: Iterable[Msg | Mapping[str, Any]]) -> str | None:
 
 
 def _check(messages: Iterable[Msg | Mapping[str, Any]]) -> None:
-    open_calls: list[str] = []
+    open_calls: dict[str, None] = {}  # in their order
     asked_at = -1
     answered_ids: set[str] = set()
     for i, message in enumerate(messages):
@@ -58,14 +59,14 @@ def _check(messages: Iterable[Msg | Mapping[str, Any]]) -> None:
             _require(
                 call_id in open_calls, i, f"the result {call_id!r} answers no call right before it (orphan result)"
             )
-            open_calls.remove(call_id)
+            del open_calls[call_id]
             answered_ids.add(call_id)
         if turn.role not in ("tool", "function") and (turn.calls or turn.says or not turn.results):
             _require(
-                not open_calls, asked_at, f"calls {open_calls} are unanswered before messages[{i}] (unanswered call)"
+                not open_calls, asked_at, f"calls {[*open_calls]} are unanswered before messages[{i}] (unanswered call)"
             )
-            open_calls, asked_at, answered_ids = list(turn.calls), i, set()
-    _require(not open_calls, asked_at, f"calls {open_calls} are unanswered at the end (unanswered call)")
+            open_calls, asked_at, answered_ids = dict.fromkeys(turn.calls), i, set()
+    _require(not open_calls, asked_at, f"calls {[*open_calls]} are unanswered at the end (unanswered call)")
 
 
 class _BrokenRuleError(Exception):
@@ -84,7 +85,7 @@ def _check_turn(turn: _Turn, i: int) -> None:
     _require(not turn.results or turn.role != "assistant", i, "an assistant message holds tool results")
     _require(not turn.results or turn.role != "system", i, "a system message holds tool results")
     _require(turn.results or turn.role not in ("tool", "function"), i, "a tool message holds no tool result")
-    twice = {c for c in turn.calls if turn.calls.count(c) > 1}
+    twice = {call for call, count in Counter(turn.calls).items() if count > 1}
     _require(not twice, i, f"tool ids {sorted(twice)} are used twice in one message")
     empty = turn.role == "assistant" and not turn.calls and not turn.says
     _require(not empty, i, "an assistant message without calls is empty")

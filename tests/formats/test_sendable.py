@@ -1,5 +1,7 @@
 """What `sendable` gives is taken by strict services, and says everything that can be said."""
 
+import time
+
 from hypothesis import given
 
 from autocontext.formats.openai_chat import to_openai
@@ -60,3 +62,22 @@ def test_parallel_calls_are_each_answered() -> None:
 
 def test_an_answer_that_says_nothing_is_left_out() -> None:
     assert [m.text for m in sendable([user("hi"), assistant(""), user("Hello?")])] == ["hi", "Hello?"]
+
+
+def seconds(calls: int) -> float:
+    """The shortest of three runs over that many calls without a result, and as many whose result stands too late."""
+    ids = [f"c{i}" for i in range(calls)]
+    together = Msg(role="assistant", content=[ToolUseBlock(id=f"p{i}", name="f") for i in ids])
+    asked = [tool_call("f", id=i) for i in ids]
+    history = [together, *asked, *(tool_call("g", id=f"n{i}") for i in ids), *(tool_result(i, "late") for i in ids)]
+    runs = []
+    for _ in range(3):
+        start = time.process_time()
+        assert first_violation(sendable(history)) is None
+        runs.append(time.process_time() - start)
+    return min(runs)
+
+
+def test_row_24_calls_without_results_take_linear_time() -> None:
+    """Four times the calls took sixteen times as long."""
+    assert seconds(2_000) < 9 * seconds(500)
