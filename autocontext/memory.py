@@ -30,7 +30,7 @@ from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.checks import json_text
 from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
-from autocontext.stores.protocol import checked_store
+from autocontext.stores.protocol import Position, checked_store, identity_of
 from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
@@ -379,10 +379,10 @@ class AutoContextMemory(ProviderMessages, Closing):
         An existing session gets the state as its newest entry, so its earlier states can still be forked.
         """
         key = SessionKey(self.session.user_id, session_id or self.session.session_id)
-        there = len(store.read(key))
+        there = store.read(key)
         with self._lock:
             entries: list[Entry] = [self._log.snapshot()] if there else [*self._log.entries]
-        store.append(key, entries, after=there)
+        store.append(key, entries, after=Position(len(there), identity_of(there)))
         return key
 
     def load_from(self, store: SessionStore, session_id: str | None = None) -> None:
