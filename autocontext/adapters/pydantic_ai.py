@@ -26,7 +26,7 @@ from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
     from pydantic_ai import RunContext, Tool
-    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.capabilities import AbstractCapability, AgentNode
     from pydantic_ai.messages import ModelMessage, ToolCallPart
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.output import OutputContext
@@ -51,8 +51,8 @@ class AutoContextCapability(AbstractCapability[Any]):
     @with_memory_options
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self._sessions = Sessions(memory, **options)
-        self._read: dict[int, tuple[ModelMessage, list[Msg]]] = {}
-        """What messages of runs were read as, by the message's identity; each message is held, so that it stays its."""
+        self._read: dict[str | None, dict[int, tuple[ModelMessage, list[Msg]]]] = {}
+        """For each run, what its messages were read as, by a message's identity; each is held, so that it stays its."""
         self.tools = [_reload_tool(self)]
         self.instructions = INSTRUCTIONS
 
@@ -71,15 +71,16 @@ class AutoContextCapability(AbstractCapability[Any]):
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
         """What the history that is passed has taken back goes out of view."""
-        take_back(self._of(ctx), [msg.id for msg in _all(self._msgs(ctx.messages))])
+        take_back(self._of(ctx), [msg.id for msg in _all(self._msgs(ctx, ctx.messages))])
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Put the memory's view in the place of the messages, for this request."""
         memory = self._of(ctx)
-        held = self._follow(memory, ctx.messages)
-        passing = [m for m in request_context.messages if not any(m is own for own in ctx.messages)]
+        held = self._follow(ctx, ctx.messages)
+        own = {id(m) for m in ctx.messages}
+        passing = [m for m in request_context.messages if id(m) not in own]
         overhead = [msg.text for message in passing for msg in read_one(message)]
         memory.set_overhead(*overhead, *_besides(request_context.model_request_parameters))
         view = await memory.aget_messages()
@@ -94,41 +95,50 @@ class AutoContextCapability(AbstractCapability[Any]):
         args: dict[str, Any],
     ) -> dict[str, Any]:
         """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory."""
-        self._follow(self._of(ctx), ctx.messages)
+        self._follow(ctx, ctx.messages)
         return args
 
     async def before_output_process(self, ctx: RunContext[Any], *, output_context: OutputContext, output: Any) -> Any:
         """The same for a function that takes the final output."""
         if output_context.has_function:
-            self._follow(self._of(ctx), ctx.messages)
+            self._follow(ctx, ctx.messages)
         return output
 
     async def after_run(self, ctx: RunContext[Any], *, result: Any) -> Any:
         """Keep the final answer."""
-        messages = result.all_messages()
-        self._follow(self._of(ctx), messages)
-        for message in messages:
-            self._read.pop(id(message), None)
+        self._follow(ctx, result.all_messages())
+        self._read.pop(ctx.run_id, None)
         return result
+
+    async def on_node_run_error(self, ctx: RunContext[Any], *, node: AgentNode[Any], error: Exception) -> Any:  # noqa: ARG002 (the hook's form)
+        """Keep what a run that fails has come to."""
+        self._follow(ctx, ctx.messages)
+        raise error
+
+    async def on_run_error(self, ctx: RunContext[Any], *, error: BaseException) -> Any:
+        """Forget the run."""
+        self._read.pop(ctx.run_id, None)
+        raise error
 
     # ------------------------------------------------------------------------------------------------------- parts
     def _of(self, ctx: RunContext[Any]) -> AutoContextMemory:
         return self.memory(str(ctx.conversation_id))
 
-    def _follow(self, memory: AutoContextMemory, messages: list[ModelMessage]) -> list[list[Msg]]:
+    def _follow(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[list[Msg]]:
         """Add what is new; gives each message as Msgs."""
-        held = self._msgs(messages)
+        memory, held = self._of(ctx), self._msgs(ctx, messages)
         msgs = _all(held)
         memory.add_messages(msgs[first_new(memory, [m.id for m in msgs]) :])
         return held
 
-    def _msgs(self, messages: list[ModelMessage]) -> list[list[Msg]]:
+    def _msgs(self, ctx: RunContext[Any], messages: list[ModelMessage]) -> list[list[Msg]]:
         """Each message as Msgs. Messages do not change, so each is read once in a run."""
+        read = self._read.setdefault(ctx.run_id, {})
         msgs = []
         for message in messages:
-            held = self._read.get(id(message))
+            held = read.get(id(message))
             if held is None or held[0] is not message:
-                held = self._read[id(message)] = (message, read_one(message))
+                held = read[id(message)] = (message, read_one(message))
             msgs.append(held[1])
         return msgs
 

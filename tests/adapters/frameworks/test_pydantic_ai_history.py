@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
-from pydantic_ai import Agent
+from pydantic_ai import Agent, UsageLimitExceeded, UsageLimits
 from pydantic_ai.messages import (
     AudioUrl,
     BinaryContent,
@@ -186,6 +186,7 @@ async def test_row_10_a_history_without_the_call_does_not_take_it_back(server: F
     assert [use.name for m in capability.memory("c1").messages for use in m.tool_uses] == ["send"]
     turn.cancel()
     await asyncio.wait([turn])
+    assert capability._read == {}
     await run(server, capability, "Was it sent?", message_history=saved)
     shown = [m for m in server.requests[-1].body["messages"] if m["role"] != "system"]
     assert [m["role"] for m in shown] == ["user", "assistant", "user", "assistant", "tool", "user"]
@@ -207,3 +208,17 @@ async def test_row_10_a_function_that_takes_the_output_finds_its_call_kept(serve
     assert (result.output, found) == ("sent to ann", [{"to": "ann"}])
     originals = capability.memory("c1").get_original_memory_msgs()
     assert as_json(to_pydantic_ai(originals)) == as_json(result.all_messages())
+
+
+@pytest.mark.anyio
+async def test_row_10_a_run_that_fails_keeps_what_it_has_come_to(server: FakeOpenAI) -> None:
+    def send() -> str:
+        return "sent"
+
+    server.script([calling("send")])
+    capability = AutoContextCapability()
+    limits = UsageLimits(request_limit=1)
+    with pytest.raises(UsageLimitExceeded):
+        await run(server, capability, "Send it.", conversation_id="c1", agent={"tools": [send]}, usage_limits=limits)
+    assert [m.role for m in capability.memory("c1").messages] == ["user", "assistant", "tool"]
+    assert capability._read == {}
