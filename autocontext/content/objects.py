@@ -146,7 +146,7 @@ class Objects:
             yield from _let_go(place, (yield from _delete_name(name)), now)
         return head is not None
 
-    def clear(self, namespace: str | None, now: int = 0, /) -> Flow[None]:
+    def clear(self, namespace: str | None, now: int, /) -> Flow[None]:
         """Delete everything of one namespace, or of all: names first."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
         for kind in ("/names/", "/keys/", "/holders/"):

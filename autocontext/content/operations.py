@@ -63,7 +63,7 @@ class Operations(Protocol):
     def delete(self, namespace: str, ref_or_key: str, now: int) -> Run[bool]:
         """Delete a content by its handle, or a key."""
 
-    def clear(self, namespace: str | None, now: int = 0, /) -> Run[None]:
+    def clear(self, namespace: str | None, now: int, /) -> Run[None]:
         """Delete everything of one namespace, or of all."""
 
     def purge(self, now: int) -> Run[int]:

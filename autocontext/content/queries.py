@@ -272,7 +272,7 @@ def _erase(content: dict[str, str]) -> Work[bool]:
     return bool(gone)
 
 
-def clear(namespace: str | None, _now: int = 0) -> Work[None]:
+def clear(namespace: str | None, _now: int) -> Work[None]:
     """Everything goes, or everything of one namespace."""
     params = {} if namespace is None else {"ns": safe(namespace)}
     only = "" if namespace is None else "namespace = :ns AND "

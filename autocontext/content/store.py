@@ -16,6 +16,7 @@ from autocontext.content.records import ContentHit, ContentInfo, ContentStats, P
 from autocontext.content.search import Passages
 from autocontext.errors import StoreCorruptError
 from autocontext.flows import Flow, sync_and_async
+from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
@@ -68,6 +69,7 @@ class PagedContentStore(Closing):
         self._backend, self._operations = backend, operations
         self._clock = clock or _now
         self._usage: Counter[str] = Counter()
+        self._lock = fork_lock()
 
     # ------------------------------------------------------------------------------------------------------ storing
     def _put(
@@ -221,18 +223,22 @@ class PagedContentStore(Closing):
         return Upload(namespace, (metadata.path or None) if key is None else key, body, [], metadata, now, until)
 
     def _stored(self, upload: Upload, ref: str, *, new: bool) -> ContentInfo:
-        self._usage["puts"] += 1
-        self._usage["duplicates"] += not new
+        self._count(puts=1, duplicates=int(not new))
         body, metadata = upload.content, upload.metadata.dumped()
         return StoredContent(
             ref, body.sha256, body.encoding, len(body.text), upload.expires_at, upload.now, metadata, upload.key
         ).info()
 
     def _page(self, pages: Pages | None) -> Page | None:
-        self._usage["misses" if pages is None else "reads"] += 1
         if pages is None:
+            self._count(misses=1)
             return None
+        self._count(reads=1)
         return pages.window.page(pages.content.ref, unpack(pages.content.ref, pages.bodies))
+
+    def _count(self, **uses: int) -> None:
+        with self._lock:
+            self._usage.update(uses)
 
     def _payload(self, pages: Pages) -> bytes:
         body = payload(unpack(pages.content.ref, pages.bodies), pages.content.encoding)

@@ -170,7 +170,7 @@ def interleaved(change: str, other: Callable[[DatabaseContentStore], object]) ->
             clock.now += 5_000
             work = {
                 "purge": partial(queries.purge, clock.now),
-                "clear": partial(queries.clear, ""),
+                "clear": partial(queries.clear, "", clock.now),
                 "delete": partial(queries.delete, "", "old", clock.now - 4_500),
                 "delete by handle": partial(queries.delete, "", REF, clock.now - 4_500),
             }[change]

@@ -1,0 +1,63 @@
+"""Savers and deleters of one session's states at once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from autocontext.errors import Conflict
+from autocontext.optimizer import states
+from autocontext.optimizer.state import SessionState
+from autocontext.optimizer.states import StateStore
+from autocontext.stores.protocol import SessionKey
+from tests.stores.homes import home
+from tests.stores.races import SERVED, at_once, run_between
+
+SESSION = SessionKey("ann", "s")
+STATE = SessionState("s", "ann")
+
+
+def save(store: StateStore, expected: int) -> int:
+    """The new revision; 0 when another was saved or all were deleted."""
+    with suppress(Conflict):
+        return store.save(STATE, metadata={}, expected=expected)
+    return 0
+
+
+@pytest.fixture(params=SERVED)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    with home(request.param, tmp_path) as where:
+        yield where
+
+
+def test_row_03_of_several_saves_of_one_revision_one_succeeds(url: str) -> None:
+    with StateStore(url) as store:
+        for revision in range(8):
+            assert sorted(at_once(*[partial(save, store, revision)] * 4)) == [0, 0, 0, revision + 1]
+        assert store.revisions(SESSION) == [4, 5, 6, 7, 8], "the latest few are kept"
+
+
+@pytest.mark.parametrize("change", ["save", "delete"])
+def test_row_03_a_state_saved_while_all_are_deleted_does_not_stay(change: str) -> None:
+    def saved() -> states.Work[int]:
+        try:
+            return (yield from states._save(states._row(STATE, {}, 2)))
+        except Conflict:
+            return 0
+
+    with home("postgresql", Path()) as url, StateStore(url) as store, StateStore(url) as another:
+        work = saved if change == "save" else partial(states._delete, SESSION)
+        other: Callable[[], object] = (
+            partial(another.delete, SESSION) if change == "save" else partial(save, another, 1)
+        )
+        for before in itertools.count():
+            store.delete(SESSION)
+            save(store, 0)
+            if not run_between(store.database, work, other, before)[1]:
+                break
+            assert store.revisions(SESSION) == []
