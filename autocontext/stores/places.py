@@ -114,9 +114,12 @@ FILES = {
 def forget(user_id: str, session_id: str, *, whole: bool) -> Work[None]:
     """Delete what was made of a session's log; with `whole`, everything of the session."""
     parts = {row[0] for row in (yield Statement("SELECT part FROM autocontext_schema"))}
+    where = "WHERE user_id = :user_id AND session_id = :session_id"
+    session = {"user_id": user_id, "session_id": session_id}
     for place in PLACES:
-        if place.part in parts and (place.session == "made of it" or (whole and place.session)):
-            yield Statement(
-                f"DELETE FROM {place.table} WHERE user_id = :user_id AND session_id = :session_id",
-                {"user_id": user_id, "session_id": session_id},
-            )
+        if place.part in parts and place.session == "made of it":
+            # Until there is nothing: a writer that this has waited for has added a row.
+            while (yield Statement(f"DELETE FROM {place.table} {where} RETURNING user_id", session)):
+                pass
+        elif place.part in parts and whole and place.session:
+            yield Statement(f"DELETE FROM {place.table} {where}", session)

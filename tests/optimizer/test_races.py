@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from autocontext import AutoContextMemory, Msg
 from autocontext.errors import Conflict
 from autocontext.optimizer import states
 from autocontext.optimizer.state import SessionState
 from autocontext.optimizer.states import StateStore
+from autocontext.stores import SqlSessionStore
 from autocontext.stores.protocol import SessionKey
 from tests.stores.homes import home
 from tests.stores.races import SERVED, at_once, run_between
@@ -42,14 +44,26 @@ def test_row_03_of_several_saves_of_one_revision_one_succeeds(url: str) -> None:
         assert store.revisions(SESSION) == [4, 5, 6, 7, 8], "the latest few are kept"
 
 
+def saved() -> states.Work[int]:
+    """Save revision 2, if 1 is there."""
+    try:
+        return (yield from states._save(states._row(STATE, {}, 2)))
+    except Conflict:
+        return 0
+
+
+def test_row_03_a_state_saved_while_its_session_is_deleted_does_not_stay() -> None:
+    with home("postgresql", Path()) as url, StateStore(url) as store, SqlSessionStore(url) as sessions:
+        for before in itertools.count():
+            AutoContextMemory(store=sessions, session_id="s", user_id="ann").add_message(Msg(role="user", content="hi"))
+            save(store, 0)
+            if not run_between(store.database, saved, partial(sessions.delete, SESSION), before)[1]:
+                break
+            assert store.revisions(SESSION) == []
+
+
 @pytest.mark.parametrize("change", ["save", "delete"])
 def test_row_03_a_state_saved_while_all_are_deleted_does_not_stay(change: str) -> None:
-    def saved() -> states.Work[int]:
-        try:
-            return (yield from states._save(states._row(STATE, {}, 2)))
-        except Conflict:
-            return 0
-
     with home("postgresql", Path()) as url, StateStore(url) as store, StateStore(url) as another:
         work = saved if change == "save" else partial(states._delete, SESSION)
         other: Callable[[], object] = (
