@@ -65,4 +65,3 @@ def with_memory_options(init: Constructor) -> Constructor:
 
     checked_init.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]
     return cast("Constructor", checked_init)
-

@@ -213,6 +213,19 @@ class ResultCache(Closing):
 
     clear, aclear = sync_and_async(_clear)
 
+    def _discard(self, chosen: Callable[[CacheEntry], bool]) -> Flow[int]:
+        """Remove the results that a function chooses, expired ones and exceptions too. Returns their number."""
+        if self._database is None:
+            return 0
+        entries = yield from read(lambda: rows.every(self._namespace, whole=True))
+        keys = yield Aside(lambda: [entry.key for entry in entries if chosen(entry)])
+        removed = 0
+        for key in keys:
+            removed += yield from self._invalidate(key)
+        return removed
+
+    discard, adiscard = sync_and_async(_discard)
+
     def _purge_expired(self) -> Flow[int]:
         """Remove expired results from the database. Returns their number."""
         return 0 if self._database is None else (yield from write(purging(self._namespace)))

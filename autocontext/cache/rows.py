@@ -130,12 +130,13 @@ def totals(ns: str) -> Work[tuple[int, int]]:
     return count, size
 
 
-def every(namespace: CacheNamespace) -> Work[list[CacheEntry]]:
-    """All results that have not expired, by key."""
+def every(namespace: CacheNamespace, *, whole: bool = False) -> Work[list[CacheEntry]]:
+    """All results that have not expired, by key; with `whole` everything that is stored, exceptions too."""
     rows = yield Statement(
-        f"SELECT {_ALL} FROM autocontext_cache "
-        "WHERE namespace = :ns AND expires > :now AND kind <> 'error' ORDER BY key",
-        {"ns": namespace.text, "now": namespace.now()},
+        f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND expires > :now "
+        + ("" if whole else "AND kind <> 'error' ")
+        + "ORDER BY key",
+        {"ns": namespace.text, "now": -1 if whole else namespace.now()},
     )
     entries = []
     for row in rows:

@@ -9,7 +9,6 @@ import html
 import re
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from autocontext.cli import stored
@@ -18,6 +17,7 @@ from autocontext.cli.report_data import data, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import SessionHistory
 from autocontext.errors import ConfigError
+from autocontext.stores.private_files import write_private
 
 
 def add(commands: Commands) -> None:
@@ -50,7 +50,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         history = SessionHistory(store.read(info.key), counter)
     screen.progress("writing the page")
     page = render_page(data(history, info.key, arguments.db, counter, window=arguments.window))
-    Path(arguments.output).write_text(page, encoding="utf-8")
+    write_private(arguments.output, page)
     screen.done()
     figures = (
         f"{len(history.log.original):,} messages, {len(history.passes):,} compressions, {len(page.encode()):,} bytes"

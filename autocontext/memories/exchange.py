@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from autocontext.memories.document import SECTIONS
 from autocontext.memories.records import Memory, iso, millis
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.stores.database import Work
+from autocontext.stores.private_files import write_private
 
 VERSION = "1.0"
 _KNOWN = {
@@ -150,19 +148,8 @@ def for_injection(memories: Iterable[Memory], sections: Mapping[str, tuple[str, 
 
 
 def write_whole(path: str | Path, document: Mapping[str, Any]) -> None:
-    """Write a file atomically: a crash leaves the old file or the new one."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file, ensure_ascii=False, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    """Write the file for its owner only, whole or not at all."""
+    write_private(path, json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def _memory_of(entry: Any, user_id: str, now: int) -> Memory:

@@ -16,6 +16,7 @@ from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row, Schema, Statement, Work
 from autocontext.stores.protocol import SessionKey, storable
 from autocontext.stores.records import now
+from autocontext.stores.session_statements import Stamp, hold
 
 SCHEMA = Schema(
     "states",
@@ -53,16 +54,21 @@ class StateStore(DatabasePart):
     def __init__(self, url: Database | str | Path) -> None:
         super().__init__(url, SCHEMA)
 
-    def save(self, state: SessionState, *, metadata: Mapping[str, Any], expected: int) -> int:
+    def save(
+        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, stamp: Stamp | None = None
+    ) -> int:
         """Save a state and its metadata as the revision after `expected` (0: the first), in one transaction.
 
-        Returns the new revision. Raises Conflict if another process saved first; load its state and save again.
+        Returns the new revision. Raises Conflict if another process saved first; load its state and save again. With
+        the `stamp` of the session's log, raises Conflict as well if messages of it were erased since.
         """
-        return self.database.write(partial(_save, _row(state, metadata, expected + 1)))
+        return self.database.write(partial(_save, _row(state, metadata, expected + 1), stamp))
 
-    async def asave(self, state: SessionState, *, metadata: Mapping[str, Any], expected: int) -> int:
+    async def asave(
+        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, stamp: Stamp | None = None
+    ) -> int:
         """`save` without blocking the event loop."""
-        return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1)))
+        return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1), stamp))
 
     def load(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
         """Load the newest saved state of a session, or one revision; None if there is none.
@@ -94,8 +100,10 @@ def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dic
     }
 
 
-def _save(row: dict[str, Any]) -> Work[int]:
+def _save(row: dict[str, Any], stamp: Stamp | None = None) -> Work[int]:
     session = {"user_id": row["user_id"], "session_id": row["session_id"]}
+    if stamp is not None:
+        yield from hold(SessionKey(**session), stamp)
     expected = int(row["revision"]) - 1
     # The lock of the state that this one follows: nobody deletes it meanwhile.
     known = yield Statement(

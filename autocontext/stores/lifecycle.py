@@ -13,6 +13,7 @@ from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, dump_entry, load_entry
 from autocontext.stores.erasing import erase_messages
+from autocontext.stores.private_files import write_private
 from autocontext.stores.protocol import SessionKey, storable
 
 if TYPE_CHECKING:
@@ -148,12 +149,13 @@ class Lifecycle:
         """Nothing to let go of."""
 
     def export_jsonl(self: SessionStore, session: SessionKey, to: str | Path | TextIO) -> int:
-        """Write a session's entries as JSON lines to a file (replaced whole or not at all); returns how many."""
+        """Write a session's entries as JSON lines to a file; returns how many.
+
+        The file is replaced whole or not at all, and only its owner can read it (0600). It is not encrypted.
+        """
         lines = [dump_entry(entry) + "\n" for entry in self.read(session)]
         if isinstance(to, str | Path):
-            part = Path(f"{to}.part")
-            part.write_text("".join(lines), encoding="utf-8")
-            part.replace(to)
+            write_private(to, "".join(lines))
         else:
             to.writelines(lines)
         return len(lines)

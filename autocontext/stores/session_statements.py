@@ -76,7 +76,7 @@ def append(rows: list[dict[str, Any]], identity: int | None, expires_at: int | N
     params = {**_params(session), "at": now(), "then": last["sequence"] + 1, "head": last["checksum"]}
     if after == 0:
         begun = new_identity() if identity is None else identity
-        params |= {"identity": begun, "edition": begun // 2, "first": FIRST, "expires_at": expires_at}
+        params |= {"identity": begun, "edition": _first_edition(begun), "first": FIRST, "expires_at": expires_at}
         before = yield Statement(_START, params)
     else:
         params |= {"identity": _ANY if identity is None else identity, "after": after}
@@ -101,6 +101,10 @@ def append(rows: list[dict[str, Any]], identity: int | None, expires_at: int | N
     # The same batch: an earlier attempt at this very append went through, and only its answer was lost.
     if batch != [(first["batch"],)]:
         raise Conflict(f"session {session.session_id!r} has {size} entries, not {after}: read it again")
+
+
+def _first_edition(identity: int) -> int:
+    return identity // 2
 
 
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
@@ -189,6 +193,38 @@ def rewrite(
     )
     if not resealed:
         yield from forget(*session, whole=False)
+
+
+class Stamp(NamedTuple):
+    """Which session it is, and how often its entries were rewritten."""
+
+    identity: int
+    edition: int
+
+    @property
+    def as_begun(self) -> bool:
+        """Whether no entry was ever rewritten; sessions of the first version began with edition 0."""
+        return self.edition in (0, _first_edition(self.identity))
+
+
+def stamp(session: SessionKey) -> Work[Stamp | None]:
+    """The stamp of a session; None for an unknown one."""
+    rows = yield Statement(f"SELECT {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session))
+    return Stamp(*rows[0]) if rows else None
+
+
+def hold(session: SessionKey, expected: Stamp) -> Work[None]:
+    """Let nobody rewrite or delete a session until the transaction ends; raises Conflict if somebody has."""
+    held = yield Statement(
+        # A write that changes nothing: it holds the row.
+        f"UPDATE autocontext_sessions SET edition = edition WHERE {_SESSION} AND edition = :edition "
+        f"AND {_IDENTITY} = :identity RETURNING edition",
+        {**_params(session), **expected._asdict()},
+    )
+    if not held:
+        raise Conflict(
+            f"messages of session {session[1]!r} were erased, or it was deleted, since it was opened: open it again"
+        )
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:

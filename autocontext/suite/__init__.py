@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Iterable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
 from autocontext.config import AutoContextConfig
-from autocontext.content import ContentStore, PrunePolicy
+from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory
+from autocontext.stores import SessionKey, session_statements
 from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from autocontext.plan import PlanLike
     from autocontext.stores.encrypted import EncryptedSessionStore
     from autocontext.stores.encrypted_database import EncryptedDatabase
+    from autocontext.stores.session_statements import Stamp
     from autocontext.tokens import TokenCounter
 
 __all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
@@ -97,10 +99,11 @@ class AutoContext(DatabasePart):
         plan: PlanLike | None = None,
     ) -> Session:
         """Resume a conversation, or start one; without `session_id` it gets a new id."""
+        stamp = self._stamp(SessionKey(user_id, session_id)) if session_id else None
         memory = AutoContextMemory(
             config or self.config, self.model, store=self.sessions, session_id=session_id, user_id=user_id, plan=plan
         )
-        return Session(self, memory)
+        return Session(self, memory, stamp)
 
     @cached_property
     def cache(self) -> ResultCache:
@@ -147,6 +150,37 @@ class AutoContext(DatabasePart):
 
         return [INSTRUCTIONS]
 
+    def erase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
+        """Erase messages from all parts; returns how many of the ids the session has.
+
+        Their texts go from the log and the saved states (`sessions.erase`), and from the contents and cached results
+        of the user, wherever these were made of them. Memories stay: delete those yourself. Open the session again
+        afterwards.
+        """
+        return self._erase(SessionKey(user_id, session_id), ids)
+
+    async def aerase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
+        """`erase` without blocking the event loop."""
+        return await in_thread(lambda: self.erase(session_id, ids, user_id=user_id))
+
+    def delete(self, session_id: str, *, user_id: str = "") -> bool:
+        """Delete a session from all parts, as `erase` does; False when there is none.
+
+        Contents that another session of the user has as well stay.
+        """
+        key = SessionKey(user_id, session_id)
+        known = bool(self.sessions.read(key, until=1))
+        self._erase(key, None)
+        return known
+
+    async def adelete(self, session_id: str, *, user_id: str = "") -> bool:
+        """`delete` without blocking the event loop."""
+        return await in_thread(lambda: self.delete(session_id, user_id=user_id))
+
+    def scrub(self) -> None:
+        """Remove from the files what was replaced or deleted in any part; see `Database.scrub`."""
+        self.database.scrub()
+
     def rotate(self) -> int:
         """Encrypt with the current key what other keys have encrypted, in all parts; returns how many rows.
 
@@ -161,6 +195,15 @@ class AutoContext(DatabasePart):
         """`rotate` without blocking the event loop."""
         return await in_thread(self.rotate)
 
+    def _erase(self, session: SessionKey, ids: Iterable[str] | None) -> int:
+        from autocontext.suite.erasing import erase  # noqa: PLC0415 (imports the cache, which only few need)
+
+        return erase(self, session, ids)
+
+    def _stamp(self, session: SessionKey) -> Stamp | None:
+        """Read before the memory: one that read the log before an erasure has what was erased."""
+        return self.database.read(partial(session_statements.stamp, session))
+
     def _encrypted(self, key: bytes | Mapping[str, bytes], current: str | None) -> EncryptedDatabase:
         try:
             from autocontext.stores.encrypted_database import EncryptedDatabase  # noqa: PLC0415 (an extra)
@@ -170,7 +213,7 @@ class AutoContext(DatabasePart):
             self.close()
             raise
 
-    def _tables(self) -> tuple[DatabaseSessionStore | EncryptedSessionStore, ContentStore]:
+    def _tables(self) -> tuple[DatabaseSessionStore | EncryptedSessionStore, DatabaseContentStore]:
         """Create or migrate the tables that every session uses."""
         try:
             if self.database.reads_encrypted:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError
+from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
-from autocontext.suite.steps import Flow, operation
+from autocontext.stores import session_statements
+from autocontext.stores.session_statements import Stamp
+from autocontext.suite.steps import Flow, Operation, operation
 
 if TYPE_CHECKING:
     from autocontext.content import ContentStore
@@ -43,8 +47,10 @@ class SaveReport:
 class Saving:
     """The saved states of one session."""
 
-    def __init__(self, memory: AutoContextMemory, database: Database, content: ContentStore, namespace: str) -> None:
-        self._memory = memory
+    def __init__(
+        self, memory: AutoContextMemory, database: Database, content: ContentStore, namespace: str, stamp: Stamp | None
+    ) -> None:
+        self._memory, self._opened = memory, stamp
         self._states = StateStore(database)
         self._optimizer = StateOptimizer(store=content, namespace=namespace)
 
@@ -54,8 +60,13 @@ class Saving:
         return None if saved is None else saved.state
 
     def flow(self) -> Flow[SaveReport]:
-        """Load the last saved state, add the new messages, optimise, and save all of it in one transaction."""
+        """Load the last saved state, add the new messages, optimise, and save all of it in one transaction.
+
+        Raises Conflict if messages were erased since the session was opened, SessionGone if it was deleted: this
+        memory still has their text.
+        """
         started = time.perf_counter()
+        stamp = yield from self._stamp()
         for attempt in range(_ATTEMPTS):
             before = yield from self._load()
             merged, originals = self._merge(before)
@@ -64,14 +75,25 @@ class Saving:
             expected = before.revision if before is not None else 0
             try:
                 revision = yield operation(
-                    self._states.save, self._states.asave, state, metadata=metadata, expected=expected
+                    self._states.save, self._states.asave, state, metadata=metadata, expected=expected, stamp=stamp
                 )
             except Conflict:
-                if attempt == _ATTEMPTS - 1:
+                if attempt == _ATTEMPTS - 1 or stamp != (yield from self._stamp()):
                     raise
                 continue
             return SaveReport(revision, report, failure, time.perf_counter() - started)
         raise AssertionError("unreachable")
+
+    def _stamp(self) -> Flow[Stamp | None]:
+        """The stamp of the log that this memory has read; None for one without entries."""
+        database, session = self._states.database, self._memory.session
+        work = partial(session_statements.stamp, session)
+        stamp: Stamp | None = yield operation(database.read, database.aread, work)
+        yield Operation(self._memory.refresh, lambda: in_thread(self._memory.refresh))
+        if stamp is not None and (not stamp.as_begun if self._opened is None else stamp != self._opened):
+            raise Conflict(f"messages of session {session.session_id!r} were erased since it was opened: open it again")
+        self._opened = stamp
+        return stamp
 
     def _load(self) -> Flow[SavedState | None]:
         session = self._memory.session

@@ -1,0 +1,293 @@
+"""Erasing: after it, what was said is in no table, file or export of any part, encrypted or not."""
+
+import os
+import secrets
+import stat
+import threading
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from autocontext import AutoContext, AutoContextConfig, Msg
+from autocontext.cache import ResultCache
+from autocontext.cli import main
+from autocontext.content import PrunePolicy, SqlContentStore
+from autocontext.errors import Conflict, StoreCorruptError
+from autocontext.history.entries import dump_entry
+from autocontext.memories import MemoryStore
+from autocontext.stores import SessionKey, SqliteSessionStore
+from autocontext.stores.database import Statement
+from autocontext.stores.places import PLACES
+from autocontext.stores.private_files import write_private
+from autocontext.stores.records import from_bytes
+from autocontext.testing import tool_exchange
+from tests.stores.homes import home
+
+KEY = secrets.token_bytes(32)
+SECRET = "swordfish"
+CONFIG = AutoContextConfig.for_window(8_000)
+S = SessionKey("ann", "s")
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def where(request, tmp_path):
+    with home(request.param, tmp_path) as place:
+        yield place
+
+
+def opened(where, key=None):
+    policy = PrunePolicy(keep_last=1, large_tool_chars=500)
+    return AutoContext.open(where, key=key, config=CONFIG, prune=policy)
+
+
+def said(what):
+    return f"{SECRET}-{what}-" + f"{SECRET} " * 3
+
+
+def found(ac, folder):
+    """The tables where the secret can be read with the key, and the files that hold it."""
+    tables = []
+    for place in PLACES:
+        if (
+            place.part in ac.database.read(ac.database.parts)
+            and (place.part, ac.database.reads_encrypted) not in SEALED
+        ):
+            columns = ", ".join(sorted({*place.key, *place.texts, *place.names, *place.readable}))
+            rows = ac.database.read(partial(selected, columns, place.table))
+            if any(SECRET in readable(value) for row in rows for value in row):
+                tables.append(place.table)
+    logs = "".join(dump_entry(entry) for info in ac.sessions.sessions() for entry in ac.sessions.read(info.key))
+    files = [f.name for f in folder.iterdir() if f.is_file() and SECRET.encode() in f.read_bytes()]
+    return tables + files + ["log"] * (SECRET in logs)
+
+
+SEALED = [("sessions", True), ("encryption", True)]
+"""Read through the store of sessions; there is nothing to read."""
+
+
+def selected(columns, table):
+    return (yield Statement(f"SELECT {columns} FROM {table}"))
+
+
+def readable(value):
+    if not isinstance(value, bytes):
+        return str(value)
+    for unpack in (zlib.decompress, lambda body: to_json(from_bytes(body, where=""))):
+        with suppress(zlib.error, StoreCorruptError):
+            return unpack(value).decode("utf-8", "replace")
+    return value.decode("utf-8", "replace")
+
+
+def to_json(entry):
+    return dump_entry(entry).encode()
+
+
+def talk(ac, session_id="s", secret=said):
+    """A session whose secret goes everywhere: pruned, answered by a cached tool, summarised, searched, saved."""
+    session = ac.session(session_id, user_id="ann")
+    call, result = tool_exchange("login", {"password": secret("argument")}, (secret("result") + "\n") * 400)
+    told = Msg(role="user", content=secret("question"))
+    session.add([told, call, result, Msg(role="assistant", content="ok"), Msg(role="user", content="go on")])
+    session.prepare()
+    use = Msg.model_validate(tool_exchange("big", {"name": secret("name")}, "")[0].to_dict())
+    session.add(use)
+    answer = session.call_tool(
+        lambda name: secret("large") * 900, {"name": secret("name")}, use.tool_uses[0].id, name="big", cacheable=True
+    )
+    small = Msg.model_validate(tool_exchange("small", {"x": secret("x")}, "")[0].to_dict())
+    session.add(small)
+    short = session.call_tool(
+        lambda x: secret("small"), {"x": secret("x")}, small.tool_uses[0].id, name="small", cacheable=True
+    )
+    session.add([Msg(role="assistant", content="well"), Msg(role="user", content="and now")])
+    ac.sessions.search(SECRET, user_id="ann")
+    for _ in range(3):
+        session.save()
+        session.add([Msg(role="user", content="more"), Msg(role="assistant", content="yes")])
+    return session, [m.id for m in (told, call, result, use, answer, small, short)]
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_row_04_an_erased_message_is_in_no_part_any_more(where, key, tmp_path):
+    with opened(where, key) as ac:
+        session, ids = talk(ac)
+        others = [m for m in session.memory.get_original_memory_msgs() if m.id not in ids]
+        before = found(ac, tmp_path)
+        assert {"autocontext_states", "autocontext_content_page", "autocontext_cache"} <= set(before)
+        assert ac.erase("s", [*ids, "unknown"], user_id="ann") == len(ids)
+        assert found(ac, tmp_path) == []
+        again = ac.session("s", user_id="ann")
+        assert [m for m in again.memory.get_original_memory_msgs() if m.id not in ids] == others
+        again.save()
+        assert found(ac, tmp_path) == []
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_row_04_a_deleted_session_is_in_no_part_any_more(where, key, tmp_path):
+    with opened(where, key) as ac:
+        talk(ac)
+        kept = "harmless-{}".format
+        other, _ = talk(ac, "other", kept)
+        assert ac.delete("s", user_id="ann")
+        assert found(ac, tmp_path) == []
+        assert not ac.delete("s", user_id="ann")
+        [handle] = {m.tool_results[0].metadata["pruned"]["ref"] for m in other.memory.messages
+                    if m.tool_results and "pruned" in m.tool_results[0].metadata}  # fmt: skip
+        assert ac.content.read(handle, namespace="user:ann").text == kept("large") * 900
+
+
+@pytest.mark.parametrize("erase", ["erase", "redact", "delete"])
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_row_04_what_was_made_of_a_log_goes_with_it(where, key, erase, tmp_path):
+    """`sessions` alone reaches everything that is a session's own."""
+    with opened(where, key) as ac:
+        session = ac.session("s", user_id="ann")
+        session.add([Msg(id="m", role="user", content=said("question")), Msg(role="assistant", content="ok")])
+        session.save()
+        ac.sessions.search(SECRET, user_id="ann")
+        if erase == "delete":
+            ac.sessions.delete(S)
+            ac.sessions.scrub()
+        else:
+            getattr(ac.sessions, erase)(S, ["m"])
+        assert found(ac, tmp_path) == []
+
+
+def test_row_04_what_two_sessions_have_stays_for_the_other(tmp_path):
+    with opened(tmp_path / "a.db") as ac:
+        talk(ac)
+        other, _ = talk(ac, "other")
+        handles = {m.tool_results[0].metadata["pruned"]["ref"] for m in other.memory.messages
+                   if m.tool_results and "pruned" in m.tool_results[0].metadata}  # fmt: skip
+        assert ac.delete("s", user_id="ann")
+        assert all(ac.content.read(handle, namespace="user:ann") for handle in handles)
+        assert ac.delete("other", user_id="ann")
+        assert not any(ac.content.read(handle, namespace="user:ann") for handle in handles)
+        assert found(ac, tmp_path) == []
+
+
+def test_row_04_a_session_that_was_open_does_not_write_it_back(where, tmp_path):
+    with opened(where) as ac, opened(where) as elsewhere:
+        session, ids = talk(ac)
+        never_saved = ac.session("s", user_id="ann")
+        elsewhere.erase("s", ids, user_id="ann")
+        for stale in (session, never_saved):
+            with pytest.raises(Conflict, match="were erased since it was opened: open it again"):
+                stale.save()
+        assert found(ac, tmp_path) == []
+        fresh = ac.session("s", user_id="ann")
+        fresh.save()
+        elsewhere.delete("s", user_id="ann")
+        with pytest.raises(Conflict):
+            fresh.save()
+        assert fresh.state() is None
+        assert found(ac, tmp_path) == []
+
+
+def test_row_04_a_save_at_the_moment_of_an_erasure_does_not_bring_it_back(where, tmp_path):
+    with opened(where) as ac:
+        for n in range(4):
+            session = ac.session(f"s{n}", user_id="ann")
+            session.add([Msg(id="m", role="user", content=said("question")), Msg(role="assistant", content="ok")])
+            ready = threading.Barrier(2)
+
+            def save(session=session, ready=ready):
+                ready.wait(20)
+                for _ in range(5):
+                    try:
+                        session.save()
+                    except Conflict:
+                        return
+
+            with ThreadPoolExecutor() as pool:
+                saving = pool.submit(save)
+                ready.wait(20)
+                ac.sessions.erase(SessionKey("ann", f"s{n}"), ["m"])
+                saving.result(20)
+        assert found(ac, tmp_path) == []
+
+
+def in_contents(db):
+    store = SqlContentStore(db)
+    info = store.put(said("content") * 3_000, key=said("key"), name=said("name"), summary=said("summary"))
+    return lambda: store.delete(info.ref)
+
+
+def in_expired_contents(db):
+    now = [1_000]
+    store = SqlContentStore(db, clock=lambda: now[0])
+    store.put(said("content"), ttl=1)
+    now[0] = 10_000
+    return store.purge_expired
+
+
+def in_cache(db):
+    cache = ResultCache(db, namespace="n")
+    cache.get_or_compute("f", {"name": said("argument")}, lambda name: said("value") * 5_000, tags=[said("tag")])
+    cache.set(said("key"), said("value"))
+
+    def fail():
+        raise ValueError(said("error"))
+
+    with pytest.raises(ValueError, match=SECRET):
+        cache.get_or_compute("fails", {}, fail, cache_exceptions=(ValueError,))
+    return cache.clear
+
+
+def in_memories(db):
+    store = MemoryStore(db)
+    memory = store.add(said("memory"), user_id="ann", tags=[said("tag")], context={"in": said("context")})
+    store.update(memory.id, user_id="ann", content=said("changed"))
+    store.import_json({"facts": [], "user": {"workContext": {"summary": said("section")}}}, user_id="ann")
+    return lambda: store.clear(user_id="ann")
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+@pytest.mark.parametrize("plant", [in_contents, in_expired_contents, in_cache, in_memories])
+def test_row_04_what_a_part_deletes_is_gone_from_tables_and_files(where, key, plant, tmp_path):
+    with opened(where, key) as ac:
+        remove = plant(ac.database)
+        assert found(ac, tmp_path)
+        remove()
+        ac.scrub()
+        assert found(ac, tmp_path) == []
+
+
+def test_row_11_every_file_that_is_written_is_its_owners_only(tmp_path):
+    before = os.umask(0)
+    try:
+        store = SqliteSessionStore(tmp_path / "agent.db")
+        store.export_jsonl(_filled(store), tmp_path / "log.jsonl")
+        (tmp_path / "old.jsonl").write_text("readable by all")
+        store.export_jsonl(S, tmp_path / "old.jsonl")
+        cache = ResultCache(tmp_path / "agent.db", namespace="n")
+        cache.set("k", "v")
+        cache.export_json(tmp_path / "cache.json")
+        MemoryStore(tmp_path / "agent.db").export_json(tmp_path / "memory.json", user_id="ann")
+        assert main(["report", str(tmp_path / "agent.db"), "s", "--user", "ann", "-o", str(tmp_path / "r.html")]) == 0
+        assert main(["export", str(tmp_path / "agent.db"), "s", "--user", "ann", "-o", str(tmp_path / "x.jsonl")]) == 0
+    finally:
+        os.umask(before)
+    modes = {f.name: stat.S_IMODE(f.stat().st_mode) for f in tmp_path.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+    assert {"log.jsonl", "old.jsonl", "cache.json", "memory.json", "r.html", "x.jsonl", "agent.db-wal"} <= modes.keys()
+
+
+def _filled(store):
+    ac = AutoContext(store.database)
+    ac.session("s", user_id="ann").add(Msg(role="user", content="hello"))
+    return S
+
+
+def test_row_11_a_pipe_is_written_to_and_a_link_followed(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    write_private(tmp_path / "link", "text\n")
+    assert (tmp_path / "target").read_text() == "text\n"
+    assert (tmp_path / "link").is_symlink()
+    write_private("/dev/null", "text")
+    with pytest.raises(OSError, match="No such file"):
+        write_private(tmp_path / "missing" / "file", "text")
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["link", "target"]
