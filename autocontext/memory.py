@@ -30,7 +30,7 @@ from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.checks import json_text
 from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
-from autocontext.stores.protocol import Position, checked_store, identity_of
+from autocontext.stores.protocol import Position, checked_store, version_of
 from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
@@ -382,7 +382,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         there = store.read(key)
         with self._lock:
             entries: list[Entry] = [self._log.snapshot()] if there else [*self._log.entries]
-        store.append(key, entries, after=Position(len(there), identity_of(there)))
+        store.append(key, entries, after=Position(len(there), version_of(there)))
         return key
 
     def load_from(self, store: SessionStore, session_id: str | None = None) -> None:

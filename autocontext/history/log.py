@@ -50,6 +50,8 @@ class Log:
     def _reset(self) -> None:
         self.messages: dict[str, Msg] = {}
         """Every message ever recorded, by id."""
+        self._suffixes: dict[str, int] = {}
+        """The last suffix that messages with the same id were given."""
         self.original: list[str] = []
         self.place: dict[str, int] = {}
         """Index of each original in `original`."""
@@ -75,6 +77,14 @@ class Log:
             if isinstance(reading, list | dict | set):
                 setattr(fork, name, reading.copy())
         return fork
+
+    def replace(self, entries: Iterable[Entry]) -> ViewChange:
+        """Begin anew with other entries, and return how the view changed."""
+        self.entries = []
+        self._reset()
+        for entry in entries:
+            self.record(entry)
+        return ViewChange(added=tuple(self.view_ids), all_new=True)
 
     def record(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
         """Append an entry, update the readings, and return how the view changed."""
@@ -105,10 +115,13 @@ class Log:
 
     def _keep(self, msg: Msg) -> str:
         """Store a message and return its id in this log: its own, with a suffix if that is in use."""
-        key, n = msg.id, 1
-        while key in self.messages:
-            n += 1
-            key = f"{msg.id}~{n}"
+        key = msg.id
+        if key in self.messages:
+            n = self._suffixes.get(msg.id, 1)
+            while key in self.messages:
+                n += 1
+                key = f"{msg.id}~{n}"
+            self._suffixes[msg.id] = n
         self.messages[key] = msg
         return key
 

@@ -14,9 +14,10 @@ from autocontext.stores.protocol import (
     SessionInfo,
     SessionKey,
     SessionStore,
-    check_identity,
-    identity_of,
-    new_identity,
+    Version,
+    check_version,
+    new_version,
+    version_of,
 )
 
 _AT_ONCE = 500
@@ -46,8 +47,8 @@ def copy_sessions(
 
     It can be stopped and run again: a session that is there in part is completed, one that has grown is brought up to
     date. Entries keep their numbers; `revisions` at the target are those of the copy. Raises Conflict when a session at
-    the target is another one of that name, SessionGone when one is deleted while it is copied; what was copied before
-    stays.
+    the target is another one of that name or one is rewritten while it is copied, SessionGone when it is deleted
+    meanwhile; what was copied before stays.
     """
     copied = 0
     sessions = source.sessions(user_id)
@@ -60,7 +61,7 @@ def copy_sessions(
 
 
 def _copy(source: SessionStore, to: SessionStore, info: SessionInfo) -> int:
-    present, identity = 0, new_identity()
+    present, version = 0, new_version()
     originals = _Reader(source, info.key)
     for part in _Reader(to, info.key).parts(0):
         if part != originals.read(present, len(part)):
@@ -69,10 +70,10 @@ def _copy(source: SessionStore, to: SessionStore, info: SessionInfo) -> int:
                 "delete it there or copy into an empty store"
             )
         present += len(part)
-        identity = identity_of(part) or identity
+        version = version_of(part) or version
     after = present
     for part in originals.parts(present):
-        to.append(info.key, part, after=Position(after, identity))
+        to.append(info.key, part, after=Position(after, version))
         after += len(part)
     if info.stays or info.expires_at is not None:
         to.expire(info.key, None if info.expires_at is None else info.expires_at / 1000 - time.time())
@@ -80,17 +81,17 @@ def _copy(source: SessionStore, to: SessionStore, info: SessionInfo) -> int:
 
 
 class _Reader:
-    """Reads one session in parts. Raises SessionGone when it is deleted between them."""
+    """Reads one session in parts. Raises SessionGone when it is deleted between them, Conflict when it is rewritten."""
 
     def __init__(self, store: SessionStore, session: SessionKey) -> None:
         self._store, self._session = store, session
-        self._identity: int | None = None
+        self._version: Version | None = None
 
     def read(self, after: int, count: int) -> list[Entry]:
         part = self._store.read(self._session, after=after, until=after + count)
         if isinstance(part, Entries):
-            check_identity(self._session, self._identity, part.identity)
-            self._identity = part.identity
+            check_version(self._session, self._version, part.version)
+            self._version = part.version
         return part
 
     def parts(self, after: int) -> Iterator[list[Entry]]:

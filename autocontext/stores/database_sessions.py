@@ -17,7 +17,7 @@ from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row
 from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, identity_of, storable
+from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, storable, version_of
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
 from autocontext.stores.search import Found, best_hits, query_terms, with_snippets
 
@@ -42,13 +42,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
         if entries:
             rows = _rows(session, entries, after)
-            self.database.write(partial(statements.append, rows, identity_of(after), expiry(self._ttl)))
+            self.database.write(partial(statements.append, rows, version_of(after), expiry(self._ttl)))
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
         if entries:
             rows = _rows(session, entries, after)
-            await self.database.awrite(partial(statements.append, rows, identity_of(after), expiry(self._ttl)))
+            await self.database.awrite(partial(statements.append, rows, version_of(after), expiry(self._ttl)))
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -168,7 +168,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         if rows and rows[0][0] == after - 1:
             link = _link(rows[0])
             rows = rows[1:]
-        entries = Entries(identity=result.identity)
+        entries = Entries(version=result.version)
         for number in range(after, max(result.entries, after + len(rows))):
             row = rows[number - after] if number - after < len(rows) else _NO_ROW
             sequence, checksum, previous, body = row

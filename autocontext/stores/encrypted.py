@@ -9,7 +9,7 @@ from autocontext.errors import Conflict, StoreError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
-from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, identity_of, storable
+from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, storable, version_of
 from autocontext.stores.sealing import Keyring
 
 _AT_ONCE = 500
@@ -142,7 +142,7 @@ class EncryptedSessionStore(Lifecycle):
 
     def _opened(self, session: SessionKey, entries: list[Entry], after: int) -> list[Entry]:
         opened = [self._open(session, entry, after + i) for i, entry in enumerate(entries)]
-        return Entries(opened, identity_of(entries)) if isinstance(entries, Entries) else opened
+        return Entries(opened, version_of(entries)) if isinstance(entries, Entries) else opened
 
     def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
         if not isinstance(entry, Sealed):

@@ -14,10 +14,11 @@ from autocontext.stores.protocol import (
     Revision,
     SessionInfo,
     SessionKey,
-    check_identity,
-    identity_of,
-    new_identity,
+    Version,
+    check_version,
+    new_version,
     storable,
+    version_of,
 )
 from autocontext.stores.records import NEVER, expiry, now
 
@@ -37,8 +38,8 @@ class InMemorySessionStore(Lifecycle):
         with self._lock:
             found = self._sessions.get(storable(session))
             if after > 0:
-                check_identity(session, identity_of(after), found.identity if found else None)
-            kept = found or _Session(identity_of(after) or new_identity())
+                check_version(session, version_of(after), found.version if found else None)
+            kept = found or _Session(version_of(after) or new_version())
             if len(kept.entries) != after:
                 raise Conflict(f"session {session[1]!r} has {len(kept.entries)} entries, not {after}: read it again")
             self._sessions[storable(session)] = kept
@@ -51,7 +52,7 @@ class InMemorySessionStore(Lifecycle):
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session."""
         with self._lock:
             kept = self._sessions.get(storable(session))
-            return Entries(kept.entries[after:until], kept.identity) if kept else Entries()
+            return Entries(kept.entries[after:until], kept.version) if kept else Entries()
 
     def revisions(self, session: SessionKey) -> list[Revision]:
         """The states a session has been in, oldest first."""
@@ -86,19 +87,15 @@ class InMemorySessionStore(Lifecycle):
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
         """Replace entries by their number, all or none."""
         with self._lock:
-            kept = self._sessions[storable(session)].entries
-            for number, entry in entries.items():
-                kept[number] = entry
+            self._sessions[storable(session)].rewrite(entries)
 
     def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
         """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
         with self._lock:
             kept = self._sessions.get(storable(session))
-            entries = kept.entries if kept else []
-            if any(entries[number : number + 1] != [old[number]] for number in new):
+            if kept is None or any(kept.entries[number : number + 1] != [old[number]] for number in new):
                 raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
-            for number, entry in new.items():
-                entries[number] = entry
+            kept.rewrite(new)
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
         """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
@@ -120,8 +117,13 @@ class InMemorySessionStore(Lifecycle):
 
 
 class _Session:
-    def __init__(self, identity: int) -> None:
-        self.identity = identity
+    def __init__(self, version: Version) -> None:
+        self.version = version
         self.entries: list[Entry] = []
         self.revisions: list[Revision] = []
         self.expires_at: int | None = None
+
+    def rewrite(self, entries: Mapping[int, Entry]) -> None:
+        for number, entry in entries.items():
+            self.entries[number] = entry
+        self.version = self.version._replace(edition=self.version.edition + 1)

@@ -53,7 +53,7 @@ class SearchIndex:
             part = self._read(session.key, begin, min(session.entries, begin + step))
             runs = [(begin + i, part[i : i + LONGEST]) for i in range(0, len(part), LONGEST)]
             segments = [(start, start + len(run), packed(session.key, start, run)) for start, run in runs]
-            self._database.write(partial(statements.put, session.key, session.edition, segments))
+            self._database.write(partial(statements.put, session.key, session.version, segments))
 
 
 def _checked(user_id: str, rows: Sequence[Row]) -> list[tuple[SessionKey, Segment, int]]:

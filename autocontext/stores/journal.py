@@ -11,7 +11,7 @@ from autocontext.errors import Conflict, SessionGone
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
 from autocontext.stores import SessionKey, SessionStore
-from autocontext.stores.protocol import Entries, Position, check_identity, identity_of, new_identity, storable
+from autocontext.stores.protocol import Entries, Position, check_identity, new_version, storable, version_of
 
 _ATTEMPTS = 200
 """Conflicts in a row that an addition survives; each means that another process has added a message."""
@@ -32,7 +32,7 @@ class Journal:
         storable(session)
         entries = store.read(session) if store is not None else []
         self.log = Log(entries)
-        self._identity = identity_of(entries)
+        self._version = version_of(entries)
         """Of the session that these entries are of; None as long as there is none, or if the store knows of none."""
         self._store, self._session, self._lock, self._changed = store, session, lock, changed
         self._unsure: tuple[Entry, ...] = ()
@@ -46,9 +46,9 @@ class Journal:
         """
         with self._lock:
             if self._store is not None and entries:
-                identity = self._identity if self.log.entries else new_identity()
+                version = self._version if self.log.entries else new_version()
                 try:
-                    self._store.append(self._session, entries, after=Position(len(self.log.entries), identity))
+                    self._store.append(self._session, entries, after=Position(len(self.log.entries), version))
                 except SessionGone:
                     raise
                 except Conflict:
@@ -59,7 +59,7 @@ class Journal:
                     self._unsure = entries
                     raise
                 self._unsure = ()
-                self._identity = identity
+                self._version = version
             self._record(entries)
 
     def append_with_retry(self, *entries: Entry) -> None:
@@ -75,15 +75,24 @@ class Journal:
         return self.commit(*entries)
 
     def catch_up(self) -> list[Entry]:
-        """Take over what other processes have stored since; the caller holds the lock. Raises SessionGone."""
+        """Take over what other processes have stored since; the caller holds the lock. Raises SessionGone.
+
+        If they have rewritten entries, which erases what was said, the log is made anew of what is there now.
+        """
         if self._store is None:
             return []
-        entries = self._store.read(self._session, after=len(self.log.entries))
-        if isinstance(entries, Entries):
-            check_identity(self._session, self._identity, entries.identity)
-            self._identity = entries.identity
-        self._record(entries)
-        return entries
+        known, version = len(self.log.entries), self._version
+        entries = self._store.read(self._session, after=known)
+        if not isinstance(entries, Entries) or version in (None, entries.version):
+            self._version = version_of(entries) or version
+            self._record(entries)
+            return entries
+        check_identity(self._session, version, entries.version)
+        entries = self._store.read(self._session)
+        check_identity(self._session, version, version_of(entries))
+        self._version = version_of(entries)
+        self._changed(entries[-1], self.log.replace(entries))
+        return entries[known:]
 
     def _was_stored(self, entries: tuple[Entry, ...], others: list[Entry]) -> bool:
         """Whether the store took these entries at the first attempt, and only its answer was lost."""

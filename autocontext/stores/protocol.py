@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol, Self
 
-from autocontext.errors import ConfigError, InvalidMessage, SessionGone, short
+from autocontext.errors import ConfigError, Conflict, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
 from autocontext.stores.checks import check_id
 
@@ -27,46 +27,62 @@ def storable(session: SessionKey) -> SessionKey:
     return SessionKey(*session)
 
 
-class Position(int):
-    """A number of entries in a session, and of which session: one that is made anew has another identity.
+class Version(NamedTuple):
+    """Which session, and in which version."""
 
-    A plain number stands for the session that has the name now. At 0 the identity is that of the session to begin.
+    identity: int
+    """A random number: a session that is made anew under the name of a deleted one has another."""
+    edition: int = 0
+    """How often entries of it were rewritten."""
+
+
+class Position(int):
+    """A number of entries in a session, and of which version of it.
+
+    A plain number stands for the session that has the name now. At 0 the version is that of the session to begin.
     """
 
-    identity: int | None
+    version: Version | None
 
-    def __new__(cls, entries: int, identity: int | None = None) -> Self:
-        """The place after so many entries of the session with this identity (None: whichever is there)."""
+    def __new__(cls, entries: int, version: Version | None = None) -> Self:
+        """The place after so many entries of this version (None: of whichever is there)."""
         self = super().__new__(cls, entries)
-        self.identity = identity
+        self.version = version
         return self
 
 
 class Entries(list[Entry]):
-    """Entries of a session in order, and its identity; None if there is no such session."""
+    """Entries of a session in order, and its version; None if there is no such session."""
 
-    def __init__(self, entries: Iterable[Entry] = (), identity: int | None = None) -> None:
+    def __init__(self, entries: Iterable[Entry] = (), version: Version | None = None) -> None:
         super().__init__(entries)
-        self.identity = identity
+        self.version = version
 
 
-def new_identity() -> int:
-    """A number for a session that begins: 63 random bits."""
-    return secrets.randbits(63)
+def new_version() -> Version:
+    """The version of a session that begins: 63 random bits."""
+    return Version(secrets.randbits(63))
 
 
-def identity_of(value: object) -> int | None:
-    """The identity that a Position or Entries has; None for a plain number or list."""
-    return value.identity if isinstance(value, Position | Entries) else None
+def version_of(value: object) -> Version | None:
+    """The version that a Position or Entries has; None for a plain number or list."""
+    return value.version if isinstance(value, Position | Entries) else None
 
 
-def check_identity(session: SessionKey, expected: int | None, found: int | None) -> None:
+def check_identity(session: SessionKey, expected: Version | None, found: Version | None) -> None:
     """Raise SessionGone when the session that was expected (None: any) is not the one that was found (None: none)."""
-    if expected is not None and expected != found:
+    if expected is not None and (found is None or expected.identity != found.identity):
         done = "deleted" if found is None else "deleted and made anew: it is another one now"
         raise SessionGone(
             f"session {session[1]!r} was {done}; nothing of this memory was written to it. Open a new memory to go on"
         )
+
+
+def check_version(session: SessionKey, expected: Version | None, found: Version | None) -> None:
+    """`check_identity`, and raise Conflict when entries of the session were rewritten."""
+    check_identity(session, expected, found)
+    if expected is not None and expected != found:
+        raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
 
 
 class SessionInfo(NamedTuple):
@@ -102,15 +118,15 @@ class SessionStore(Protocol):
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none, durable when this returns.
 
-        Raises Conflict when the session is not `after` entries long, SessionGone when `after` is a Position in a
-        session that is there no more.
+        Raises Conflict when the session is not `after` entries long, or when `after` is a Position in a version of it
+        that was rewritten since; SessionGone when it is one in a session that is there no more.
         """
         ...
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
-        The list should be Entries: a store that gives a plain one is not told apart from one made anew under a memory.
+        The list should be Entries: with a plain one a memory cannot know when its session was deleted or rewritten.
         Raises StoreCorruptError naming session and sequence of an entry that cannot be read back.
         """
         ...

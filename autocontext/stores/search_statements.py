@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work
-from autocontext.stores.protocol import SessionKey, storable
+from autocontext.stores.protocol import SessionKey, Version, storable
 from autocontext.stores.search_index import LONGEST
 
 
@@ -17,36 +17,38 @@ class Known(NamedTuple):
     start: int
     until: int
     entries: int
-    edition: int
+    version: Version
 
 
 def known(user_id: str, session_id: str | None) -> Work[list[Known]]:
     """The sessions of a user; those with `until < entries` have grown since they were searched."""
     rows = yield Statement(
-        "SELECT s.session_id, s.entries, s.edition, COALESCE(MAX(x.start), 0), COALESCE(MAX(x.until), 0) "
+        "SELECT s.session_id, s.entries, COALESCE(MAX(x.start), 0), COALESCE(MAX(x.until), 0), "
+        "COALESCE(s.identity, s.created_at), s.edition "
         "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
         "ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id"
         + ("" if session_id is None else " AND s.session_id = :session_id")
-        + " GROUP BY s.session_id, s.entries, s.edition",
+        + " GROUP BY s.session_id, s.entries, s.identity, s.created_at, s.edition",
         _scope(user_id, session_id),
     )
     if not all(isinstance(number, int) for row in rows for number in row[1:]):  # SQLite's columns hold any type
         raise StoreCorruptError("the search index or the row of a session is damaged")
     return [
         # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-        Known(SessionKey(user_id, id_), start if until - start < LONGEST else until, until, entries, edition)
-        for id_, entries, edition, start, until in rows
+        Known(SessionKey(user_id, id_), start if until - start < LONGEST else until, until, entries, Version(*version))
+        for id_, entries, start, until, *version in rows
     ]
 
 
-def put(session: SessionKey, edition: int, segments: list[tuple[int, int, bytes]]) -> Work[None]:
+def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
     """Store segments (start, until, body), unless the session was rewritten or dropped since they were made."""
     key = {"user_id": session[0], "session_id": session[1]}
     same = yield Statement(
         # A write that changes nothing: it holds the row, so that no erasing slips in between.
         "UPDATE autocontext_sessions SET edition = :edition "
-        "WHERE user_id = :user_id AND session_id = :session_id AND edition = :edition RETURNING edition",
-        {**key, "edition": edition},
+        "WHERE user_id = :user_id AND session_id = :session_id AND edition = :edition "
+        "AND COALESCE(identity, created_at) = :identity RETURNING edition",
+        {**key, **version._asdict()},
     )
     if same:
         yield Statement(

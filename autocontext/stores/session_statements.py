@@ -9,7 +9,7 @@ from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.stores.checks import check_id
 from autocontext.stores.database import Row, Schema, Statement, Work
 from autocontext.stores.places import forget
-from autocontext.stores.protocol import SessionInfo, SessionKey, check_identity, new_identity, storable
+from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
 from autocontext.stores.records import NEVER, now
 
 SCHEMA = Schema(
@@ -62,24 +62,23 @@ class Rows(NamedTuple):
     where was asked, without its body."""
     head: int | None = None
     """The checksum of the session's last entry; None if it was not asked for that far, or is not known."""
-    identity: int | None = None
+    version: Version | None = None
 
 
-def append(rows: list[dict[str, Any]], identity: int | None, expires_at: int | None) -> Work[None]:
+def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> Work[None]:
     """Move the session's counter on from exactly where the rows begin, then add them.
 
-    `identity` is the session's (None: whichever is there), or that of the session to begin.
+    `version` is the session's (None: whichever is there), or that of the session to begin.
     """
     first, last = rows[0], rows[-1]
     after = first["sequence"]
     session = SessionKey(first["user_id"], first["session_id"])
     params = {**_params(session), "at": now(), "then": last["sequence"] + 1, "head": last["checksum"]}
     if after == 0:
-        begun = new_identity() if identity is None else identity
-        params |= {"identity": begun, "edition": _first_edition(begun), "first": FIRST, "expires_at": expires_at}
+        params |= {**(version or new_version())._asdict(), "first": FIRST, "expires_at": expires_at}
         before = yield Statement(_START, params)
     else:
-        params |= {"identity": _ANY if identity is None else identity, "after": after}
+        params |= {**(version or _ANY)._asdict(), "after": after}
         if expires_at is None:
             before = yield Statement(_GO_ON, params)
         else:
@@ -90,16 +89,18 @@ def append(rows: list[dict[str, Any]], identity: int | None, expires_at: int | N
         chained = [{**row, "previous": link} for row, link in zip(rows, links, strict=False)]
         yield Statement(_ADD, chained if len(rows) > 1 else chained[0])
         return
-    known = yield Statement(f"SELECT entries, {_IDENTITY} FROM autocontext_sessions WHERE {_SESSION}", _params(session))
-    size, found = known[0] if known else (0, None)
-    if after > 0:
-        check_identity(session, identity, found)
+    known = yield Statement(
+        f"SELECT entries, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
+    )
+    size, *found = known[0] if known else (0,)
     batch = yield Statement(
         f"SELECT batch FROM autocontext_entries WHERE {_SESSION} AND sequence = :after",
         {**_params(session), "after": after},
     )
     # The same batch: an earlier attempt at this very append went through, and only its answer was lost.
     if batch != [(first["batch"],)]:
+        if after > 0:
+            check_version(session, version, Version(*found) if found else None)
         raise Conflict(f"session {session.session_id!r} has {size} entries, not {after}: read it again")
 
 
@@ -110,9 +111,9 @@ def _first_edition(identity: int) -> int:
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     """The rows from `after` on, before `until`; None: all, also such as should not be there."""
     known = yield Statement(
-        f"SELECT entries, head, {_IDENTITY} FROM autocontext_sessions WHERE {_SESSION}", _params(session)
+        f"SELECT entries, head, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
     )
-    size, head, identity = known[0] if known else (0, None, None)
+    size, head, *version = known[0] if known else (0, None)
     if not isinstance(size, int):
         raise StoreCorruptError("the row of the session is damaged; restore the database from a backup")
     end = size if until is None else min(size, until)
@@ -124,7 +125,7 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
         + "ORDER BY sequence",
         {**_params(session), **bounds},
     )
-    return Rows(end, rows, head if until is None else None, identity)
+    return Rows(end, rows, head if until is None else None, Version(*version) if version else None)
 
 
 def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
@@ -264,14 +265,16 @@ def _owner(user_id: str) -> dict[str, Any]:
 _START = (
     "INSERT INTO autocontext_sessions "
     "(user_id, session_id, entries, edition, created_at, updated_at, expires_at, identity, head, previous) "
-    # The edition begins anywhere, so that an index of a session that is gone never fits the one made anew.
     "VALUES (:user_id, :session_id, :then, :edition, :at, :at, :expires_at, :identity, :head, :first) "
     "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING previous"
 )
-_ANY = -1
-"""No session's identity: it stands for whichever is there."""
+_ANY = Version(-1, -1)
+"""No session's version: it stands for whichever is there."""
 _MOVED = "UPDATE autocontext_sessions SET entries = :then, updated_at = :at, previous = head, head = :head"
-_AFTER = f"WHERE {_SESSION} AND entries = :after AND :identity IN ({_ANY}, {_IDENTITY}) RETURNING previous"
+_AFTER = (
+    f"WHERE {_SESSION} AND entries = :after AND :identity IN ({_ANY.identity}, {_IDENTITY}) "
+    f"AND :edition IN ({_ANY.edition}, edition) RETURNING previous"
+)
 _GO_ON = f"{_MOVED} {_AFTER}"
 # Apart, since a column that is set has its index written, even to the same value.
 _GO_ON_EXPIRING = (

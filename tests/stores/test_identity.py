@@ -9,10 +9,10 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import Conflict, SessionGone
-from autocontext.history.entries import Added
+from autocontext.history.entries import Added, dump_entry
 from autocontext.stores import InMemorySessionStore, SessionKey, copy_sessions
-from autocontext.stores.protocol import Entries, Position, new_identity
-from autocontext.testing import conversation
+from autocontext.stores.protocol import Entries, Position, Version, new_version
+from autocontext.testing import ScriptedModel, conversation
 from tests.stores.homes import home
 from tests.stores.processes import forked, waited
 from tests.stores.stores import KINDS, PLACES, opened, stored
@@ -126,20 +126,25 @@ def test_row_07_two_memories_that_begin_a_deleted_session_at_once_share_the_new_
 
 
 def test_row_07_every_reading_and_every_position_names_the_session(store):
-    identity = new_identity()
-    store.append(S, added("a"), after=Position(0, identity))
-    assert store.read(S).identity == store.read(S, after=5).identity == identity
-    store.append(S, added("b"), after=Position(1, identity))
+    version = new_version()
+    store.append(S, added("a"), after=Position(0, version))
+    assert store.read(S).version == store.read(S, after=5).version == version
+    store.append(S, added("b"), after=Position(1, version))
     store.append(S, added("c"), after=2)
     with pytest.raises(SessionGone):
-        store.append(S, added("d"), after=Position(3, identity ^ 1))
+        store.append(S, added("d"), after=Position(3, new_version()))
     with pytest.raises(Conflict, match="has 3 entries, not 2") as told:
-        store.append(S, added("d"), after=Position(2, identity))
+        store.append(S, added("d"), after=Position(2, version))
     assert not isinstance(told.value, SessionGone)
-    assert store.read(SessionKey("u", "none")).identity is None
+    assert store.read(SessionKey("u", "none")).version is None
+    store.rewrite(S, {1: added("B")[0]})
+    with pytest.raises(Conflict, match="was rewritten since it was read") as told:
+        store.append(S, added("d"), after=Position(3, version))
+    assert not isinstance(told.value, SessionGone)
+    assert store.read(S).version == version._replace(edition=1)
     store.delete(S)
     store.append(S, added("a", "b", "c"), after=0)
-    assert store.read(S).identity not in (None, identity)
+    assert store.read(S).version.identity != version.identity
 
 
 def test_row_07_a_store_of_ones_own_that_knows_no_identities_works_as_before():
@@ -160,6 +165,36 @@ def test_row_07_a_store_of_ones_own_that_knows_no_identities_works_as_before():
         memory.add_message(user("hello"))
     assert one.refresh() == 2
     assert len(store.read(S)) == 3
+
+
+def test_what_another_process_has_erased_is_not_written_back_by_an_open_memory(store):
+    memory, other = compressed(store), memory_of(store)
+    secret = Msg(id="secret", role="user", content="my password is hunter2, remember that")
+    memory.add_message(secret)
+    assert other.refresh() == 1
+    assert store.erase(S, ["secret"]) == 1
+    for each in (memory, other):
+        each.add_messages(conversation(6))
+        each.get_messages()
+        each.load_state_dict(each.state_dict())
+        assert "[redacted]" in [m.text for m in each.get_original_memory_msgs()]
+    assert "hunter2" not in "".join(map(dump_entry, store.read(S)))
+    memory.refresh()
+    assert memory.state_dict() == other.state_dict() == memory_of(store).state_dict()
+    assert memory.token_count == other.token_count == memory_of(store).token_count
+
+
+def test_an_erasure_during_a_pass_makes_it_give_up_and_its_note_is_not_stored(store):
+    def asked(_request):
+        assert store.erase(S, ["secret"]) == 1
+        return "The password is hunter2."
+
+    memory = AutoContextMemory(CONFIG, ScriptedModel(asked), store=store, session_id="s", user_id="u")
+    memory.add_message(Msg(id="secret", role="user", content="my password is hunter2, remember that " * 50))
+    memory.add_messages(conversation(20))
+    assert memory.compress_if_needed(force=True).outcome == "busy"
+    assert "hunter2" not in "".join(map(dump_entry, store.read(S)))
+    assert memory.messages == memory_of(store).messages
 
 
 def test_row_07_a_copy_does_not_mix_two_sessions_of_one_name(tmp_path):
@@ -212,8 +247,8 @@ def test_row_07_processes_never_write_into_another_session_of_the_name(kind, rou
 
 
 def test_entries_are_a_list_that_knows_its_session():
-    assert Entries(added("a"), 7).identity == 7
+    assert Entries(added("a"), Version(7)).version == (7, 0)
     assert Entries() == []
-    assert Entries().identity is None
+    assert Entries().version is None
     assert Position(3) == 3
-    assert Position(3).identity is None
+    assert Position(3).version is None

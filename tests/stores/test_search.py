@@ -9,6 +9,7 @@ from autocontext.errors import InvalidMessage
 from autocontext.history.entries import Added
 from autocontext.stores import SessionKey
 from autocontext.stores.database import Statement
+from autocontext.stores.protocol import Version
 from autocontext.stores.search import snippet
 from autocontext.stores.search_index import LONGEST, Segment, segment_text
 from autocontext.testing import conversation, tool_exchange
@@ -151,10 +152,10 @@ def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
         assert store.search("second", user_id="u")
         stale = [(0, 1, packed(U, 0, added("first")))]
         [before] = place(store).read(lambda: known("u", None))
-        place(store).write(lambda: put(U, before.edition, stale))
+        place(store).write(lambda: put(U, before.version, stale))
         assert place(store).read(lambda: known("u", None)) == [before]
-        place(store).write(lambda: put(SessionKey("u", "gone"), before.edition, stale))
-        place(store).write(lambda: put(U, before.edition + 7, [(0, 99, b"of another edition")]))
+        place(store).write(lambda: put(SessionKey("u", "gone"), before.version, stale))
+        place(store).write(lambda: put(U, Version(before.version.identity, 7), [(0, 99, b"of another edition")]))
         assert store.search("second", user_id="u")
 
 
@@ -167,7 +168,7 @@ def test_row_07_an_index_of_a_deleted_session_does_not_fit_the_one_made_anew(tmp
         [before] = place(store).read(lambda: known("u", None))
         store.delete(U)
         store.append(U, added("hello"), after=0)
-        place(store).write(lambda: put(U, before.edition, [(0, 1, packed(U, 0, added("a secret")))]))
+        place(store).write(lambda: put(U, before.version, [(0, 1, packed(U, 0, added("a secret")))]))
         assert store.search("secret", user_id="u") == []
         assert store.search("hello", user_id="u")
 
