@@ -61,7 +61,7 @@ class Lifecycle:
         """Erase what messages say, wherever it is stored, and leave tombstones so that calls stay paired.
 
         Notes and ledgers that may quote them lose their text as well. Returns how many of the ids the session has.
-        Open its memories again afterwards.
+        Its open memories take that over at their next write or `refresh`.
         """
         targets, erased = frozenset(ids), frozenset[str]()
         attempts = Attempts(f"erase: session {session[1]!r}")
