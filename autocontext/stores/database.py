@@ -2,7 +2,7 @@
 
 An operation is a generator that yields statements and is sent their rows (`Work`). It knows no driver, so it is
 written once; a `Database` runs it as one transaction, and again from its start when the server asks for that. The SQL
-is what SQLite, PostgreSQL and the distributed engines that speak its language have in common: named `:parameters`,
+is what SQLite and PostgreSQL have in common, without what CockroachDB documents as missing: named `:parameters`,
 TEXT, BIGINT, DOUBLE PRECISION and BYTEA, upserts by ON CONFLICT, no sequences, no advisory locks, no foreign keys.
 """
 

@@ -8,9 +8,10 @@ from autocontext.stores.database import Database
 
 
 def open_database(url: Database | str | Path) -> Database:
-    """Open a database by its file path, `:memory:` or `postgresql://` URL; an open Database is returned as it is.
+    """Open a database by its file path, `:memory:`, or a `postgresql://` or `cockroachdb://` URL.
 
-    Raises StoreError for a URL of another kind, MissingExtraError when the extra `sql` is not installed.
+    An open Database is returned as it is. Raises StoreError for a URL of another kind, MissingExtraError when the extra
+    `sql` (or `cockroachdb`) is not installed.
     """
     if isinstance(url, Database):
         return url

@@ -1,4 +1,4 @@
-"""PostgreSQL, and the distributed engines that speak its language, through SQLAlchemy Core and psycopg 3."""
+"""PostgreSQL, and CockroachDB by its own dialect, through SQLAlchemy Core and psycopg 3."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autocontext.stores.database import Database, Row, Statement, Work
 try:
     import psycopg
     from sqlalchemy import CursorResult, TextClause, create_engine, event, make_url, text
-    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
     from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
     from autocontext.stores.sql_errors import Attempts
@@ -31,10 +31,20 @@ if TYPE_CHECKING:
     from sqlalchemy import Engine
 
 T = TypeVar("T")
+_DRIVERS = {
+    **dict.fromkeys(("postgres", "postgresql", "postgresql+psycopg"), "postgresql+psycopg"),
+    **dict.fromkeys(("cockroachdb", "cockroachdb+psycopg"), "cockroachdb+psycopg"),
+}
+_ISOLATION = {
+    "postgresql": ("REPEATABLE READ", "READ COMMITTED"),
+    # The only level that every version and configuration of it has.
+    "cockroachdb": ("SERIALIZABLE", "SERIALIZABLE"),
+}
+"""Of reading and of writing transactions. Whatever collides begins again."""
 
 
 class SqlDatabase(Database):
-    """A PostgreSQL database by its URL; connections are pooled, those of async code per event loop.
+    """A server by its postgresql:// or cockroachdb:// URL; connections are pooled, those of async code per event loop.
 
     `patience` is how many seconds a call goes on trying while the server is away or transactions collide. A child
     process opens connections of its own; those of its parent are cut off there, which the parent does not notice.
@@ -44,6 +54,7 @@ class SqlDatabase(Database):
 
     def __init__(self, url: str, *, patience: float = 30.0, pool_size: int = 5) -> None:
         self._url = _checked(url)
+        self._reading, self._writing = _ISOLATION[self._url.get_backend_name()]
         self.name = self._url.render_as_string(hide_password=True)
         self._patience = checked_patience(patience)
         self._reached = False
@@ -63,19 +74,19 @@ class SqlDatabase(Database):
 
     def read(self, work: Callable[[], Work[T]]) -> T:
         """Run reading statements on one consistent state."""
-        return self._run(work, "REPEATABLE READ")
+        return self._run(work, self._reading)
 
     def write(self, work: Callable[[], Work[T]]) -> T:
         """Run statements as one transaction."""
-        return self._run(work, "READ COMMITTED")
+        return self._run(work, self._writing)
 
     async def aread(self, work: Callable[[], Work[T]]) -> T:
         """`read` on an asynchronous connection."""
-        return await self._arun(work, "REPEATABLE READ")
+        return await self._arun(work, self._reading)
 
     async def awrite(self, work: Callable[[], Work[T]]) -> T:
         """`write` on an asynchronous connection."""
-        return await self._arun(work, "READ COMMITTED")
+        return await self._arun(work, self._writing)
 
     def close(self) -> None:
         """Close the pooled connections of synchronous code; only `aclose` reaches those of an event loop."""
@@ -115,7 +126,7 @@ class SqlDatabase(Database):
                 with self._engine().connect().execution_options(isolation_level=isolation) as c, c.begin():
                     self._reached = True
                     return _drive(self.name, work(), lambda s: c.execute(_clause(s.sql), s.params or None))
-            except SQLAlchemyError as e:
+            except (SQLAlchemyError, AssertionError) as e:
                 time.sleep(attempts.pause_after(e, reached=self._reached))
 
     async def _arun(self, work: Callable[[], Work[T]], isolation: Any) -> T:
@@ -134,7 +145,7 @@ class SqlDatabase(Database):
                                 self.name, work(), lambda s: sync.execute(_clause(s.sql), s.params or None)
                             )
                         )
-            except SQLAlchemyError as e:
+            except (SQLAlchemyError, AssertionError) as e:
                 await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
 
     def _engine(self) -> Engine:
@@ -191,6 +202,14 @@ def _checked(url: str) -> Any:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as e:
         raise StoreError("the database URL cannot be read; give postgresql://user:password@host:5432/name") from e
-    if parsed.drivername in ("postgres", "postgresql", "postgresql+psycopg"):
-        return parsed.set(drivername="postgresql+psycopg")
-    raise StoreError(f"{parsed.drivername} is not supported; give a postgresql:// URL, or a file path for SQLite")
+    driver = _DRIVERS.get(parsed.drivername)
+    if driver is None:
+        raise StoreError(
+            f"{parsed.drivername} is not supported; give a postgresql:// URL, cockroachdb:// or a path for SQLite"
+        )
+    parsed = parsed.set(drivername=driver)
+    try:
+        parsed.get_dialect()
+    except NoSuchModuleError as e:
+        raise MissingExtraError("CockroachDB", "cockroachdb") from e
+    return parsed

@@ -44,6 +44,8 @@ _WAYS_OUT = {
     "54": "a value is larger than it takes; nothing was changed",
     "42P01": "a table is missing; open the part again, which makes it, or restore a backup",
 }
+_OTHER_SERVER = "Could not determine version"
+"""How SQLAlchemy's error begins when a server's version is not written like PostgreSQL's."""
 _CORRUPT = ("XX001", "XX002")
 
 
@@ -55,8 +57,14 @@ class Attempts:
         self._until = time.monotonic() + patience
         self._pause = _FIRST_PAUSE
 
-    def pause_after(self, error: SQLAlchemyError, *, reached: bool) -> float:
+    def pause_after(self, error: SQLAlchemyError | AssertionError, *, reached: bool) -> float:
         """Seconds to wait before the next attempt; raises the library's error when there is none."""
+        if isinstance(error, AssertionError):
+            if not str(error).startswith(_OTHER_SERVER):
+                raise error
+            raise StoreError(
+                f"{self._name}: this is no PostgreSQL ({error}); for CockroachDB give a cockroachdb:// URL"
+            ) from error
         state = _sqlstate(error)
         # psycopg gives a failed connection attempt no code at all.
         lost = state.startswith(_LOST) or (isinstance(error, OperationalError | InterfaceError) and not state)

@@ -8,10 +8,11 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+Change = Callable[[bytes], bytes]
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
 
 
@@ -95,10 +96,17 @@ class Proxy:
                 server = socket.create_connection(("127.0.0.1", self._to))
                 self._open |= {client, server}
                 dropping = threading.Event()
-                for ends in ((client, server, True), (server, client, False)):
+                asked, answered = self._changes()
+                for ends in ((client, server, asked, True), (server, client, answered, False)):
                     threading.Thread(target=self._pass_on, args=(*ends, dropping), daemon=True).start()
 
-    def _pass_on(self, from_: socket.socket, to: socket.socket, asking: bool, dropping: threading.Event) -> None:
+    def _changes(self) -> tuple[Change, Change]:
+        """What becomes of the bytes of one connection, to the server and back."""
+        return bytes, bytes
+
+    def _pass_on(
+        self, from_: socket.socket, to: socket.socket, change: Change, asking: bool, dropping: threading.Event
+    ) -> None:
         with suppress(OSError):
             while data := from_.recv(65536):
                 if asking and b"COMMIT\0" in data:  # not the READ COMMITTED of a BEGIN
@@ -112,7 +120,7 @@ class Proxy:
                         dropping.set()
                 elif not asking and dropping.is_set():
                     break  # the server has answered, so it has committed
-                to.sendall(data)
+                to.sendall(change(data))
         self._close(from_)
         self._close(to)
 
@@ -121,3 +129,90 @@ class Proxy:
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)
         end.close()
+
+
+class Disguise(Proxy):
+    """PostgreSQL in the words of CockroachDB: its version, its errors at COMMIT. It keeps what it was asked.
+
+    `refuse_commits`: how many times a COMMIT is rolled back and answered with 40001; `doubt_commits`: how many times it
+    goes through and is answered with 40003.
+
+    The URL must say sslmode=disable and gssencmode=disable: a connection begins with something else otherwise.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.refuse_commits = self.doubt_commits = 0
+        self.asked: list[str] = []
+        """The statements of clients."""
+        super().__init__(port)
+
+    def _changes(self) -> tuple[Change, Change]:
+        conversation = _Conversation(self)
+        return _Messages(conversation.question, starts=True), _Messages(conversation.reply)
+
+
+class _Messages:
+    """Cuts a stream into PostgreSQL's messages and puts together what becomes of them.
+
+    Format: PostgreSQL documentation, "Frontend/Backend Protocol", "Message Formats".
+    """
+
+    def __init__(self, change: Callable[[bytes, bytes], list[tuple[bytes, bytes]]], *, starts: bool = False) -> None:
+        self._change, self._starts, self._rest = change, starts, b""
+
+    def __call__(self, data: bytes) -> bytes:
+        self._rest += data
+        out = b""
+        while True:
+            kind = 0 if self._starts else 1  # a client's first message has no byte that says its kind
+            if len(self._rest) < kind + 4:
+                return out
+            end = kind + int.from_bytes(self._rest[kind : kind + 4], "big")
+            if len(self._rest) < end:
+                return out
+            message, self._rest = self._rest[:end], self._rest[end:]
+            if self._starts:
+                self._starts, out = False, out + message
+                continue
+            for letter, body in self._change(message[:1], message[5:]):
+                out += letter + (len(body) + 4).to_bytes(4, "big") + body
+
+
+class _Conversation:
+    """One connection of a Disguise."""
+
+    # Texts: CockroachDB documentation, "Transaction Retry Error Reference" and "Common Errors".
+    VERSION = b"CockroachDB CCL v24.3.5 (x86_64-pc-linux-gnu, built 2025/02/05 20:50:11, go1.22.8)"
+    REFUSED = (
+        b"40001",
+        b"restart transaction: TransactionRetryWithProtoRefreshError: retry txn",
+    )
+    DOUBTED = (b"40003", b"result is ambiguous: error=ba: EndTxn(commit) RPC error: connection lost [exhausted]")
+
+    def __init__(self, disguise: Disguise) -> None:
+        self._disguise = disguise
+        self._error: tuple[bytes, bytes] | None = None
+        """The answer to the COMMIT that is under way."""
+
+    def question(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        proxy = self._disguise
+        if kind in (b"Q", b"P"):  # of a Parse the second text is the statement
+            proxy.asked.append(body.split(b"\0")[kind == b"P"].decode())
+        if (kind, body) == (b"Q", b"COMMIT\0"):
+            if proxy.refuse_commits:
+                proxy.refuse_commits -= 1
+                self._error, body = self.REFUSED, b"ROLLBACK\0"
+            elif proxy.doubt_commits:
+                proxy.doubt_commits -= 1
+                self._error = self.DOUBTED
+        return [(kind, body)]
+
+    def reply(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        if kind == b"S" and body.startswith(b"server_version\0"):
+            return [(b"S", b"server_version\x0013.0.0\0"), (b"S", b"crdb_version\0" + self.VERSION + b"\0")]
+        if kind == b"D" and body[:2] == b"\0\1" and body[6:].startswith(b"PostgreSQL "):
+            return [(b"D", b"\0\1" + len(self.VERSION).to_bytes(4, "big") + self.VERSION)]
+        if kind == b"C" and self._error is not None:
+            (state, text), self._error = self._error, None
+            return [(b"E", b"SERROR\0VERROR\0C" + state + b"\0M" + text + b"\0\0")]
+        return [(kind, body)]
