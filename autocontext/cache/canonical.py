@@ -140,8 +140,10 @@ def _shown(name: str, text: str) -> str:
         return text  # a whole number, as most are
     if text in _EMPTY:
         return f"no_{name}"
-    readable = json.loads(text) if text[0] == '"' else text
-    return _NO_LABEL.sub("_", readable[: 2 * LABEL]).strip("_")
+    if text[0] == '"':
+        text = text[1:-1] if "\\" not in text else json.loads(text)
+    start = text[: 2 * LABEL]
+    return start if start.isalnum() else _NO_LABEL.sub("_", start).strip("_")
 
 
 def _label(parts: list[tuple[str, str, str]]) -> str:

@@ -27,7 +27,7 @@ from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.stores.checks import LONGEST
-from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
+from autocontext.stores.database import SERVER_NOW, Statement, Work, safe
 
 _USES_IN_MEMORY = 1024
 """Uses kept in memory before they are written together: a single hit writes nothing."""
@@ -69,13 +69,13 @@ class Target(NamedTuple):
 
     key: str
     origin: tuple[str, str, str] | None = None
-    """Task, version and arguments; None accepts any."""
+    """Task (as it is stored), version and arguments; None accepts any."""
 
     @classmethod
     def of(cls, key: CacheKey | str) -> Target:
         """The target of a key. Raises ConfigError when it is not a key."""
         if isinstance(key, CacheKey):
-            return cls(str(key), (key.task, key.version, key.args))
+            return cls(str(key), (_stored(key.task), key.version, key.args))
         if not isinstance(key, str) or not key:
             raise ConfigError(f"key: give a CacheKey or a text that is not empty (got {type(key).__name__})")
         return cls(key)
@@ -138,11 +138,11 @@ class CacheNamespace:
     # ------------------------------------------------------------------------------------------------------- reading
     def lookup(self, target: Target) -> Work[CacheEntry | None]:
         """The entry of a key, expired or not."""
-        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": safe(target.key)})
+        rows = yield Statement(_LOOKUP, {"ns": self.text, "key": _stored(target.key)})
         if not rows:
             return None
-        entry = CacheEntry._make((*rows[0], 0, 0, "[]"))
-        if target.origin is not None and target.origin != (unsafe(entry.task), entry.version, entry.args):
+        entry = CacheEntry(*rows[0])
+        if target.origin is not None and target.origin != (entry.task, entry.version, entry.args):
             return None
         if entry.kind != "content":
             return entry
@@ -232,6 +232,11 @@ class CacheNamespace:
 _LOOKUP = f"SELECT {', '.join(CacheEntry._fields[:10])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
 
 
+def _stored(text: str) -> str:
+    """`safe`, at once where there is nothing to escape, as in almost all keys."""
+    return text if text.isprintable() and "\\" not in text else safe(text)
+
+
 def content_space(namespace: str) -> str:
     """The content store's namespace for large results, apart from what its users keep there."""
     return f"autocontext.cache:{namespace}"
@@ -291,7 +296,7 @@ def _check(options: CacheOptions) -> None:
 def call_key(task: str, params: Mapping[str, Any], options: CacheOptions) -> CacheKey:
     """The key of a call, without the parameters of this call only. Raises UncacheableError, ConfigError."""
     prefix, normalizer = options["per_call"], options["normalizer"]
-    if prefix is not None and any(str(name).startswith(prefix) for name in params):
+    if prefix is not None and [name for name in params if str(name).startswith(prefix)]:
         params = {name: value for name, value in params.items() if not str(name).startswith(prefix)}
     if normalizer is not None:
         params = normalizer(dict(params))

@@ -32,13 +32,15 @@ from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
 from autocontext.flows import Flow, sync_and_async
 from autocontext.stores.closing import Closing
-from autocontext.stores.database import Database, Read, Write, read, write
+from autocontext.stores.database import Database, Read, Work, Write, read, write
 from autocontext.stores.opening import open_database
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _Path = str | Path
+_LARGE = 128 * 1024
+"""Characters of JSON that take about a millisecond to read."""
 
 
 class ResultCache(Closing):
@@ -106,13 +108,14 @@ class ResultCache(Closing):
         if self._database is None:
             return default
         target = Target.of(key)
-        entry = yield from read(lambda: self._namespace.lookup(target))
+        entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(target))
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
             self._namespace.count("misses")
             return default
-        value = yield Aside(entry.value, entry.body)
+        value = (yield Aside(entry.value)) if len(entry.body) > _LARGE else entry.value()
         self._namespace.count("hits")
-        yield from self._used(target)
+        if self._namespace.use(target.key):
+            yield Write(self._namespace.write_uses)
         return value
 
     get, aget = sync_and_async(_get)
@@ -125,12 +128,16 @@ class ResultCache(Closing):
         `ttl` is in seconds (None: `default_ttl`); `tags` are names for `invalidate(tag=)`. Returns False when the
         cache is off or the result is larger than `max_bytes`. Raises UncacheableError when the result is not JSON.
         """
-        Target.of(key)  # raises ConfigError for what is not a key
-        body: str = yield Aside(lambda: encoded(value), value)
-        entry = self._namespace.entry(key, "value", body, completed({"ttl": ttl, "tags": tags}))
-        if self._database is None or not fits(self._namespace, entry):
+
+        def prepared() -> Callable[[], Work[bool]] | None:
+            Target.of(key)  # raises ConfigError for what is not a key
+            entry = self._namespace.entry(key, "value", encoded(value), completed({"ttl": ttl, "tags": tags}))
+            return storing(self._namespace, entry) if fits(self._namespace, entry) else None
+
+        work = yield Aside(prepared, value)
+        if self._database is None or work is None:
             return False
-        yield Write((yield Aside(lambda: storing(self._namespace, entry), body)))
+        yield Write(work)
         self._namespace.count("stored")
         return True
 
@@ -281,23 +288,33 @@ class ResultCache(Closing):
                 await self._database.aclose()
 
     # -------------------------------------------------------------------------------------------------------- inner
-    def _result(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Flow[Any]:
+    def _answer(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
         """The result of one call; `make` returns the function to call on a miss."""
-        call: CachedCall | None = yield Aside(lambda: self._call(task, params, make, options), params)
+        return self._found(self._call(task, params, make, options), make, params, options)
+
+    async def _aanswer(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
+        call = await self._ado(Aside(lambda: self._call(task, params, make, options), params))
+        return await self._afound(call, make, params, options)
+
+    def _find(
+        self, call: CachedCall | None, make: MakeFunction, params: Mapping[str, Any], options: CacheOptions
+    ) -> Flow[Any]:
         if call is None:
             return _with_call_fields((yield Compute(make())), params, options)
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
-        match: Match | None = yield Aside(lambda: self._match(call, entry), entry and entry.body)
+        large = entry is not None and len(entry.body) > _LARGE
+        match: Match | None = (yield Aside(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
             return _with_call_fields(value_of((yield from miss(call))), params, options)
         if match.due:
             yield Refresh(call, match.entry.created)
-        yield from self._used(call.target)
+        if self._namespace.use(call.target.key):
+            yield Write(self._namespace.write_uses)
         if match.entry.kind == "error":
             raise match.result
         return _with_call_fields(match.result, params, options)
 
-    _answer, _aanswer = sync_and_async(_result)
+    _found, _afound = sync_and_async(_find)
 
     def _call(
         self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
@@ -319,10 +336,6 @@ class ResultCache(Closing):
             self._namespace.count("stale")
         return match
 
-    def _used(self, target: Target) -> Flow[None]:
-        if self._namespace.use(target.key):
-            yield Write(self._namespace.write_uses)
-
     def _removed(self, selection: Selection) -> Flow[int]:
         if self._database is None:
             return 0
@@ -331,9 +344,14 @@ class ResultCache(Closing):
         return number
 
     def _do(self, step: CacheStep) -> Any:
+        # The only step of most hits, so it comes first.
+        if isinstance(step, Read) and self._database is not None:
+            return self._database.read(step.work)
         return self._computing.do(step)
 
     async def _ado(self, step: CacheStep) -> Any:
+        if isinstance(step, Read) and self._database is not None:
+            return await self._database.aread(step.work)
         return await self._computing.ado(step)
 
 
@@ -343,4 +361,5 @@ def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptio
     if prefix is None or not isinstance(value, dict):
         return value
     own = {name: item for name, item in params.items() if name.startswith(prefix)}
-    return without_call_fields(value, prefix) | own
+    value = without_call_fields(value, prefix)
+    return value | own if own else value

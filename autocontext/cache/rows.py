@@ -47,7 +47,8 @@ _BATCH = 500
 _ALL = ", ".join(CacheEntry._fields)
 _INSERT = (
     f"INSERT INTO autocontext_cache (namespace, {_ALL}) "
-    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)})"
+    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)}) "
+    "ON CONFLICT (namespace, key) DO NOTHING RETURNING key"
 )
 _REPLACE = (
     f"UPDATE autocontext_cache SET {', '.join(f'{field} = :{field}' for field in CacheEntry._fields[1:])} "
@@ -71,9 +72,12 @@ class Capacity(NamedTuple):
 def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     """Store an entry in place of the one under its key; `large` is its body when that goes to the content store."""
     place = {"ns": ns, "key": safe(entry.key)}
-    replaced = yield Statement(_LOCK, place)
-    # Where another transaction inserts the same key at the same moment, this one starts again and replaces it.
-    yield Statement(_REPLACE if replaced else _INSERT, {**entry._asdict(), "task": safe(entry.task), **place})
+    row = {**entry._asdict(), "task": safe(entry.task), **place}
+    while not (replaced := (yield Statement(_LOCK, place))):
+        if (yield Statement(_INSERT, row)):
+            break
+    else:
+        yield Statement(_REPLACE, row)
     if replaced and replaced[0][1] != "[]":
         yield Statement("DELETE FROM autocontext_cache_tag WHERE namespace = :ns AND key = :key", place)
     if entry.tags != "[]":

@@ -28,15 +28,18 @@ class _End(NamedTuple):
 
 def run(flow: Generator[S, Any, T], do: Callable[[S], Any]) -> T:
     """Run a flow to its end: it is sent what `do` gives for each step, and what `do` raises is raised in it."""
-    go_on: Callable[[Any], S]
-    go_on, answer = flow.send, None
-    while not isinstance(step := _next(go_on, answer), _End):
-        try:
-            go_on, answer = flow.send, do(step)
-        except BaseException as e:  # noqa: BLE001 (raised inside the flow, which decides)
-            go_on, answer = flow.throw, e
-    result: T = step.result
-    return result
+    try:
+        step = next(flow)
+        while True:
+            try:
+                answer = do(step)
+            except BaseException as e:  # noqa: BLE001 (raised inside the flow, which decides)
+                step = flow.throw(e)
+            else:
+                step = flow.send(answer)
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 async def arun(flow: Generator[S, Any, T], do: Callable[[S], Awaitable[Any]], *, in_threads: bool = False) -> T:

@@ -194,7 +194,8 @@ class SqliteDatabase(Database):
         with self._lock:
             while self._forking:
                 self._changed.wait()
-            self._check_open()
+            if self._closed:
+                self._check_open()
             if self._pid != os.getpid():
                 raise self._cannot_be_shared()
             self._busy += 1
