@@ -16,14 +16,16 @@ _PATTERNS = (
     re.compile(r"\b(?:hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,})"),
     re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     # JSON Web Tokens.
-    re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
+    re.compile(r"(?<![A-Za-z0-9_-])(?=[A-Za-z0-9_-]*\beyJ)[A-Za-z0-9_-]{11,}+\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}"),
 )
+# Each pattern looks at a run of characters once, from its beginning, so that the time stays linear.
 # A value after a name such as `api_key`; the name stays, so that a summary can mention it.
 _NAMED_VALUE = re.compile(
-    r"""(?ix)\b([\w-]*(?:api[_-]?key|secret|token|passw(?:or)?d|pwd|authorization|credential)[\w-]*["']?\s*[:=]\s*["']?(?:bearer\s+)?)
+    r"""(?ix)(?<![\w-])(?=[\w-]*(?:api[_-]?key|secret|token|passw(?:or)?d|pwd|authorization|credential))
+        ([\w-]++["']?\s*[:=]\s*["']?(?:bearer\s+)?)
         ([^\s"',;]{6,})"""
 )
-_IN_URL = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]+:)([^\s@/]+)(?=@)")
+_IN_URL = re.compile(r"(://[^\s:/@]+:)([^\s@/]+)(?=@)")
 REDACTED = "[redacted]"
 
 

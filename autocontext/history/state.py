@@ -97,18 +97,24 @@ class _Table:
     def __init__(self, ids: Any) -> None:
         self.ids = ids
         self.messages: dict[str, Msg] = {}
-        self._same_id: dict[str, list[str]] = {}
+        self._copies: dict[str, int] = {}
+        """How many stored messages have an id."""
+        self._alike: dict[tuple[object, ...], list[str]] = {}
+        """Keys of the stored messages that may be equal."""
 
     def place(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
         """The ids of messages in one list, each stored message used at most once."""
         if self.ids is not None:
             return self._by_saved_ids(messages, *path)
-        placed: set[str] = set()
+        unplaced = {look: [*keys] for look, keys in self._alike.items()}
         ids = []
         for m in messages:
-            key = next((k for k in self._same_id.get(m.id, ()) if k not in placed and self.messages[k] == m), None)
-            key = key or self._new(m)
-            placed.add(key)
+            keys = unplaced.get(_look(m), [])
+            key = next((k for k in keys if self.messages[k] == m), None)
+            if key is None:
+                key = self._new(m)
+            else:
+                keys.remove(key)
             ids.append(key)
         return tuple(ids)
 
@@ -122,13 +128,13 @@ class _Table:
         return {id_: tuple(ids) for id_, ids in table.items()}
 
     def _new(self, msg: Msg) -> str:
-        keys = self._same_id.setdefault(msg.id, [])
-        n = len(keys)
+        n = self._copies.get(msg.id, 0)
+        self._copies[msg.id] = n + 1
         key = msg.id
         while key in self.messages:
             n += 1
             key = f"{msg.id}~{n}"
-        keys.append(key)
+        self._alike.setdefault(_look(msg), []).append(key)
         self.messages[key] = msg
         return key
 
@@ -145,3 +151,8 @@ class _Table:
             if self.messages.setdefault(id_, m) != m:
                 raise StateError(f"{where}: {id_!r} stands for two different messages")
         return tuple(ids)
+
+
+def _look(msg: Msg) -> tuple[object, ...]:
+    """What equal messages share, and few others do; hashable."""
+    return msg.id, msg.timestamp, *msg.texts()

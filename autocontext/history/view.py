@@ -6,10 +6,11 @@ ids may be reused within a conversation, and unanswered calls and orphan results
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain, islice
 from types import MappingProxyType
 
 from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, is_user_turn
@@ -29,17 +30,15 @@ class OpenPairs:
 def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
     """The calls and results of consecutive messages whose partner is not among them, both sorted by id."""
     orphan_results: list[str] = []
-    waiting: list[str] = []
+    waiting: Counter[str] = Counter()
     for m in messages:
         for result in m.tool_results:
-            for k in range(len(waiting) - 1, -1, -1):
-                if waiting[k] == result.id:
-                    del waiting[k]
-                    break
+            if waiting[result.id]:
+                waiting[result.id] -= 1
             else:
                 orphan_results.append(result.id)
-        waiting.extend(use.id for use in m.tool_uses)
-    return OpenPairs(tuple(sorted(orphan_results)), tuple(sorted(waiting)))
+        waiting.update(use.id for use in m.tool_uses)
+    return OpenPairs(tuple(sorted(orphan_results)), tuple(sorted(waiting.elements())))
 
 
 class _Pairs:
@@ -244,13 +243,22 @@ class View:
 
         Messages paired with one that stays, or with one outside, stay as well.
         """
-        first, last = self._pairs.first, self._pairs.last
-        spans, todo = [], [(start, stop)]
+        cuts = [i for i in range(start, stop) if not self._inside(i, start, stop) or stays(self.messages[i])]
+        spans = []
+        todo = list(zip([start, *(i + 1 for i in cuts)], [*cuts, stop], strict=True))
         while todo:
             a, b = todo.pop()
-            cuts = [i for i in range(a, b) if first[i] < a or last[i] >= b or stays(self.messages[i])]
-            if cuts:
-                todo.extend(zip([a, *(i + 1 for i in cuts)], [*cuts, b], strict=True))
-            elif a < b:
+            if a >= b:
+                continue
+            # From both ends, so that a cut costs no more than the shorter of the two parts that it makes.
+            ends_first = chain.from_iterable(zip(range(a, b), range(b - 1, a - 1, -1), strict=True))
+            cut = next((i for i in islice(ends_first, b - a) if not self._inside(i, a, b)), None)
+            if cut is not None:
+                todo += [(a, cut), (cut + 1, b)]
+            else:
                 spans.append((a, b))
         return sorted(spans)
+
+    def _inside(self, index: int, start: int, stop: int) -> bool:
+        """Whether all that a message is paired with is in [start, stop)."""
+        return self._pairs.first[index] >= start and self._pairs.last[index] < stop

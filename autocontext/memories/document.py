@@ -19,7 +19,7 @@ SECTIONS = {
 }
 """For each key of the document its heading and the labels of its sections."""
 
-_BREAKS = re.compile(r"\s*[\r\n\v\f\x85\u2028\u2029]+\s*")
+_BREAKS = re.compile(r"(?<!\s)\s*[\r\n\v\f\x85\u2028\u2029]\s*")
 
 
 @dataclass(frozen=True)

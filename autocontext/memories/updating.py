@@ -18,7 +18,7 @@ from autocontext.memories.records import DAY, Memory, iso
 from autocontext.memories.relevance import coerced_confidence
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n?(.*?)\n?\s*```\s*$", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*(.*)```", re.DOTALL)
 _SENTENCE = re.compile(r"(?:[^.!?。！？\n]|[.!?](?!\s|\Z))*(?:[.!?。！？\n]+|\Z)")
 _UPLOADED = re.compile(r"\b(?:upload(?:ed|s|ing)?|attach(?:ed|ments?|es|ing)?)\b|上传", re.IGNORECASE)
 _FILES = re.compile(r"\b(?:files?|documents?|images?|pdfs?)\b|文件|图片|文档", re.IGNORECASE)
@@ -76,7 +76,7 @@ def to_learn_from(messages: Iterable[Msg]) -> Learning:
 
 def parse_update(reply: str) -> dict[str, Any]:
     """The JSON object of a model's reply, with or without a code fence. Raises StateError for anything else."""
-    fenced = _FENCE.match(reply)
+    fenced = _FENCE.fullmatch(reply.strip())
     try:
         update = json.loads(fenced[1] if fenced else reply)
     except (ValueError, RecursionError) as e:

@@ -26,7 +26,7 @@ _AUTHORIZATION = re.compile(
 )
 _NAMED_KEY = re.compile(r"(?i)(\bapi[-_ ]?key(?:\s+provided)?[\"']?\s*[:=]\s*[\"']?)[^\s\"',;}]+")
 _USERINFO = re.compile(r"(?<=://)[^/\s@]+@")
-_QUERY = re.compile(r"(?<=[\w/])\?[^\s\"'()]*=[^\s\"'()]*")
+_QUERY = re.compile(r"(?<=[\w/])\?[^\s\"'()?]*=[^\s\"'()]*")
 _THOUGHTS = re.compile(r"\A\s*<think>.*?(?:</think>\s*|\Z)", re.DOTALL)
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _RETRYABLE = frozenset(

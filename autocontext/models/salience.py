@@ -37,6 +37,8 @@ _IDENTIFIER = re.compile(
     r"|\b[A-Z][A-Z0-9]*-?\d[\w-]*\b|\b(?=\w*\d)(?=\w*[a-f])[0-9a-f]{7,}\b"  # ticket numbers, hashes
     r"|`[^`\n]{2,60}`"
 )
+_SEARCHED = 1_000
+"""Characters of a text in which identifiers are looked for: more than the longest unit but a call with a long name."""
 _NUMBER = re.compile(r"\d[\d.,:]*(?<![.,:])%?|[一二三四五六七八九十百千万]{2,}")
 
 
@@ -52,7 +54,7 @@ def is_decision(text: str) -> bool:
 
 def identifiers(text: str) -> frozenset[str]:
     """Paths, URLs, names from code and the like in a text."""
-    return frozenset(_IDENTIFIER.findall(text))
+    return frozenset(_IDENTIFIER.findall(text, 0, _SEARCHED))
 
 
 def numbers(text: str) -> frozenset[str]:

@@ -31,7 +31,7 @@ from autocontext.requests import ModelRequest
 from autocontext.text.language import language_of
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
-_FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n(.*)\n</transcript id="\1">$', re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n', re.MULTILINE)
 _LEAST_RUN = 512
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LEAST_RUN},}}+={{0,2}}")
 """Base64 of that length is of no use to a reader."""
@@ -270,7 +270,8 @@ def fence(text: str) -> str:
 def unfence(prompt: str) -> str:
     """The transcript inside a prompt, or the whole prompt when it holds none."""
     match = _FENCE.search(prompt)
-    return match.group(2) if match else prompt
+    stop = prompt.rfind(f'\n</transcript id="{match[1]}">') if match else -1
+    return prompt[match.end() : stop] if match and stop >= match.end() else prompt
 
 
 Purpose = Literal["tool_run", "large_message", "round_summary", "current_round", "fold", "merge"]

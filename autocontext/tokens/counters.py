@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
-from autocontext.tokens.chunks import chunks, lines
+from autocontext.tokens.chunks import CHUNK_CHARS, chunks, lines
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 from autocontext.tokens.wire import wire_texts
 
@@ -83,16 +83,23 @@ class VocabularyCounter:
         return fixed + sum(len(text) if text.isascii() else self._bytes(text) for text in texts)
 
     def _bytes(self, text: str) -> int:
-        return sum(map(_utf8_bytes, self._parts(text)))
+        if not VOCABULARIES[self.name].normalize:
+            return _utf8_bytes(text)
+        # NFC can add bytes (U+0958: from 3 to 6), and at a cut the accents behind it may change the letter before it.
+        cuts = range(0, len(text), CHUNK_CHARS)
+        return sum(_utf8_bytes(_normalized(text[at : at + CHUNK_CHARS])) + (_AT_CUT if at else 0) for at in cuts)
 
     def _parts(self, text: str) -> Iterable[str]:
-        if not VOCABULARIES[self.name].normalize:
-            return chunks(text)
-        # By chunk: normalizing takes quadratic time on long runs of combining marks. `bound` needs it, too, as NFC can
-        # add bytes (U+0958: from 3 to 6).
-        return (unicodedata.normalize("NFC", part) for part in chunks(text))
+        return map(_normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
 
 
+def _normalized(chunk: str) -> str:
+    """A chunk in NFC; a whole text would take quadratic time, if it has a long run of combining marks."""
+    return unicodedata.normalize("NFC", chunk)
+
+
+_AT_CUT = 16
+"""Bytes that a letter with accents, of which a cut separates some, can have more in NFC: the table of Unicode has 8."""
 _SHORT = 256
 """Characters; counts of texts up to this length are cached, as notes repeat their lines from pass to pass."""
 
