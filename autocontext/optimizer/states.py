@@ -14,9 +14,9 @@ from autocontext.optimizer.state import SessionState
 from autocontext.stores.checks import json_text
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row, Schema, Statement, Work
-from autocontext.stores.protocol import SessionKey, storable
+from autocontext.stores.protocol import SessionKey, Version, storable
 from autocontext.stores.records import now
-from autocontext.stores.session_statements import Stamp, hold
+from autocontext.stores.session_statements import hold
 
 SCHEMA = Schema(
     "states",
@@ -55,20 +55,20 @@ class StateStore(DatabasePart):
         super().__init__(url, SCHEMA)
 
     def save(
-        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, stamp: Stamp | None = None
+        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, version: Version | None = None
     ) -> int:
         """Save a state and its metadata as the revision after `expected` (0: the first), in one transaction.
 
         Returns the new revision. Raises Conflict if another process saved first; load its state and save again. With
-        the `stamp` of the session's log, raises Conflict as well if messages of it were erased since.
+        the `version` of the session's log, raises Conflict as well if it was rewritten or deleted since.
         """
-        return self.database.write(partial(_save, _row(state, metadata, expected + 1), stamp))
+        return self.database.write(partial(_save, _row(state, metadata, expected + 1), version))
 
     async def asave(
-        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, stamp: Stamp | None = None
+        self, state: SessionState, *, metadata: Mapping[str, Any], expected: int, version: Version | None = None
     ) -> int:
         """`save` without blocking the event loop."""
-        return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1), stamp))
+        return await self.database.awrite(partial(_save, _row(state, metadata, expected + 1), version))
 
     def load(self, session: SessionKey, revision: int | None = None) -> SavedState | None:
         """Load the newest saved state of a session, or one revision; None if there is none.
@@ -100,10 +100,10 @@ def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dic
     }
 
 
-def _save(row: dict[str, Any], stamp: Stamp | None = None) -> Work[int]:
+def _save(row: dict[str, Any], version: Version | None = None) -> Work[int]:
     session = {"user_id": row["user_id"], "session_id": row["session_id"]}
-    if stamp is not None:
-        yield from hold(SessionKey(**session), stamp)
+    if version is not None:
+        yield from hold(SessionKey(**session), version)
     expected = int(row["revision"]) - 1
     # The lock of the state that this one follows: nobody deletes it meanwhile.
     known = yield Statement(

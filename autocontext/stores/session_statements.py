@@ -104,10 +104,6 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
         raise Conflict(f"session {session.session_id!r} has {size} entries, not {after}: read it again")
 
 
-def _first_edition(identity: int) -> int:
-    return identity // 2
-
-
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     """The rows from `after` on, before `until`; None: all, also such as should not be there."""
     known = yield Statement(
@@ -196,25 +192,13 @@ def rewrite(
         yield from forget(*session, whole=False)
 
 
-class Stamp(NamedTuple):
-    """Which session it is, and how often its entries were rewritten."""
-
-    identity: int
-    edition: int
-
-    @property
-    def as_begun(self) -> bool:
-        """Whether no entry was ever rewritten; sessions of the first version began with edition 0."""
-        return self.edition in (0, _first_edition(self.identity))
-
-
-def stamp(session: SessionKey) -> Work[Stamp | None]:
-    """The stamp of a session; None for an unknown one."""
+def version(session: SessionKey) -> Work[Version | None]:
+    """The version of a session; None for an unknown one."""
     rows = yield Statement(f"SELECT {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session))
-    return Stamp(*rows[0]) if rows else None
+    return Version(*rows[0]) if rows else None
 
 
-def hold(session: SessionKey, expected: Stamp) -> Work[None]:
+def hold(session: SessionKey, expected: Version) -> Work[None]:
     """Let nobody rewrite or delete a session until the transaction ends; raises Conflict if somebody has."""
     held = yield Statement(
         # A write that changes nothing: it holds the row.
@@ -223,9 +207,7 @@ def hold(session: SessionKey, expected: Stamp) -> Work[None]:
         {**_params(session), **expected._asdict()},
     )
     if not held:
-        raise Conflict(
-            f"messages of session {session[1]!r} were erased, or it was deleted, since it was opened: open it again"
-        )
+        raise Conflict(f"session {session[1]!r} was rewritten or deleted since it was read: read it again")
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:

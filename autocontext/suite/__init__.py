@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -13,7 +13,7 @@ from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory
-from autocontext.stores import SessionKey, session_statements
+from autocontext.stores import SessionKey
 from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from autocontext.plan import PlanLike
     from autocontext.stores.encrypted import EncryptedSessionStore
     from autocontext.stores.encrypted_database import EncryptedDatabase
-    from autocontext.stores.session_statements import Stamp
     from autocontext.tokens import TokenCounter
 
 __all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
@@ -99,11 +98,10 @@ class AutoContext(DatabasePart):
         plan: PlanLike | None = None,
     ) -> Session:
         """Resume a conversation, or start one; without `session_id` it gets a new id."""
-        stamp = self._stamp(SessionKey(user_id, session_id)) if session_id else None
         memory = AutoContextMemory(
             config or self.config, self.model, store=self.sessions, session_id=session_id, user_id=user_id, plan=plan
         )
-        return Session(self, memory, stamp)
+        return Session(self, memory)
 
     @cached_property
     def cache(self) -> ResultCache:
@@ -199,10 +197,6 @@ class AutoContext(DatabasePart):
         from autocontext.suite.erasing import erase  # noqa: PLC0415 (imports the cache, which only few need)
 
         return erase(self, session, ids)
-
-    def _stamp(self, session: SessionKey) -> Stamp | None:
-        """Read before the memory: one that read the log before an erasure has what was erased."""
-        return self.database.read(partial(session_statements.stamp, session))
 
     def _encrypted(self, key: bytes | Mapping[str, bytes], current: str | None) -> EncryptedDatabase:
         try:

@@ -14,7 +14,7 @@ from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
 from autocontext.stores import session_statements
-from autocontext.stores.session_statements import Stamp
+from autocontext.stores.protocol import Version
 from autocontext.suite.steps import Flow, Operation, operation
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ class SaveReport:
 class Saving:
     """The saved states of one session."""
 
-    def __init__(
-        self, memory: AutoContextMemory, database: Database, content: ContentStore, namespace: str, stamp: Stamp | None
-    ) -> None:
-        self._memory, self._opened = memory, stamp
+    def __init__(self, memory: AutoContextMemory, database: Database, content: ContentStore, namespace: str) -> None:
+        self._memory = memory
         self._states = StateStore(database)
         self._optimizer = StateOptimizer(store=content, namespace=namespace)
 
@@ -62,12 +60,11 @@ class Saving:
     def flow(self) -> Flow[SaveReport]:
         """Load the last saved state, add the new messages, optimise, and save all of it in one transaction.
 
-        Raises Conflict if messages were erased since the session was opened, SessionGone if it was deleted: this
-        memory still has their text.
+        What was erased meanwhile is not saved. Raises SessionGone if the session was deleted.
         """
         started = time.perf_counter()
-        stamp = yield from self._stamp()
         for attempt in range(_ATTEMPTS):
+            version = yield from self._refresh()
             before = yield from self._load()
             merged, originals = self._merge(before)
             state, report, failure = yield from self._optimize(merged)
@@ -75,25 +72,22 @@ class Saving:
             expected = before.revision if before is not None else 0
             try:
                 revision = yield operation(
-                    self._states.save, self._states.asave, state, metadata=metadata, expected=expected, stamp=stamp
+                    self._states.save, self._states.asave, state, metadata=metadata, expected=expected, version=version
                 )
             except Conflict:
-                if attempt == _ATTEMPTS - 1 or stamp != (yield from self._stamp()):
+                if attempt == _ATTEMPTS - 1:
                     raise
                 continue
             return SaveReport(revision, report, failure, time.perf_counter() - started)
         raise AssertionError("unreachable")
 
-    def _stamp(self) -> Flow[Stamp | None]:
-        """The stamp of the log that this memory has read; None for one without entries."""
-        database, session = self._states.database, self._memory.session
-        work = partial(session_statements.stamp, session)
-        stamp: Stamp | None = yield operation(database.read, database.aread, work)
+    def _refresh(self) -> Flow[Version | None]:
+        """Take over what others have added and erased; the version of the log then, None for one without entries."""
+        database, work = self._states.database, partial(session_statements.version, self._memory.session)
+        # Read before the log: if that changes in between, the transaction that saves finds another version.
+        version: Version | None = yield operation(database.read, database.aread, work)
         yield Operation(self._memory.refresh, lambda: in_thread(self._memory.refresh))
-        if stamp is not None and (not stamp.as_begun if self._opened is None else stamp != self._opened):
-            raise Conflict(f"messages of session {session.session_id!r} were erased since it was opened: open it again")
-        self._opened = stamp
-        return stamp
+        return version
 
     def _load(self) -> Flow[SavedState | None]:
         session = self._memory.session

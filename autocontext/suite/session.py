@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from autocontext.memories import MemoryInjector
     from autocontext.memory import AutoContextMemory
     from autocontext.sessions import SessionState
-    from autocontext.stores.session_statements import Stamp
     from autocontext.suite import AutoContext
 
 _RECENT = 64
@@ -50,8 +49,8 @@ class _CallRequest(NamedTuple):
 class Session:
     """A conversation, opened by `AutoContext.session`. `memory` is its AutoContextMemory; every change is durable."""
 
-    def __init__(self, context: AutoContext, memory: AutoContextMemory, stamp: Stamp | None) -> None:
-        self.memory, self._stamp = memory, stamp
+    def __init__(self, context: AutoContext, memory: AutoContextMemory) -> None:
+        self.memory = memory
         self._context = context
         self._namespace = context.namespace(memory.session.user_id)
         self._known = Known()
@@ -173,7 +172,7 @@ class Session:
 
     @cached_property
     def _saving(self) -> Saving:
-        return Saving(self.memory, self._context.database, self._context.content, self._namespace, self._stamp)
+        return Saving(self.memory, self._context.database, self._context.content, self._namespace)
 
     def _tool_flow(self, fn: Callable[..., Any], call_id: str, request: _CallRequest) -> Flow[Msg]:
         answer, waiting = self._state_of(call_id)
