@@ -5,10 +5,11 @@ from autocontext.cache.numerals import normalize_number
 from autocontext.cache.result_cache import ResultCache
 from autocontext.cache.stats import CacheStats
 from autocontext.cache.values import MISS
-from autocontext.errors import InvalidNumber, UncacheableError
+from autocontext.errors import CacheCycle, InvalidNumber, UncacheableError
 
 __all__ = [
     "MISS",
+    "CacheCycle",
     "CacheKey",
     "CacheStats",
     "InvalidNumber",

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known
+from autocontext.flows import sync_and_async
 from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg
 from autocontext.suite.preparing import Preparation, Prepared
 from autocontext.suite.saving import SaveReport, Saving
-from autocontext.suite.steps import Flow, Operation, arun, run
+from autocontext.suite.steps import Flow, Operation
 from autocontext.suite.tool_calls import ToolCall
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -35,15 +36,6 @@ class Tool:
     schema: dict[str, Any]
     call: Callable[..., Any]
     acall: Callable[..., Awaitable[Any]]
-
-
-class _CallRequest(NamedTuple):
-    """The arguments of `call_tool` that say how to call the tool."""
-
-    args: Mapping[str, Any]
-    name: str | None
-    cacheable: bool | None
-    cache_options: Mapping[str, Any]
 
 
 class Session:
@@ -77,7 +69,7 @@ class Session:
         """`add` without blocking the event loop."""
         await in_thread(lambda: self.add(msg))
 
-    def prepare(self, query: str | None = None, max_tokens: int | None = None) -> Prepared:
+    def _prepare(self, query: str | None = None, max_tokens: int | None = None) -> Flow[Prepared]:
         """Return the context for the next model call, valid and within `max_tokens` (default: the config's).
 
         Compresses if a threshold is reached, replaces large old texts by handles, and injects the memories relevant
@@ -85,15 +77,14 @@ class Session:
 
             reply = client.chat.completions.create(messages=to_openai(session.prepare().messages), ...)
         """
-        return run(self._preparation(query, max_tokens).flow())
+        return (yield from self._preparation(query, max_tokens).flow())
 
-    async def aprepare(self, query: str | None = None, max_tokens: int | None = None) -> Prepared:
-        """`prepare` without blocking the event loop."""
-        return await arun(self._preparation(query, max_tokens).flow())
+    prepare, aprepare = sync_and_async(_prepare)
 
     # --------------------------------------------------------------------------------------------------------- tools
-    def call_tool(
+    def _call_tool(
         self,
+        /,
         fn: Callable[..., Any],
         args: Mapping[str, Any] | None = None,
         call_id: str = "",
@@ -101,8 +92,8 @@ class Session:
         name: str | None = None,
         cacheable: bool | None = None,
         **cache_options: Any,
-    ) -> Msg:
-        """Run a tool for the call `call_id` and return the message that answers it.
+    ) -> Flow[Msg]:
+        """Run a tool for the call `call_id` and return the message that answers it; `acall_tool` runs it in a thread.
 
         If the conversation waits for that call, the message is added at once. If the call has an answer, the answer is
         returned and the tool does not run again. An exception of the tool becomes an error result. A large result goes
@@ -111,20 +102,28 @@ class Session:
         With `cacheable=True` (or `fn.cacheable`) the result is cached by its arguments for all sessions of the user;
         the tool must not have side effects. `cache_options` are those of `ResultCache.get_or_compute`, e.g. `ttl`.
         """
-        return run(self._tool_flow(fn, call_id, _CallRequest(args or {}, name, cacheable, cache_options)))
+        answer, waiting = self._state_of(call_id)
+        if answer is not None:
+            return answer
+        is_cacheable = bool(getattr(fn, "cacheable", False)) if cacheable is None else cacheable
+        call = ToolCall(
+            fn=fn,
+            args=args or {},
+            call_id=call_id or f"call_{len(self.memory.messages)}",
+            name=name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool")),
+            cache=self._cache,
+            cache_options=cache_options if is_cacheable or cache_options else None,
+            content=self._context.content,
+            namespace=self._namespace,
+            large=self.memory.config.large_payload_threshold,
+        )
+        msg = yield from call.flow()
+        if waiting:
+            add = partial(self.memory.add_message, msg)
+            yield Operation(add, lambda: in_thread(add))
+        return msg
 
-    async def acall_tool(
-        self,
-        fn: Callable[..., Any],
-        args: Mapping[str, Any] | None = None,
-        call_id: str = "",
-        *,
-        name: str | None = None,
-        cacheable: bool | None = None,
-        **cache_options: Any,
-    ) -> Msg:
-        """`call_tool` without blocking the event loop: a synchronous tool runs in a thread."""
-        return await arun(self._tool_flow(fn, call_id, _CallRequest(args or {}, name, cacheable, cache_options)))
+    call_tool, acall_tool = sync_and_async(_call_tool)
 
     def tools(self) -> list[Tool]:
         """The tools for the model: context_reload, then those for the user's memories."""
@@ -137,13 +136,11 @@ class Session:
         return "\n\n".join([INSTRUCTIONS, *self._context.memory_instructions(self.user_id)])
 
     # -------------------------------------------------------------------------------------------------------- saving
-    def save(self) -> SaveReport:
+    def _save(self) -> Flow[SaveReport]:
         """Save an optimised copy of the working state. Messages do not need it: the log is durable at every change."""
-        return run(self._saving.flow())
+        return (yield from self._saving.flow())
 
-    async def asave(self) -> SaveReport:
-        """`save` without blocking the event loop."""
-        return await arun(self._saving.flow())
+    save, asave = sync_and_async(_save)
 
     def state(self, revision: int | None = None) -> SessionState | None:
         """The state saved last, or one revision; None before the first `save`."""
@@ -172,30 +169,7 @@ class Session:
 
     @cached_property
     def _saving(self) -> Saving:
-        return Saving(self.memory, self._context.database, self._context.content, self._namespace)
-
-    def _tool_flow(self, fn: Callable[..., Any], call_id: str, request: _CallRequest) -> Flow[Msg]:
-        answer, waiting = self._state_of(call_id)
-        if answer is not None:
-            return answer
-        name = request.name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool"))
-        is_cacheable = bool(getattr(fn, "cacheable", False)) if request.cacheable is None else request.cacheable
-        call = ToolCall(
-            fn=fn,
-            args=request.args,
-            call_id=call_id or f"call_{len(self.memory.messages)}",
-            name=name,
-            cache=self._cache,
-            cache_options=request.cache_options if is_cacheable or request.cache_options else None,
-            content=self._context.content,
-            namespace=self._namespace,
-            large=self.memory.config.large_payload_threshold,
-        )
-        msg = yield from call.flow()
-        if waiting:
-            add = partial(self.memory.add_message, msg)
-            yield Operation(add, lambda: in_thread(add))
-        return msg
+        return Saving(self.memory, self._context.database, self._context.content, self._namespace, self._stamp)
 
     def _state_of(self, call_id: str) -> tuple[Msg | None, bool]:
         """The message that answers a call, if there is one, and whether the conversation waits for an answer."""
@@ -207,3 +181,10 @@ class Session:
             if any(use.id == call_id for use in msg.tool_uses):
                 answer, waiting = None, True
         return answer, waiting
+
+    def _do(self, step: Operation) -> Any:
+        """Do a step of a flow, for `sync_and_async`."""
+        return step.do()
+
+    async def _ado(self, step: Operation) -> Any:
+        return await step.ado()

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from autocontext import flows
-
 T = TypeVar("T")
 
 
@@ -24,13 +22,3 @@ Flow: TypeAlias = Generator[Operation, Any, T]
 def operation(do: Callable[..., Any], ado: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Operation:
     """Both forms with the same arguments."""
     return Operation(partial(do, *args, **options), partial(ado, *args, **options))
-
-
-def run(flow: Flow[T]) -> T:
-    """Run a flow to its end."""
-    return flows.run(flow, lambda step: step.do())
-
-
-async def arun(flow: Flow[T]) -> T:
-    """Run a flow to its end without blocking the event loop."""
-    return await flows.arun(flow, lambda step: step.ado())
