@@ -169,7 +169,7 @@ class Session:
 
     @cached_property
     def _saving(self) -> Saving:
-        return Saving(self.memory, self._context.database, self._context.content, self._namespace, self._stamp)
+        return Saving(self.memory, self._context.database, self._context.content, self._namespace)
 
     def _state_of(self, call_id: str) -> tuple[Msg | None, bool]:
         """The message that answers a call, if there is one, and whether the conversation waits for an answer."""
