@@ -132,7 +132,11 @@ class Value(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as e:
-            raise InvalidMessage(one_line(type(self).__name__, e.errors(include_url=False))) from None
+            raise InvalidMessage(one_line(type(self).__name__, _problems(e))) from None
+
+    # As pydantic does with its own: validating a whole value then makes the inner ones without calling this, in half the
+    # time.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
@@ -140,7 +144,7 @@ class Value(BaseModel):
         try:
             return super().model_validate(obj, **options)
         except ValidationError as e:
-            raise InvalidMessage(one_line(cls.__name__, e.errors(include_url=False))) from None
+            raise InvalidMessage(one_line(cls.__name__, _problems(e))) from None
 
 
 class Block(Value):
@@ -247,6 +251,19 @@ ContentBlock: TypeAlias = Annotated[
     TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | AudioBlock | VideoBlock,
     Field(discriminator="type"),
 ]
+
+_BLOCKS = (TextBlock, ThinkingBlock, ToolUseBlock, ToolResultBlock, ImageBlock, AudioBlock, VideoBlock)
+_BLOCK_NAMES = {block.model_fields["type"].default: block.__name__ for block in _BLOCKS}
+
+
+def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:
+    """Pydantic's errors; what is wrong in a block of a list is told by the name of its class."""
+    for problem in error.errors(include_url=False):
+        loc = problem["loc"]
+        pairs = zip(("", *loc), loc, strict=False)
+        named = tuple(_BLOCK_NAMES.get(part, part) if isinstance(before, int) else part for before, part in pairs)
+        yield {**problem, "loc": named}
+
 
 OriginKind: TypeAlias = Literal["tool_run", "stub", "round_summary", "current_round", "fold", "ledger"]
 

@@ -175,7 +175,11 @@ def test_a_copy_of_a_frozen_value_may_be_changed() -> None:
         (lambda: Msg(content="x"), "Msg.role: Field required"),
         (lambda: Msg(role="user", content=3), "Msg.content: "),
         (lambda: Msg(role="user", content=[{"type": "poem", "text": "x"}]), "Msg.content.0: "),
-        (lambda: Msg(role="user", content=[{"type": "text"}]), "TextBlock.text: Field required"),
+        (lambda: Msg(role="user", content=[{"type": "text"}]), "Msg.content.0.TextBlock.text: Field required"),
+        (
+            lambda: Msg(role="tool", content=[{"type": "tool_result", "id": "c", "output": [{"type": "text"}]}]),
+            ".0.TextBlock.text: Field required",
+        ),
         (lambda: Msg(role="user", content="x", id=""), "Msg.id: "),
         (lambda: Msg(role="user", content="x", colour="red"), "Msg.colour: "),
         (lambda: Msg(role="user", content="x", metadata={"a": {1, 2}}), "Msg.metadata: a is a set"),
