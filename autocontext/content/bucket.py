@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -59,6 +60,9 @@ class List(NamedTuple):
 Request: TypeAlias = Get | Put | Copy | Delete | List
 Flow: TypeAlias = Generator[Request, Any, T]
 
+_process: list[int] = []
+"""The process that obstore's threads run in, once there are any. A child has none, and would wait for them for ever."""
+
 
 class Bucket:
     """The objects under a URL: s3://, gs://, az://, file://, or the path of a folder.
@@ -76,13 +80,24 @@ class Bucket:
 
     def do(self, step: Read | Write) -> Any:
         """Run the flow of a step; there are no transactions."""
+        self._check_process()
         operation: Generator[Any, Any, Any] = step.work()
         return flows.run(operation, self._do)
 
     async def ado(self, step: Read | Write) -> Any:
         """`do` without blocking the event loop."""
+        self._check_process()
         operation: Generator[Any, Any, Any] = step.work()
         return await flows.arun(operation, self._ado)
+
+    def _check_process(self) -> None:
+        if not _process:
+            _process.append(os.getpid())
+        if _process != [os.getpid()]:
+            raise StoreError(
+                f"{self.name}: this process was forked after its parent had used object storage, which does not work "
+                'in a child then: use it in the children only, or start them with multiprocessing.get_context("spawn")'
+            )
 
     def _do(self, request: Request) -> Any:
         try:

@@ -6,6 +6,7 @@ In processes of their own, as a child goes through its whole end here: garbage c
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import signal
@@ -14,15 +15,21 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.cache import ResultCache
+from autocontext.content.objects import ObjectContentStore
 from autocontext.errors import StoreError
 from autocontext.flows import forking
+from autocontext.models import OpenAIChatModel
+from autocontext.requests import ModelRequest
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
 from autocontext.stores.database import Database, Statement
 from autocontext.stores.opening import open_database
+from tests.fakes.openai_server import FakeOpenAI
 
 USERS = ("ann", "bob", "eve")
 PATIENT = 60.0
@@ -104,7 +111,7 @@ def children_of_a_server(where: str, count: int) -> None:
         user = USERS[n % 3]
         memory = memories[user]
         memory.add_message(Msg(role="user", content=f"{user}: child {n}"))
-        for _ in range(10):
+        for _ in range(5):
             assert all(text.startswith(user) for text in said(store, user)), "a foreign message"
         texts = [m.text for m in memory.messages]
         assert f"{user}: child {n}" in texts
@@ -286,7 +293,116 @@ def too_long(where: str, count: int) -> None:
     assert len(store.read(SessionKey("u", "s"))) == 2
 
 
+def objects(where: str, count: int) -> None:
+    """Object storage in a parent's use: its children are told; in a process that has not used it they can."""
+    folder = Path(where).parent
+    unused = ObjectContentStore(folder)
+
+    def first(n: int) -> None:
+        unused.put("text", key=f"first {n}")
+        assert asyncio.run(unused.aread(f"first {n}")).text == "text"
+
+    ended([forked(lambda n=n: first(n)) for n in range(count)])
+    used = ObjectContentStore(folder)
+    used.put("text", key="parent")
+
+    def child() -> None:
+        for attempt in (lambda: used.read("parent"), lambda: asyncio.run(unused.aread("parent"))):
+            with pytest.raises(StoreError, match=r"was forked after .*spawn"):
+                attempt()
+
+    ended([forked(child) for _ in range(count)])
+    assert used.read("parent").text == "text"
+
+
+def models(where: str, count: int) -> None:
+    """Models that have open connections to a service: parent and children get the answers to their own questions."""
+    with FakeOpenAI(default=lambda turn: turn.messages[-1]["content"].upper()) as service:
+        model = OpenAIChatModel("m", base_url=service.base_url, api_key="test-key")
+        loop = asyncio.new_event_loop()
+
+        def ask(name: str) -> None:
+            for i in range(5):
+                request = ModelRequest(system="", prompt=f"{name} {i}", purpose="test", max_output_tokens=9)
+                assert model.complete(request).text == f"{name} {i}".upper()
+
+        async def aask(name: str) -> None:
+            request = ModelRequest(system="", prompt=name, purpose="test", max_output_tokens=9)
+            assert (await model.acomplete(request)).text == name.upper()
+
+        ask("parent")
+        loop.run_until_complete(aask("parent"))
+
+        def child(n: int) -> None:
+            ask(f"child {n}")
+            asyncio.run(aask(f"child {n}"))
+            os._exit(0)  # the server of the parent's thread is not this process's to close
+
+        pids = [forked(lambda n=n: child(n)) for n in range(count)]
+        ask("parent again")
+        ended(pids)
+        loop.run_until_complete(aask("parent again"))
+        loop.run_until_complete(model.aclose())
+        loop.close()
+        model.close()
+
+
+def cached(where: str, count: int) -> None:
+    """A result that a thread of the parent is computing: the children wait for it, as other processes do."""
+    cache = ResultCache(where, namespace="n")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow() -> str:
+        begun.set()
+        go_on.wait(PATIENT)
+        return "by the parent"
+
+    thread = threading.Thread(target=lambda: cache.get_or_compute("slow", {}, slow))
+    thread.start()
+    assert begun.wait(PATIENT)
+
+    def child() -> None:
+        assert cache.get_or_compute("quick", {}, lambda: 1) == 1
+        assert cache.get_or_compute("slow", {}, lambda: "by a child") == "by the parent"
+
+    pids = [forked(child) for _ in range(count)]
+    time.sleep(0.2)
+    go_on.set()
+    thread.join()
+    ended(pids)
+    cache.close()
+
+
+def by_c_code(where: str, count: int) -> None:
+    """A fork that Python does not hear of: connections to a server are the child's own all the same, a file is refused."""
+    store = opened(where)
+    memory = AutoContextMemory(store=store, user_id="ann", session_id="s")
+    memory.add_message(Msg(role="user", content="parent"))
+    before = server_processes(store.database) if "://" in where else set()
+    pids = []
+    for _ in range(count):
+        if pid := ctypes.PyDLL(None).fork():
+            pids.append(pid)
+            continue
+        if "://" in where:
+            assert said(store, "ann") == ["parent"]
+            assert len(asyncio.run(store.aread(SessionKey("ann", "s")))) == 1
+            assert not before & server_processes(store.database)
+        else:
+            with pytest.raises(StoreError, match="was forked while"):
+                store.sessions()
+        os._exit(0)
+    ended(pids)
+    assert "://" not in where or before & server_processes(store.database)
+    assert said(store, "ann") == ["parent"]
+    store.close()
+
+
 JOBS = {
+    "c": by_c_code,
+    "objects": objects,
+    "models": models,
+    "cached": cached,
     "server": children_of_a_server,
     "tasks": tasks_in_a_transaction,
     "threads": children_while_threads_write,

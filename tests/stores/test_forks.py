@@ -29,7 +29,7 @@ def run(job, where, count):
     assert "Traceback" not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(30, marks=many)])
+@pytest.mark.parametrize("count", [3, pytest.param(30, marks=many)])
 def test_row_01_children_of_a_process_with_an_open_server_never_meet(count):
     with own_schema() as url:
         run("server", url, count)
@@ -61,6 +61,19 @@ def test_row_08_what_a_child_has_stored_outlives_a_parent_that_closes_the_file(t
 @pytest.mark.parametrize("job", ["memory", "too-long"])
 def test_row_08_a_child_has_a_copy_or_is_told_why_not(tmp_path, job):
     run(job, tmp_path / "a.db", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["objects", "models", "cached"])
+def test_row_01_what_else_has_connections_or_threads_is_the_childs_own_or_says_why_not(tmp_path, job):
+    run(job, tmp_path / "a.db", 4)
+
+
+@pytest.mark.slow
+def test_row_01_a_fork_that_python_does_not_hear_of(tmp_path):
+    run("c", tmp_path / "a.db", 2)
+    with own_schema() as url:
+        run("c", url, 2)
 
 
 @pytest.mark.slow
