@@ -374,7 +374,7 @@ def cached(where: str, count: int) -> None:
 
 
 def by_c_code(where: str, count: int) -> None:
-    """A fork that Python does not hear of: connections to a server are the child's own all the same, a file is refused."""
+    """A fork that Python does not hear of: a server's connections are the child's own all the same; no file is."""
     store = opened(where)
     memory = AutoContextMemory(store=store, user_id="ann", session_id="s")
     memory.add_message(Msg(role="user", content="parent"))
