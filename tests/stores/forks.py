@@ -147,7 +147,17 @@ def tasks_in_a_transaction(where: str, count: int) -> None:
         await asyncio.sleep(0.2)
         return tasks
 
+    async def backend() -> int:
+        def work():
+            return (yield Statement("SELECT pg_backend_pid()"))
+
+        return (await store.database.aread(work))[0][0]
+
     loop = asyncio.new_event_loop()
+    before = loop.run_until_complete(backend())
+    # As asyncio.run ends in a child that was forked inside of it: what the loop holds is closed.
+    ended([forked(lambda: loop.run_until_complete(loop.shutdown_asyncgens())) for _ in range(count)])
+    assert loop.run_until_complete(backend()) == before, "a child has closed the parent's connection"
     tasks = loop.run_until_complete(paused())
     ended([forked(lambda: None) for _ in range(count)])
     assert len(loop.run_until_complete(asyncio.gather(*tasks))) == 3
