@@ -186,6 +186,8 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Delete one session, or the expired ones."""
+    from autocontext import AutoContext  # noqa: PLC0415 (only this command needs all parts)
+
     with stored.open_sessions(arguments.db) as store:
         if arguments.session is None:
             screen.line(f"{store.purge_expired():,} expired sessions deleted")
@@ -202,7 +204,8 @@ def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
             if sys.stdin.readline().strip().lower() not in ("y", "yes"):
                 screen.line("nothing was deleted")
                 return False
-        store.delete(info.key)
+        # Also the contents and cached results that were made of it; a database of sessions only has none.
+        AutoContext(store.database).delete(info.session_id, user_id=info.user_id)
         screen.line(f"session {stored.session_name(info)} deleted")
     return True
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from autocontext import flows
 from autocontext.errors import MissingExtraError, StoreError
@@ -67,14 +68,19 @@ _process: list[int] = []
 class Bucket:
     """The objects under a URL: s3://, gs://, az://, file://, or the path of a folder.
 
+    `private` is a path that all objects lie under: in a folder of this machine only its owner can look into it.
     `options` go to obstore (region, endpoint, keys). Raises StoreError when the service refuses or cannot be reached.
     """
 
-    def __init__(self, url: str | Path, **options: Any) -> None:
+    def __init__(self, url: str | Path, *, private: str = "", **options: Any) -> None:
         self.name = checked_place(url)
         address = self.name if "://" in self.name else Path(url).absolute().as_uri()
         try:
             self._objects: Any = from_url(address, **options)
+            if private and address.startswith("file://"):
+                folder = Path(unquote(urlsplit(address).path)) / private
+                folder.mkdir(mode=0o700, exist_ok=True)
+                folder.chmod(0o700)  # one of an earlier release, which obstore has made for all to read
         except (BaseError, ValueError, OSError) as e:
             raise StoreError(f"{url}: cannot be opened as object storage ({_first_line(e)})") from e
 

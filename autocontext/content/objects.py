@@ -35,7 +35,7 @@ class ObjectContentStore(PagedContentStore):
     """
 
     def __init__(self, url: str | Path, *, clock: Callable[[], int] | None = None, **options: Any) -> None:
-        super().__init__(Bucket(url, **options), Objects(), clock=clock)
+        super().__init__(Bucket(url, private=layout.ROOT, **options), Objects(), clock=clock)
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -14,7 +14,7 @@ import pytest
 from autocontext import AutoContext, AutoContextConfig, Msg
 from autocontext.cache import ResultCache
 from autocontext.cli import main
-from autocontext.content import PrunePolicy, SqlContentStore
+from autocontext.content import ObjectContentStore, PrunePolicy, SqlContentStore
 from autocontext.errors import SessionGone, StoreCorruptError
 from autocontext.history.entries import dump_entry
 from autocontext.memories import MemoryStore
@@ -277,6 +277,24 @@ def _filled(store):
     ac = AutoContext(store.database)
     ac.session("s", user_id="ann").add(Msg(role="user", content="hello"))
     return S
+
+
+def test_row_04_the_command_line_deletes_a_session_from_all_parts(tmp_path):
+    with opened(tmp_path / "a.db") as ac:
+        talk(ac)
+    assert main(["purge", str(tmp_path / "a.db"), "s", "--user", "ann", "--yes"]) == 0
+    with opened(tmp_path / "a.db") as ac:
+        assert found(ac, tmp_path) == []
+
+
+def test_row_11_contents_in_a_folder_are_their_owners_only(tmp_path):
+    store = ObjectContentStore(tmp_path)
+    store.put("hello")
+    [folder] = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    folder.chmod(0o755)  # as earlier releases left it
+    assert ObjectContentStore(tmp_path.as_uri()).stats().contents == 1
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 def test_row_11_a_pipe_is_written_to_and_a_link_followed(tmp_path):
