@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from autocontext.errors import InvalidMessage
@@ -20,6 +21,10 @@ _K1, _B = 1.2, 0.5
 _AROUND = 160
 """Characters of a snippet."""
 _WEAK = {stem(word) for word in STOP_WORDS}
+_MOST_TERMS = 32
+"""Words of a query that are looked for in a message; more than 32 fit into no snippet."""
+_MOST_PLACES = 64
+"""Places of one word that are looked at: a word that occurs more often says little about where to look."""
 _STEM = 4
 """Characters of a word that are searched for when the text has the word in another form."""
 
@@ -98,14 +103,15 @@ def with_snippets(
 
 
 def snippet(query: str, text: str) -> str:
-    """The stretch of a text where most of the query's words stand."""
+    """The stretch of a text where most of the query's words stand; looks at the first places of each word."""
     lowered = text.lower()
     if len(lowered) != len(text):  # a few letters become longer in lower case; places would be off
         lowered = text
-    places = sorted((at, term) for term in dict.fromkeys(terms(query)) for at in _places(term, lowered))
+    different = islice(dict.fromkeys(terms(query)), _MOST_TERMS)
+    words = [term if term in lowered else term[:_STEM] for term in different]
     best, start = 0, 0
-    for i, (at, _) in enumerate(places):
-        near = len({term for place, term in places[i : i + 50] if place < at + _AROUND // 2})
+    for at in sorted(at for word in words for at in islice(_places(word, lowered), _MOST_PLACES)):
+        near = sum(lowered.find(word, at, at + _AROUND // 2 + len(word) - 1) >= 0 for word in words)
         if near > best:
             best, start = near, max(0, at - _AROUND // 4)
     stop = min(len(text), start + _AROUND)
@@ -114,8 +120,7 @@ def snippet(query: str, text: str) -> str:
     return ("..." if start else "") + inner + ("..." if stop < len(text) else "")
 
 
-def _places(term: str, text: str) -> Iterable[int]:
-    word = term if term in text else term[:_STEM]
+def _places(word: str, text: str) -> Iterator[int]:
     at = text.find(word)
     while at >= 0:
         yield at

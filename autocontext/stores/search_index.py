@@ -95,18 +95,22 @@ def _place(session: SessionKey, start: int, until: int) -> str:
 def segment_text(start: int, entries: Sequence[Entry]) -> str:
     """The segment as text: counts, documents, then a line for each term."""
     documents: list[Document] = []
-    postings: dict[str, list[str]] = {}
+    postings: dict[str, str] = {}
     emptied = -1
     for sequence, entry in enumerate(entries, start):
         if isinstance(entry, Cleared | Snapshot):
             emptied = sequence
         for msg in messages_of(entry):
             counts = Counter(terms(searchable(msg)))
+            number = len(documents)
             for term, n in counts.items():
-                postings.setdefault(term, []).append(f"{len(documents)}*{n}" if n > 1 else f"{len(documents)}")
+                place = f" {number}*{n}" if n > 1 else f" {number}"
+                known = postings.get(term)
+                # Texts, not lists: of a million terms the garbage collector has nothing to look through.
+                postings[term] = place if known is None else known + place
             documents.append(Document(sequence, msg.id, counts.total()))
     head = f"{len(documents)} {sum(d.length for d in documents)} {emptied}"
-    lines = (f"\n{term}\t{' '.join(places)}" for term, places in sorted(postings.items()))
+    lines = (f"\n{term}\t{postings[term][1:]}" for term in sorted(postings))
     return f"{head}\n{json.dumps(documents)}\n{''.join(lines)}\n"
 
 

@@ -14,6 +14,7 @@ _RUN = re.compile(rb"[^\0]{30}")
 # Characters that are no marks but become marks; all others of Unicode begin with a character that is none.
 _MARKS = {0xF73: "\u0f71\u0f72", 0xF75: "\u0f71\u0f74", 0xF81: "\u0f71\u0f80"}
 _COMPATIBLE_MARKS = _MARKS | {0xFF9E: "\u3099", 0xFF9F: "\u309a"}
+_BECOME_MARKS = frozenset(map(chr, _COMPATIBLE_MARKS))
 
 
 def normalized(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
@@ -24,6 +25,9 @@ def normalized(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     if text.isascii():
         return text
     if len(text) <= _SHORT:
+        return unicodedata.normalize(form, text)
+    signs = set(text)
+    if signs.isdisjoint(_BECOME_MARKS) and not any(map(unicodedata.combining, signs)):
         return unicodedata.normalize(form, text)
     text = text.translate(_MARKS if form == "NFC" else _COMPATIBLE_MARKS)
     classes = bytes(map(unicodedata.combining, text))

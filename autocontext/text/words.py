@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 
+from autocontext.text.normal_forms import normalized
 from autocontext.text.stems import stem
 from autocontext.text.stop_words import STOP_WORDS, cjk_stop
 
@@ -26,6 +27,9 @@ _WORD = (
     rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?=[^\W\d_])|_)*(?:\+\+|[+#](?!{_SIGN}))?"
     rf"|(?<!_)_+{_SIGN}\w*"  # the run of underscores is tried once
 )
+_STRETCH = 16 * 1024
+"""Characters."""
+_BETWEEN_WORDS = " \n。，、！？"
 _FIRST_CJK = "\u3005"
 _INNER = re.compile(r"[._+#@/&-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -46,24 +50,55 @@ def words(text: str) -> Iterator[tuple[str, str]]:
 
     Stop words are included.
     """
-    for match in _word().findall(unicodedata.normalize("NFKC", text).replace("’", "'")):
-        written = match[:-2] if match.endswith(("'s", "'S")) else match
+    for match in _matches(text):
+        written = _without_ending(match)
         if written:
             yield written.lower(), written
 
 
+def _matches(text: str) -> Iterator[str]:
+    parts = (_word().findall(normalized(stretch, "NFKC").replace("’", "'")) for stretch in _stretches(text))
+    return chain.from_iterable(parts)
+
+
+def _without_ending(match: str) -> str:
+    return match[:-2] if match.endswith(("'s", "'S")) else match
+
+
+def _stretches(text: str) -> Iterator[str]:
+    """A long text in parts, cut behind a character between words, so that no call holds the interpreter for long.
+
+    A run without such a character is cut anywhere.
+    """
+    start = 0
+    while len(text) - start > _STRETCH:
+        stop = start + _STRETCH
+        stop = max(text.rfind(sign, start, stop) + 1 for sign in _BETWEEN_WORDS) or stop
+        yield text[start:stop]
+        start = stop
+    yield text[start:]
+
+
 def terms(text: str) -> Iterator[str]:
     """The search terms of a text, in order: stems, stems of the parts of joined names, pairs of CJK characters."""
-    for word, written in words(text):
-        if is_cjk(word):
-            yield from pairs(word)
-        else:
-            yield from _stems(word, written)
+    return chain.from_iterable(map(_terms_of, _matches(text)))
 
 
-@lru_cache(maxsize=65_536)
-def _stems(word: str, written: str) -> tuple[str, ...]:
-    return (stem(word), *map(stem, parts(word, written)))
+def _terms_of(match: str) -> Sequence[str]:
+    return _cached_terms(match) if len(match) <= _CACHED else _terms_of_word(match)
+
+
+def _terms_of_word(match: str) -> Sequence[str]:
+    written = _without_ending(match)
+    word = written.lower()
+    if is_cjk(word):
+        return pairs(word)
+    return (stem(word), *map(stem, parts(word, written))) if word else ()
+
+
+_CACHED = 64
+"""Characters of the longest word whose terms are remembered."""
+_cached_terms = lru_cache(maxsize=65_536)(_terms_of_word)
 
 
 def is_cjk(word: str) -> bool:
