@@ -12,6 +12,7 @@ from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, ToolBase, ToolChunk
 
 from autocontext.adapters._agentscope_v2_messages import from_agentscope
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.memory import AutoContextMemory
@@ -19,7 +20,7 @@ from autocontext.text.rendering import tag
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 
-class AutoContextOffloader:
+class AutoContextOffloader(Openable):
     """Keeps in the memory what an AgentScope 2 agent takes out of its context; `context_reload` finds it.
 
     For an agent that compresses by itself: `Agent(..., offloader=AutoContextOffloader(memory))`. With the middleware

@@ -1,6 +1,6 @@
 """agent-framework: history and compaction of an agent's sessions in one.
 
-    agent = Agent(client, context_providers=[AutoContextCompaction(config=..., store=...)])
+    agent = Agent(client, context_providers=[AutoContextCompaction.open("agent.db", window="100k")])
 
 keeps the history, compresses before each call of the model, and gives the agent `context_reload` with its instructions.
 In the narrower seat, `Agent(client, compaction_strategy=AutoContextCompaction(...))`, it compresses only; `tools` and
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
@@ -35,7 +36,7 @@ __all__ = ["AutoContextCompaction", "from_agent_framework", "to_agent_framework"
 _log = logging.getLogger(__name__)
 
 
-class AutoContextCompaction(HistoryProvider):
+class AutoContextCompaction(Openable, HistoryProvider):
     """The history of an agent's sessions, of which each request holds the memory's view.
 
     With `memory` or `session_id` it serves that one conversation, otherwise one for each `AgentSession.session_id`:

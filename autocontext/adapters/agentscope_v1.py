@@ -1,6 +1,6 @@
 """AgentScope 1: a memory for its agents that compresses before each call of the model and forgets nothing.
 
-    attach(agent, config=..., store=..., session_id=...)
+    memory = AutoContextAgentScopeMemory.open("agent.db", window="100k", session_id="42").attach(agent)
 
 gives an agent that exists this memory, the tool `context_reload` and the instructions for it. Written against 1.0.21.
 """
@@ -8,10 +8,11 @@ gives an agent that exists this memory, the tool `context_reload` and the instru
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
 from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, marks_in
 from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.config import AutoContextConfig
@@ -37,7 +38,7 @@ __all__ = ["AutoContextAgentScopeMemory", "attach", "from_agentscope", "to_agent
 _HOOK = "autocontext"
 
 
-class AutoContextAgentScopeMemory(MemoryBase):
+class AutoContextAgentScopeMemory(Openable, MemoryBase):
     """The memory of one conversation of an AgentScope 1 agent.
 
     `get_memory` gives the memory's view and compresses first when it has to. `attach(agent)` gives the agent
@@ -87,7 +88,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         text = await self._tool.acall(**arguments, limit=limit, query=query)
         return ToolResponse(content=[TextBlock(type="text", text=text)])
 
-    def attach(self, agent: Any) -> None:
+    def attach(self, agent: Any) -> Self:
         """Make this the memory of an agent, with `context_reload` in its toolkit and the instructions in its prompt.
 
         Raises ConfigError when the agent compresses by itself.
@@ -103,6 +104,7 @@ class AutoContextAgentScopeMemory(MemoryBase):
         agent.toolkit.register_tool_function(self.context_reload, json_schema=schema, namesake_strategy="override")
         agent.register_instance_hook("pre_reasoning", _HOOK, self._before_reasoning)
         self._instruct(agent)
+        return self
 
     def _before_reasoning(self, agent: Any, _given: dict[str, Any]) -> None:
         """Count what this call sends besides the messages, and look at the plan."""
@@ -260,8 +262,7 @@ def attach(
 
     Raises ConfigError when the agent compresses by itself.
     """
-    memory = AutoContextAgentScopeMemory(
+    made = AutoContextAgentScopeMemory(
         memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
     )
-    memory.attach(agent)
-    return memory
+    return made.attach(agent)

@@ -1,6 +1,6 @@
 """AgentScope 2: a middleware that sends the model the memory's view; the agent's own state stays complete.
 
-    agent = Agent(..., middlewares=[AutoContextMiddleware(config=..., store=...)])
+    agent = Agent(..., middlewares=[AutoContextMiddleware.open("agent.db", window="100k")])
 
 It takes the place of the agent's own compression, puts `context_reload` into the toolkit and its instructions into the
 system prompt. Each session id of an AgentState has a memory of its own. Written against 2.0.10.
@@ -18,6 +18,7 @@ from autocontext.adapters._agentscope_v2_messages import (
     trailing_hints,
     without_length,
 )
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
@@ -46,7 +47,7 @@ __all__ = ["AutoContextMiddleware", "AutoContextOffloader", "from_agentscope", "
 _TASK_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
-class AutoContextMiddleware(MiddlewareBase):
+class AutoContextMiddleware(Openable, MiddlewareBase):
     """Sends the model the memory's view instead of the whole context, and gives the agent `context_reload`.
 
     With `memory` or `session_id` it serves that one conversation, otherwise one for each `AgentState.session_id`. An

@@ -1,6 +1,6 @@
 """LangChain 1: a middleware for `create_agent` that keeps each request small; the thread's own state stays complete.
 
-    agent = create_agent(model, tools, middleware=[AutoContextMiddleware(config=..., store=...)])
+    agent = create_agent(model, tools, middleware=[AutoContextMiddleware.open("agent.db", window="100k")])
 
 Before each call of the model and of a tool what is new in the state goes to the memory, and the model is sent the
 memory's view in its place. Each `thread_id` has a memory of its own. Written against langchain 1.4.
@@ -8,7 +8,6 @@ memory's view in its place. Each `thread_id` has a memory of its own. Written ag
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Unpack
@@ -16,9 +15,11 @@ from typing import Annotated, Any, Unpack
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
+from autocontext.flows.forking import Level, fork_lock
 from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
@@ -56,7 +57,7 @@ class AutoContextState(AgentState):
     autocontext_session: NotRequired[Annotated[dict[str, Any], PrivateStateAttr]]  # type: ignore[valid-type]  # Any here
 
 
-class AutoContextMiddleware(AgentMiddleware):
+class AutoContextMiddleware(Openable, AgentMiddleware):
     """Sends the model the memory's view instead of the whole state, and gives the agent `context_reload`.
 
     With `memory` or `session_id` it serves that one conversation; otherwise one memory for each `thread_id` (and
@@ -72,7 +73,7 @@ class AutoContextMiddleware(AgentMiddleware):
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
-        self._following = threading.Lock()
+        self._following = fork_lock(Level.OPENING)
         self.tools: Sequence[BaseTool] = [_reload_tool(self._memory_of)]
         self.instructions = INSTRUCTIONS
 

@@ -1,7 +1,11 @@
 """OpenAI Agents SDK: a session whose history stays small, and a filter that keeps a long run small.
 
-    session = AutoContextSession(session_id="42", store=SqliteSessionStore("agent.db"))
-    agent = Agent(name="...", tools=[..., *session.tools])
+    session = AutoContextSession.open("agent.db", window="100k", session_id="42")
+    await session.run(agent, "Hello")
+
+is short for the parts:
+
+    agent = agent.clone(tools=[*agent.tools, *session.tools])
     await Runner.run(agent, "Hello", session=session, run_config=session.run_config())
 
 The SDK reads a session once, at the start of a run: there the session gives the memory's view. Within the run only
@@ -18,8 +22,10 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, Unpack
 
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
@@ -30,7 +36,17 @@ from autocontext.messages import Msg, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
-    from agents import AgentHooks, FunctionTool, ModelResponse, RunConfig, SessionSettings
+    from agents import (
+        Agent,
+        AgentHooks,
+        FunctionTool,
+        ModelResponse,
+        RunConfig,
+        Runner,
+        RunResult,
+        RunResultStreaming,
+        SessionSettings,
+    )
     from agents.run import CallModelData, ModelInputData
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.openai_agents", "openai-agents") from e
@@ -41,11 +57,12 @@ _KEPT_EARLY = "_openai_agents"
 """In the metadata of an answer that was kept before its tools ran: the SDK adds its items once more afterwards."""
 
 
-class AutoContextSession:
+class AutoContextSession(Openable):
     """A `Session` of the SDK over one memory: `get_items` gives the view, `add_items` adds to it.
 
-    One session serves one conversation, one run at a time. Give the agent `tools`, and each run `run_config()` (or a
-    RunConfig of your own with `call_model_input_filter=session.model_input_filter`).
+    One session serves one conversation, one run at a time. `run`, `run_sync` and `run_streamed` are the Runner's, with
+    everything that belongs to the session. Or give the agent `tools`, and each run of the Runner `session` and
+    `run_config()` (or a RunConfig of your own with `call_model_input_filter=session.model_input_filter`).
     """
 
     session_settings: SessionSettings | None = None
@@ -67,6 +84,30 @@ class AutoContextSession:
     def run_config(self, **fields: Any) -> RunConfig:
         """A RunConfig with the filter; `fields` are further fields of it."""
         return RunConfig(**fields, call_model_input_filter=self.model_input_filter)
+
+    # ------------------------------------------------------------------------------------------------------- runs
+    async def run(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002 (the Runner's name)
+        """`Runner.run` with this session; the agent gets `context_reload` for this run. `options` are the Runner's."""
+        return await Runner.run(self._equipped(agent), input, **self._arguments(options))
+
+    def run_sync(self, agent: Agent[Any], input: Any, **options: Any) -> RunResult:  # noqa: A002
+        """`Runner.run_sync` in the same way."""
+        return Runner.run_sync(self._equipped(agent), input, **self._arguments(options))
+
+    def run_streamed(self, agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:  # noqa: A002
+        """`Runner.run_streamed` in the same way."""
+        return Runner.run_streamed(self._equipped(agent), input, **self._arguments(options))
+
+    def _equipped(self, agent: Agent[Any]) -> Agent[Any]:
+        # An agent may have been given another session's tool, which reads that session.
+        others = [tool for tool in agent.tools if tool.name != ContextOffloadTool.name]
+        return agent.clone(tools=[*others, *self.tools])
+
+    def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
+        config = options.get("run_config") or RunConfig()
+        if config.call_model_input_filter is None:
+            config = replace(config, call_model_input_filter=self.model_input_filter)
+        return {**options, "session": self, "run_config": config}
 
     # ------------------------------------------------------------------------------------------------- the session
     async def get_items(self, limit: int | None = None) -> list[Any]:
@@ -110,7 +151,9 @@ class AutoContextSession:
         """What this request sends: the memory's view, then what the run has and the memory does not have yet."""
         self._watch(data.agent)
         pending = self._without_kept(from_responses(self._pending(data.model_data.input)))
-        instructions = "\n\n".join(filter(None, (data.model_data.instructions, INSTRUCTIONS)))
+        # An agent that a handoff leads to may have no context_reload, and must not be told to call it.
+        ours = INSTRUCTIONS if _can_reload(data.agent) else None
+        instructions = "\n\n".join(filter(None, (data.model_data.instructions, ours)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         self.memory.set_overhead(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
         view = await self.memory.aget_messages()
@@ -194,6 +237,10 @@ def _words(item: Mapping[str, Any]) -> str:
 
 def _uuid(msg: Msg) -> str:
     return msg.origin.uuid if msg.origin is not None else str(msg.metadata["_compress_meta"].get("offloaduuid"))
+
+
+def _can_reload(agent: Any) -> bool:
+    return any(tool.name == ContextOffloadTool.name for tool in agent.tools)
 
 
 def _function_tools(agent: Any) -> list[FunctionTool]:

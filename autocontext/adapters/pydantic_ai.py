@@ -1,6 +1,6 @@
 """pydantic-ai 2: a capability that keeps each request small; the run's own history stays complete.
 
-    agent = Agent(model, tools=[...], capabilities=[AutoContextCapability(config=..., store=...)])
+    agent = Agent(model, tools=[...], capabilities=[AutoContextCapability.open("agent.db", window="100k")])
     await agent.run("Hello", conversation_id="42")
 
 Before each call of the model and of a tool what is new in the run's messages goes to the memory, and the model is sent
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Unpack
 from pydantic import WithJsonSchema
 
 from autocontext.adapters._following import first_new, take_back
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
@@ -41,7 +42,7 @@ _Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
 """The schema asks for a string; the tool takes whatever the model passes, bare numbers too."""
 
 
-class AutoContextCapability(AbstractCapability[Any]):
+class AutoContextCapability(Openable, AbstractCapability[Any]):
     """Sends the model the memory's view instead of the whole history, and gives the agent `context_reload`.
 
     With `memory` or `session_id` it serves that one conversation; otherwise one memory for each `conversation_id` of

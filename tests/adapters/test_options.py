@@ -5,19 +5,24 @@ from typing import Unpack
 import pytest
 
 from autocontext import AutoContextMemory
+from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import ConfigError
 from tests.adapters.contract.options import OptionsContract
 
 
-class Plain:
+class Plain(Openable):
     """An adapter at its smallest."""
 
     @with_memory_options
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         """Make one."""
         self.sessions = Sessions(memory, **options)
+
+    def memory(self) -> AutoContextMemory:
+        """The one memory."""
+        return self.sessions.one()
 
 
 class Named(Plain):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
 import pytest
 
-from autocontext import AutoContextMemory, Plan
+from autocontext import AutoContextConfig, AutoContextMemory, Plan
 from autocontext.adapters.options import MemoryOptions
 from autocontext.errors import ConfigError
 from autocontext.stores import InMemorySessionStore, SessionStore
@@ -58,3 +59,22 @@ class OptionsContract:
         self.adapter(AutoContextMemory(), plan=Plan(name="tidy"))
         with pytest.raises(ConfigError, match="session_id, user_id: the memory that is passed has its own"):
             self.adapter(AutoContextMemory(), session_id="42", user_id="ann")
+
+    def test_it_is_opened_over_a_database(self, tmp_path: Path) -> None:
+        file = tmp_path / "agent.db"
+        opened = self.adapter.open(file, window="16k", session_id="42", user_id="ann")
+        assert isinstance(opened, self.adapter)
+        opened.close()
+        opened.close()
+        with AutoContextMemory.open(file, session_id="42", user_id="ann", window=16_000) as memory:
+            assert _config_of(opened) == memory.config
+        with pytest.raises(ConfigError, match="pass window or config, not both"):
+            self.adapter.open(file, window=16_000, config=AutoContextConfig())
+        with pytest.raises(ConfigError, match=r"no option 'sesion_id'; did you mean 'session_id'\?"):
+            self.adapter.open(file, sesion_id="42")
+
+
+def _config_of(adapter: Any) -> AutoContextConfig:
+    memory = getattr(adapter, "memory", None) or adapter._sessions.one()
+    found = memory if isinstance(memory, AutoContextMemory) else memory()
+    return cast("AutoContextMemory", found).config

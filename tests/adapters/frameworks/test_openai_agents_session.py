@@ -52,8 +52,8 @@ def said(*texts: str) -> list[Any]:
     return [{"role": "user" if i % 2 == 0 else "assistant", "content": text} for i, text in enumerate(texts)]
 
 
-def calling(name: str) -> Reply:
-    call = {"id": "c1", "type": "function", "function": {"name": name, "arguments": "{}"}}
+def calling(name: str, call_id: str = "c1") -> Reply:
+    call = {"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}}
     return Reply(text=None, finish="tool_calls", tool_calls=[call])
 
 
@@ -210,6 +210,45 @@ async def test_a_run_that_waits_for_approval_goes_on(server: FakeOpenAI) -> None
     assert server.refused == []
     kinds = [item.get("type") or item["role"] for item in await session.get_items()]
     assert kinds == ["user", "function_call", "function_call_output", "message"]
+
+
+# --------------------------------------------------------------------------------------------------- the short way
+async def test_a_run_of_the_session_has_all_that_belongs_to_it(server: FakeOpenAI) -> None:
+    server.script([calling("context_reload"), "Done.", calling("context_reload", "c2"), "Done."])
+    other, session = AutoContextSession(), AutoContextSession()
+    async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
+        model = OpenAIChatCompletionsModel("m", openai_client=client)
+        agent: Agent[Any] = Agent(name="a", model=model, tools=[send, *other.tools])
+        result = await session.run(agent, "Look.", max_turns=3, run_config=RunConfig(workflow_name="looking"))
+        assert result.final_output == "Done."
+        streamed = session.run_streamed(agent, "Look again.")
+        assert [event async for event in streamed.stream_events()]
+    assert (agent.tools, agent.hooks) == ([send, *other.tools], None)
+    assert [m.role for m in session.memory.messages] == ["user", "assistant", "tool", "assistant"] * 2
+    assert other.memory.messages == []
+    offered = server.requests[-1].body["tools"]
+    assert [tool["function"]["name"] for tool in offered] == ["send", "context_reload"]
+    assert "context_reload" in server.requests[-1].body["messages"][0]["content"]
+
+
+def test_a_run_of_the_session_without_a_loop(server: FakeOpenAI) -> None:
+    client = AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0)
+    session = AutoContextSession()
+    agent: Agent[Any] = Agent(name="a", model=OpenAIChatCompletionsModel("m", openai_client=client))
+    try:
+        assert session.run_sync(agent, "hi").final_output == "Very well."
+    finally:
+        # The SDK keeps a loop open for each thread that calls run_sync.
+        loop = asyncio.get_event_loop_policy().get_event_loop()
+        loop.run_until_complete(client.close())
+        loop.close()
+        asyncio.set_event_loop(None)
+
+
+async def test_an_agent_without_the_tool_is_not_told_to_call_it(server: FakeOpenAI) -> None:
+    session = AutoContextSession()
+    await run(server, session, "hi", agent={"tools": []})
+    assert server.requests[-1].body["messages"][0]["content"] == "Be brief."
 
 
 # ---------------------------------------------------------------------------------------------------- calls in flight
