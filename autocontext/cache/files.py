@@ -12,6 +12,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,11 @@ _FIELDS: dict[str, type] = {
 
 def write(path: Path, entries: Sequence[CacheEntry]) -> int:
     """Write the file and return the number of results. Until it is complete the old file stays in place."""
-    values = [entry for entry in entries if entry.kind == "value"]
-    document = {
-        "tasks": {entry.key: entry.value() for entry in values},
-        "autocontext": {entry.key: {name: getattr(entry, name) for name in _FIELDS} for entry in values},
-    }
+    document: dict[str, dict[str, Any]] = {"tasks": {}, "autocontext": {}}
+    for entry in entries:
+        with suppress(StoreCorruptError) if entry.kind != "value" else nullcontext():
+            document["tasks"][entry.key] = entry.value()
+            document["autocontext"][entry.key] = {name: getattr(entry, name) for name in _FIELDS}
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=path.name, delete=False) as file:
         try:
             json.dump(document, file, indent=2)
@@ -43,7 +44,7 @@ def write(path: Path, entries: Sequence[CacheEntry]) -> int:
             Path(file.name).unlink()
             raise
     Path(file.name).replace(path)
-    return len(values)
+    return len(document["tasks"])
 
 
 def read(path: Path, namespace: CacheNamespace, *, on_corrupt: str) -> list[CacheEntry]:
@@ -63,10 +64,11 @@ def read(path: Path, namespace: CacheNamespace, *, on_corrupt: str) -> list[Cach
 
 def importing(namespace: CacheNamespace, entries: Sequence[CacheEntry]) -> Callable[[], Work[None]]:
     """The one transaction that stores all results of a file."""
+    works = [storing(namespace, entry) for entry in entries]
 
     def work() -> Work[None]:
-        for entry in entries:
-            yield from storing(namespace, entry)()
+        for each in works:
+            yield from each()
 
     return work
 

@@ -17,7 +17,7 @@ from autocontext.cache import leases
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.flights import Flight, FlightResult, Flights, FlightState
 from autocontext.cache.leases import Claim, LeaseReply, LeaseState
-from autocontext.cache.namespace import CacheEntry, CacheNamespace, Match, Target, without_call_fields
+from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, without_call_fields
 from autocontext.cache.options import CacheOptions
 from autocontext.cache.storing import fits, storing
 from autocontext.cache.values import encoded, encoded_error
@@ -129,15 +129,11 @@ def _lead(call: CachedCall, flight: Flight, known: int | None, *, in_background:
     namespace = call.namespace
     claim = Claim(call.target, call.key.task, call.tags, namespace.holder(), known)
     try:
-        reply = yield from _ask(call, flight, claim, in_background=in_background)
+        stored = yield from _ask(call, flight, claim, in_background=in_background)
     except CacheCycle as error:
         return FlightResult(FlightState.ERROR, value=error)
-    if not reply.granted:
-        match = namespace.match(reply.entry, call.options)
-        if match is None:
-            return FlightResult(FlightState.GIVEN_UP)
-        namespace.count("waited")
-        return _shared(match)
+    if stored is not None:
+        return stored
     start = time.perf_counter()
     namespace.count("computed")
     flight.holder = claim.holder
@@ -171,18 +167,24 @@ def _compute(step: Compute) -> MissFlow:
 
 def _ask(
     call: CachedCall, flight: Flight, claim: Claim, *, in_background: bool
-) -> Generator[CacheStep, Any, LeaseReply]:
-    """Wait until this caller may compute, or there is a result. Raises CacheCycle."""
+) -> Generator[CacheStep, Any, FlightResult | None]:
+    """Wait until this caller may compute (None), or there is a result. Raises CacheCycle."""
     namespace = call.namespace
     while True:
         reply: LeaseReply = yield Write(partial(leases.ask, namespace, claim))
-        if reply.entry is not None and namespace.match(reply.entry, call.options) is None:
+        if reply.granted:
+            return None
+        if (entry := reply.entry) is not None:
+            stored: FlightResult | None = yield Aside(partial(_stored, call, entry))
+            if stored is not None:
+                namespace.count("waited")
+                return stored
             # An exception that this caller does not expect, or a text that cannot be read: it counts as absent.
-            claim = claim._replace(known=reply.entry.created)
-            continue
-        if reply.granted or reply.entry is not None or in_background:
-            return reply
-        yield from _wait_for_lease(call, flight, claim)
+            claim = claim._replace(known=entry.created)
+        elif in_background:
+            return FlightResult(FlightState.GIVEN_UP)
+        else:
+            yield from _wait_for_lease(call, flight, claim)
 
 
 def _wait_for_lease(call: CachedCall, flight: Flight, claim: Claim) -> Generator[CacheStep, Any, None]:
@@ -211,10 +213,13 @@ def _wait_for_lease(call: CachedCall, flight: Flight, claim: Claim) -> Generator
         raise
 
 
-def _shared(match: Match) -> FlightResult:
+def _stored(call: CachedCall, entry: CacheEntry) -> FlightResult | None:
+    match = call.namespace.match(entry, call.options)
+    if match is None:
+        return None
     if match.entry.kind == "error":
         return FlightResult(FlightState.ERROR, value=match.result)
-    return FlightResult(FlightState.VALUE, match.entry.body)
+    return FlightResult(FlightState.VALUE, match.entry.text())
 
 
 def _settle(call: CachedCall, result: FlightResult, cost: float, *, in_background: bool) -> _Settled:

@@ -22,7 +22,7 @@ from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds
 from autocontext.cache.stats import FIGURES, CacheStats
 from autocontext.cache.values import rebuilt_error
 from autocontext.content import queries as contents
-from autocontext.content.contents import FOREVER
+from autocontext.content.contents import FOREVER, Pages
 from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
@@ -31,6 +31,8 @@ from autocontext.stores.database import SERVER_NOW, Statement, Work, safe
 
 _USES_IN_MEMORY = 1024
 """Uses kept in memory before they are written together: a single hit writes nothing."""
+_LARGE = 128 * 1024
+"""Characters of JSON that take about a millisecond to read."""
 
 
 class CacheEntry(NamedTuple):
@@ -53,13 +55,25 @@ class CacheEntry(NamedTuple):
     used: int = 0
     size: int = 0
     tags: str = "[]"
+    pages: Pages | None = None
+    """Not a column: the body of a `content`."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether `value` takes milliseconds."""
+        return self.pages is not None or len(self.body) > _LARGE
+
+    def text(self) -> str:
+        """The result as JSON. Raises StoreCorruptError when it cannot be read."""
+        if self.kind == "corrupt":
+            raise StoreCorruptError(self.body)
+        return self.body if self.pages is None else unpack(self.pages.content.ref, self.pages.bodies)
 
     def value(self) -> Any:
         """The result, a new copy at each call. Raises StoreCorruptError when it cannot be read."""
-        if self.kind == "corrupt":
-            raise StoreCorruptError(self.body)
+        text = self.text()
         try:
-            return json.loads(self.body)
+            return json.loads(text)
         except ValueError as error:
             raise StoreCorruptError(f"{self.key} cannot be read ({error}); delete(key) removes it") from None
 
@@ -151,7 +165,7 @@ class CacheNamespace:
             pages = yield from contents.read(space, key, 0, None, self.now())
             if pages is None:
                 return None
-            return entry._replace(kind="value", body=unpack(pages.content.ref, pages.bodies))
+            return entry._replace(pages=pages)
         except StoreCorruptError as error:
             return entry._replace(kind="corrupt", body=str(error))
 
@@ -229,7 +243,8 @@ class CacheNamespace:
         )  # fmt: skip
 
 
-_LOOKUP = f"SELECT {', '.join(CacheEntry._fields[:10])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
+COLUMNS = CacheEntry._fields[:-1]
+_LOOKUP = f"SELECT {', '.join(COLUMNS[:10])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
 
 
 def _stored(text: str) -> str:

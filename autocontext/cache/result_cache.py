@@ -39,8 +39,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _Path = str | Path
-_LARGE = 128 * 1024
-"""Characters of JSON that take about a millisecond to read."""
 
 
 class ResultCache(Closing):
@@ -112,7 +110,7 @@ class ResultCache(Closing):
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
             self._namespace.count("misses")
             return default
-        value = (yield Aside(entry.value)) if len(entry.body) > _LARGE else entry.value()
+        value = (yield Aside(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
         if self._namespace.use(target.key):
             yield Write(self._namespace.write_uses)
@@ -302,7 +300,7 @@ class ResultCache(Closing):
         if call is None:
             return _with_call_fields((yield Compute(make())), params, options)
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
-        large = entry is not None and len(entry.body) > _LARGE
+        large = entry is not None and entry.is_large
         match: Match | None = (yield Aside(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
             return _with_call_fields(value_of((yield from miss(call))), params, options)

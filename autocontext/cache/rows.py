@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, content_key, content_space
+from autocontext.cache.namespace import COLUMNS, CacheEntry, CacheNamespace, Target, content_key, content_space
 from autocontext.content import queries as contents
 from autocontext.content.contents import Upload
 from autocontext.stores.database import Schema, Statement, Work, safe, unsafe
@@ -44,14 +44,14 @@ SCHEMA = Schema(
 
 _BATCH = 500
 """Entries that one round of eviction looks at."""
-_ALL = ", ".join(CacheEntry._fields)
+_ALL = ", ".join(COLUMNS)
 _INSERT = (
     f"INSERT INTO autocontext_cache (namespace, {_ALL}) "
-    f"VALUES (:ns, {', '.join(':' + field for field in CacheEntry._fields)}) "
+    f"VALUES (:ns, {', '.join(':' + field for field in COLUMNS)}) "
     "ON CONFLICT (namespace, key) DO NOTHING RETURNING key"
 )
 _REPLACE = (
-    f"UPDATE autocontext_cache SET {', '.join(f'{field} = :{field}' for field in CacheEntry._fields[1:])} "
+    f"UPDATE autocontext_cache SET {', '.join(f'{field} = :{field}' for field in COLUMNS[1:])} "
     "WHERE namespace = :ns AND key = :key"
 )
 # Changes nothing, but locks the row and gives what it holds now: what a SELECT gives may be replaced by then.
@@ -72,7 +72,7 @@ class Capacity(NamedTuple):
 def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     """Store an entry in place of the one under its key; `large` is its body when that goes to the content store."""
     place = {"ns": ns, "key": safe(entry.key)}
-    row = {**entry._asdict(), "task": safe(entry.task), **place}
+    row = {**dict(zip(COLUMNS, entry, strict=False)), "task": safe(entry.task), **place}
     while not (replaced := (yield Statement(_LOCK, place))):
         if (yield Statement(_INSERT, row)):
             break
@@ -144,7 +144,7 @@ def every(namespace: CacheNamespace, *, whole: bool = False) -> Work[list[CacheE
     )
     entries = []
     for row in rows:
-        entry = CacheEntry._make(row)._replace(key=unsafe(row[0]), task=unsafe(row[1]))
+        entry = CacheEntry(*row)._replace(key=unsafe(row[0]), task=unsafe(row[1]))
         if entry.kind == "content":
             entry = (yield from namespace.lookup(Target(entry.key))) or entry
         entries.append(entry._replace(tags=row[12]))

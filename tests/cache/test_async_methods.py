@@ -2,12 +2,14 @@
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from autocontext.cache import MISS, CacheStats, ResultCache, canonical_key
+from autocontext.cache.computing import is_large
 from autocontext.errors import ConfigError
 from tests.cache.conftest import Clock, Counted
 
@@ -90,3 +92,39 @@ def test_a_switched_off_cache_computes_in_both() -> None:
             assert await cache.ainvalidate(task="t") == await cache.apurge_expired() == 0
 
     asyncio.run(main())
+
+
+def test_large_parameters_and_results_do_not_hold_up_the_loop(make_cache: Callable[..., ResultCache]) -> None:
+    threads: dict[str, set[int]] = {"keys": set(), "results": set()}
+
+    class Result(dict[str, Any]):
+        def items(self) -> Any:  # asked for by whoever writes it as JSON
+            threads["results"].add(threading.get_ident())
+            return super().items()
+
+    def normalizer(params: dict[str, Any]) -> dict[str, Any]:
+        threads["keys"].add(threading.get_ident())
+        return params
+
+    async def main(x: Any) -> None:
+        async with make_cache() as cache:
+            for _ in range(2):
+                await cache.aget_or_compute("t", {"x": x}, lambda x: Result(x=x), normalizer=normalizer)
+            assert await cache.aget(canonical_key("t", {"x": x})) == {"x": x}
+            assert await cache.aset("k", Result(x=x))
+
+    asyncio.run(main([1]))
+    assert threading.get_ident() in threads["keys"] & threads["results"]
+    for large in ("x" * 1_000_000, list(range(10_000)), [[1] * 100] * 100, {str(i): i for i in range(5_000)}):
+        for seen in threads.values():
+            seen.clear()
+        asyncio.run(main(large))
+        assert threading.get_ident() not in threads["keys"] | threads["results"]
+        assert all(threads.values())
+
+
+def test_a_value_that_contains_itself_has_a_size_too() -> None:
+    held: list[Any] = []
+    held.append(held)
+    assert is_large(held)
+    assert not is_large({"a": [1, 2.0, None, object()]})
