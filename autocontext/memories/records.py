@@ -6,7 +6,6 @@ import hashlib
 import json
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from typing import Any
 
 from autocontext.errors import InvalidMemory
 from autocontext.stores.checks import check_id
+from autocontext.text.normal_forms import normalized
 
 DAY = 86_400_000
 """Milliseconds."""
@@ -95,7 +95,7 @@ def normalised_tags(
     for tag in tags:
         if not isinstance(tag, str):
             raise InvalidMemory(f"tags must be strings (got {tag!r})")
-        plain = _NOT_IN_TAGS.sub("", re.sub(r"\s+", "_", unicodedata.normalize("NFKC", tag).strip().lower()))
+        plain = _NOT_IN_TAGS.sub("", re.sub(r"\s+", "_", normalized(tag, "NFKC").strip().lower()))
         if allowed and plain not in allowed:
             plain = (synonyms or {}).get(plain, "")
         if plain:
@@ -105,7 +105,7 @@ def normalised_tags(
 
 def digest_of(content: str) -> str:
     """A hash that ignores case, width and white space."""
-    plain = " ".join(unicodedata.normalize("NFKC", content).casefold().split())
+    plain = " ".join(normalized(content, "NFKC").casefold().split())
     return hashlib.sha256(plain.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext.memories.records import digest_of
 from autocontext.text.normal_forms import normalized
 
 MARKS = "\u0301\u0316\u0f71\u0f73\u3099\uff9e\u0344"
@@ -37,3 +38,9 @@ def test_row_24_runs_of_marks_take_linear_time(form):
         start = time.perf_counter()
         normalized("a" + marks * 100_000, form)
         assert time.perf_counter() - start < 10
+
+
+def test_row_24_a_memory_of_marks_is_taken_in_at_once():
+    start = time.perf_counter()
+    assert digest_of("a" + MARKS * 14_000) != digest_of("a" + MARKS)
+    assert time.perf_counter() - start < 10
