@@ -7,11 +7,14 @@ which something else is waited for, then of the databases, last of the locks und
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import IntEnum
+from importlib import import_module
 from typing import Protocol
 
 PATIENCE = 5.0
@@ -82,6 +85,7 @@ class _Forks:
 
     def before(self) -> None:
         self._one_at_a_time.acquire()
+        _finish_imports()
         self._standstill = fork = _Standstill()
         for level in Level:
             with self._registry:
@@ -116,6 +120,15 @@ class _Forks:
             database.after_fork(in_child=in_child)
         for lock in reversed(fork.taken):
             lock.release()
+
+
+def _finish_imports() -> None:
+    """Wait for the modules that other threads import: a child would wait for ever for a module's lock."""
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if getattr(spec, "_initializing", False) and name.startswith("autocontext"):
+            with suppress(Exception):  # the thread that imports it gets the error
+                import_module(name)
 
 
 _forks = _Forks()

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import accumulate, chain, islice
 from types import MappingProxyType
 
+from autocontext.history.cached import cached_property
 from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, is_user_turn
 
 

@@ -8,9 +8,9 @@ number or "> ", so that no text from a tool, the agent or the user can pass for 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
+from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
 from autocontext.ledger.activity import LABEL, NARROW, Activity, ChangeSummary, Group, by_folder
 from autocontext.ledger.calls import Call, Key, label_in, shorten

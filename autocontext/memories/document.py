@@ -6,9 +6,10 @@ import html
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
+from autocontext.history.cached import cached_property
 from autocontext.memories.relevance import coerced_confidence
 
 CATEGORIES = ("preference", "knowledge", "context", "behavior", "goal", "correction")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -12,6 +11,7 @@ from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
+from autocontext.history.cached import cached_property
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import SessionKey
 from autocontext.stores.checks import check_texts

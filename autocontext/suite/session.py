@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known
 from autocontext.flows import sync_and_async
 from autocontext.flows.threads import in_thread
+from autocontext.history.cached import cached_property
 from autocontext.messages import Msg
 from autocontext.suite.preparing import Preparation, Prepared
 from autocontext.suite.saving import SaveReport, Saving

@@ -1,0 +1,38 @@
+"""Random work of processes, threads and forks on all parts of one database, with kills.
+
+A minute on each database in CI; `pytest -m soak` runs as long as AUTOCONTEXT_SOAK_SECONDS says (1,800), with eight
+processes and fifty threads on PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.soak.harness import Findings, soak
+from tests.stores.homes import home
+
+_MOST_GROWTH = 1.5
+
+
+def check(findings: Findings) -> None:
+    print(findings.operations, findings.refusals, findings.kills, findings.growth)
+    assert findings.problems == []
+    assert findings.operations["add done"] > 100
+    assert all(growth < _MOST_GROWTH for growth in findings.growth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "postgresql"])
+def test_a_minute_of_random_work_loses_nothing_and_shows_nothing_foreign(kind: str, tmp_path: Path) -> None:
+    with home(kind, tmp_path) as url:
+        check(soak(url, tmp_path, processes=3, threads=4, seconds=60))
+
+
+@pytest.mark.soak
+def test_a_long_run_on_one_server(tmp_path: Path) -> None:
+    seconds = float(os.environ.get("AUTOCONTEXT_SOAK_SECONDS", "1800"))
+    with home("postgresql", tmp_path) as url:
+        check(soak(url, tmp_path, processes=8, threads=6, seconds=seconds))
