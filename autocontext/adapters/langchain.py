@@ -92,7 +92,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
     def after_agent(self, state: Any, runtime: Any) -> None:  # noqa: ARG002 (the hook's form)
         """Keep the final answer."""
         self._follow(state)
-        session = state["autocontext_session"]
+        session = _session_in(state)
         if not session["kept"]:
             self._sessions.forget(session["id"], session["user"])
 
@@ -121,7 +121,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
 
     # ------------------------------------------------------------------------------------------------------- parts
     def _memory_of(self, state: Any) -> AutoContextMemory:
-        session = state["autocontext_session"]
+        session = _session_in(state)
         return self._sessions.of(session["id"], session["user"], kept=session["kept"])
 
     def _follow(self, state: Any) -> AutoContextMemory:
@@ -154,6 +154,12 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
             schemas = [convert_to_openai_tool(tool) for tool in tools]
             self._schemas = (list(tools), schemas)
         return schemas
+
+
+def _session_in(state: Any) -> dict[str, Any]:
+    """The session of a run. One that began before the middleware was added has gone past `before_agent`."""
+    session: dict[str, Any] | None = state.get("autocontext_session")
+    return session or _session_of(get_config())
 
 
 def _session_of(config: Any) -> dict[str, Any]:

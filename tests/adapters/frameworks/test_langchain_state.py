@@ -304,3 +304,20 @@ def test_row_10_parallel_calls_are_kept_once(server: FakeOpenAI) -> None:
     state = agent.invoke(said("Look."), thread("t1"))
     assert found == [[call["id"] for call in calls]] * 8
     assert to_langchain(middleware.memory("t1").get_original_memory_msgs()) == state["messages"]
+
+
+def test_a_run_that_began_without_the_middleware_goes_on_with_it(server: FakeOpenAI) -> None:
+    @tool
+    def delete(path: str) -> str:
+        """Delete a file."""
+        return f"{path} is gone"
+
+    server.script([calling("delete", '{"path": "a.txt"}')])
+    approval, saver = HumanInTheLoopMiddleware(interrupt_on={"delete": True}), InMemorySaver()
+    before = create_agent(model(server), [delete], middleware=[approval], checkpointer=saver)
+    assert "__interrupt__" in before.invoke(said("Delete a.txt."), thread("t1"))
+    middleware = AutoContextMiddleware(config=CONFIG)
+    after = create_agent(model(server), [delete], middleware=[approval, middleware], checkpointer=saver)
+    state = after.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread("t1"))
+    assert to_langchain(middleware.memory("t1").get_original_memory_msgs()) == state["messages"]
+    assert [m.type for m in state["messages"]] == ["human", "ai", "tool", "ai"]
