@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
+from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg
-from autocontext.suite.steps import Flow, operation
+from autocontext.suite.steps import Flow, Operation, operation
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Preparation:
     def flow(self) -> Flow[Prepared]:
         """Compress, prune and inject, then escalate until the context fits or no step is left."""
         started = time.perf_counter()
+        # What others have erased meanwhile must not be put into the content store again.
+        yield Operation(self.memory.refresh, lambda: in_thread(self.memory.refresh))
         compression = yield from self._compress(force=False)
         pruned, messages, injection = yield from self._prune_and_inject(self.policy, None)
         for name, policy, budget in self._escalation_steps(injection):

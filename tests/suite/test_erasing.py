@@ -175,6 +175,7 @@ def test_row_04_a_session_that_was_open_does_not_write_it_back(where, tmp_path):
         never_saved = ac.session("s", user_id="ann")
         elsewhere.erase("s", ids, user_id="ann")
         for stale in (session, never_saved):
+            stale.prepare()
             stale.save()
         assert found(ac, tmp_path) == []
         fresh = ac.session("s", user_id="ann")
