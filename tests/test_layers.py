@@ -29,7 +29,7 @@ UPWARD = {
 CORE = {
     "_version", "errors", "messages", "requests", "events", "prompts", "config", "plan", "redaction",
     "tokens", "text", "ranking", "history", "ledger", "strategies", "compression",
-    "cache.canonical", "cache.canonical_values",
+    "cache.canonical", "cache.canonical_numbers",
 }  # fmt: skip
 DRIVERS = {"compression.runner", "compression.pass_run", "compression.lock", "compression.asking"}
 DOES_IO = {

@@ -14,7 +14,6 @@ import base64
 import dataclasses
 import hashlib
 import json
-import math
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
@@ -23,13 +22,21 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Real
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel
 
+from autocontext.cache.canonical_numbers import (
+    decimal_text,
+    float_text,
+    fraction_text,
+    integer_text,
+    number_text,
+    rounded,
+)
 from autocontext.errors import ConfigError, UncacheableError
 from autocontext.text.normal_forms import normalized
 
@@ -158,16 +165,8 @@ def _label(parts: list[tuple[str, str, str]]) -> str:
 _DEEPEST = 100
 """Levels of nesting. A value that contains itself exceeds them."""
 _TOO_DEEP = f"it is nested deeper than {_DEEPEST} levels or contains itself"
-_PLAIN_DIGITS = 18
-"""Longer numbers are written with an exponent, so that 1E+999999 stays a short text."""
-_PLAIN_LIMIT = 10**_PLAIN_DIGITS
-_LARGEST_EXPONENT = 4_000
-_MOST_DIGITS = 10_000
-"""Python needs quadratic time to write an integer in decimal: a millisecond for so many digits."""
-_MOST_BITS = 33_219
-"""An integer of so many bits has at most 10,000 digits."""
-_TOO_LONG = f"numbers of more than {_MOST_DIGITS:,} digits cannot be part of a key"
-_NOT_FINITE = "NaN and infinities cannot be part of a key"
+_PLAIN = 10**18
+"""Integers below this are written as they are; most are."""
 
 _quoted = json.encoder.encode_basestring_ascii
 """A text as JSON in ASCII."""
@@ -194,25 +193,7 @@ def _quantized(value: Any, step: Any, depth: int = 0) -> Any:
         raise UncacheableError(_TOO_DEEP)
     if isinstance(value, list | tuple):
         return [_quantized(item, step, depth + 1) for item in value]
-    try:
-        size = _fraction(step)
-    except UncacheableError:
-        size = Fraction(0)
-    if size <= 0:
-        raise ConfigError(f"quantize: a step must be a number above 0 (got {step!r})")
-    return round(_fraction(value) / size) * size
-
-
-def _fraction(value: Any) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
-        raise UncacheableError(f"only numbers can be rounded to a step, not {type(value).__name__}")
-    if isinstance(value, int | Fraction):
-        _check_length(value.numerator, value.denominator)
-        return Fraction(value)
-    exact = value if isinstance(value, Decimal) else Decimal(float.__repr__(value))
-    if not exact.is_finite() or abs(exact.adjusted()) > _LARGEST_EXPONENT:
-        raise UncacheableError(f"only finite numbers of up to {_LARGEST_EXPONENT} digits can be rounded to a step")
-    return Fraction(exact)
+    return rounded(value, step)
 
 
 def _text(value: str, _digits: int | None, _depth: int) -> str:
@@ -228,74 +209,23 @@ def _nothing(_value: None, _digits: int | None, _depth: int) -> str:
 
 
 def _integer(value: int, _digits: int | None, _depth: int) -> str:
-    if -_PLAIN_LIMIT < value < _PLAIN_LIMIT:
-        return int.__repr__(value)
-    _check_length(value)
-    # Not through str(): Python refuses to write integers of more than 4,300 digits.
-    return _number(Decimal(value))
+    return int.__repr__(value) if -_PLAIN < value < _PLAIN else integer_text(value)
 
 
 def _float(value: float, digits: int | None, _depth: int) -> str:
-    if not math.isfinite(value):
-        raise UncacheableError(_NOT_FINITE)
-    if digits is not None:
-        return _number(Decimal(f"{value:.{max(digits, 1) - 1}e}"))
-    return _number(Decimal(float.__repr__(value)))
+    return float_text(value, digits)
 
 
 def _decimal(value: Decimal, _digits: int | None, _depth: int) -> str:
-    if not value.is_finite():
-        raise UncacheableError(_NOT_FINITE)
-    return _number(value)
+    return decimal_text(value)
 
 
-def _fractional(value: Fraction, _digits: int | None, _depth: int) -> str:
-    """A decimal if the fraction has a finite one, else numerator and denominator."""
-    _check_length(value.numerator, value.denominator)
-    rest, fives, twos = value.denominator, 0, 0
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    places = max(twos, fives)
-    if rest != 1 or places > _LARGEST_EXPONENT:
-        return f'{{"$fraction":[{_integer(value.numerator, None, 0)},{_integer(value.denominator, None, 0)}]}}'
-    sign, digits, exponent = Decimal(value.numerator * 10**places // value.denominator).as_tuple()
-    return _number(Decimal((sign, digits, int(exponent) - places)))
+def _fraction(value: Fraction, _digits: int | None, _depth: int) -> str:
+    return fraction_text(value)
 
 
-def _number(value: Decimal) -> str:
-    """One text per value: no trailing zeros, no negative zero, an exponent only beyond 18 digits."""
-    sign, digits, exponent = value.as_tuple()
-    figures = "".join(map(str, digits)).lstrip("0")
-    significant = figures.rstrip("0")
-    if not significant:
-        return "0"
-    if len(significant) > _MOST_DIGITS:
-        raise UncacheableError(_TOO_LONG)
-    power = int(exponent) + len(figures) - len(significant)
-    minus = "-" if sign else ""
-    if power >= 0 and len(significant) + power <= _PLAIN_DIGITS:
-        return minus + significant + "0" * power
-    if -_PLAIN_DIGITS <= power < 0:
-        padded = significant.rjust(1 - power, "0")
-        return f"{minus}{padded[:power]}.{padded[power:]}"
-    return f"{minus}{significant}E{power}"
-
-
-def _check_length(*integers: int) -> None:
-    if any(integer.bit_length() > _MOST_BITS for integer in integers):
-        raise UncacheableError(_TOO_LONG)
-
-
-def _abstract_number(value: Any, digits: int | None, depth: int) -> str:
-    """A number of another library, if an int or a float holds it without loss."""
-    if isinstance(value, Integral):
-        return _integer(int(value), digits, depth)
-    number = float(value)
-    if math.isfinite(number) and number != value:
-        raise UncacheableError(f"{_name_of(value)} holds more digits than a float")
-    return _float(number, digits, depth)
+def _number(value: Any, digits: int | None, _depth: int) -> str:
+    return number_text(value, digits)
 
 
 def _list(value: Any, digits: int | None, depth: int) -> str:
@@ -381,16 +311,16 @@ def _name_of(value: object) -> str:
 _Writer = Callable[[Any, int | None, int], str]
 _WRITERS: dict[type, _Writer] = {
     str: _text, int: _integer, float: _float, bool: _truth, type(None): _nothing, Decimal: _decimal,
-    Fraction: _fractional, list: _list, tuple: _list, deque: _list, dict: _mapping, set: _set, frozenset: _set,
+    Fraction: _fraction, list: _list, tuple: _list, deque: _list, dict: _mapping, set: _set, frozenset: _set,
     bytes: _bytes, bytearray: _bytes, memoryview: _bytes, datetime: _datetime, date: _date, time: _clock,
     timedelta: _duration, UUID: _uuid,
 }  # fmt: skip
 # The order matters: an enum may also be a text, a datetime is also a date.
 _FAMILIES: tuple[tuple[type, _Writer], ...] = (
     (Enum, _enum), (BaseModel, _model), (str, _text), (int, _integer), (float, _float), (Decimal, _decimal),
-    (Fraction, _fractional), (datetime, _datetime), (date, _date), (time, _clock), (timedelta, _duration),
+    (Fraction, _fraction), (datetime, _datetime), (date, _date), (time, _clock), (timedelta, _duration),
     (bytes, _bytes), (bytearray, _bytes), (list, _list), (tuple, _list), (deque, _list), (set, _set),
-    (frozenset, _set), (PurePath, _path), (Mapping, _mapping), (Real, _abstract_number),
+    (frozenset, _set), (PurePath, _path), (Mapping, _mapping), (Real, _number),
 )  # fmt: skip
 
 
