@@ -44,6 +44,8 @@ _ONES = {
 _TENS = {
     word: 10 * i for i, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
 }
+_LONGEST = 1_000
+"""Characters of a text, digits of a decimal: what is longer is no number that somebody wrote."""
 _WORD_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 
 
@@ -56,6 +58,10 @@ def normalize_number(value: Any, *, locale: str | None = None) -> int | float:
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal | Fraction):
         raise InvalidNumber(f"{type(value).__name__} is not a number; give a text or a number")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise InvalidNumber(f"a text of {len(value):,} characters is not a number")
+    if isinstance(value, Decimal) and value.is_finite() and abs(value.adjusted()) > _LONGEST:
+        raise InvalidNumber(f"a number of more than {_LONGEST:,} digits cannot be read")
     decimal_mark = None if locale is None else _decimal_mark(locale)
     try:
         exact = _read(value, decimal_mark) if isinstance(value, str) else Fraction(value)

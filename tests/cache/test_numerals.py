@@ -1,6 +1,7 @@
 """Numbers as people write them (002-8)."""
 
 import math
+import time
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -103,3 +104,15 @@ def spelled(number: int) -> str:
     scale, name = next((scale, name) for scale, name in scales.items() if number >= scale)
     rest = number % scale
     return f"{spelled(number // scale)} {name}" + (f" and {spelled(rest)}" if rest else "")
+
+
+@pytest.mark.parametrize(
+    "value", ["1" + " " * 50_000 + "!", "a" + "\u0301\u0316" * 100_000, Decimal("1E9999999"), Decimal("1E-9999999")],
+    ids=["spaces", "marks", "large", "small"],
+)  # fmt: skip
+def test_row_24_what_is_too_long_is_refused_at_once(value: Any) -> None:
+    start = time.perf_counter()
+    with pytest.raises(InvalidNumber, match=r"characters|digits") as caught:
+        normalize_number(value)
+    assert len(str(caught.value)) < 200
+    assert time.perf_counter() - start < 5
