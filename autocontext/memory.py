@@ -27,7 +27,7 @@ from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.models.opening import checked_model, open_model
 from autocontext.plan import PlanLike, is_plan
 from autocontext.stores import SessionKey, SessionStore
-from autocontext.stores.checks import json_text
+from autocontext.stores.checks import check_text, json_text
 from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
@@ -276,6 +276,7 @@ class AutoContextMemory(ProviderMessages, Closing):
 
     def undo(self, uuid: str) -> bool:
         """Put back into the view what the compression `uuid` replaced; False if its note is no longer in view."""
+        check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             note = self._log.note_of(uuid)
             ids = self._log.behind(note) if note is not None else ()
@@ -293,6 +294,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     # --------------------------------------------------------------------------------------------------- offloads
     def offload(self, uuid: str, msgs: Msg | Iterable[Msg]) -> None:
         """Store messages under your own key; `reload` and the reload tool find them."""
+        check_text("uuid", uuid, InvalidMessage)
         if not uuid:
             raise InvalidMessage("offload: uuid is empty; give the entry a key")
         self._journal.append_with_retry(Offloaded(uuid=uuid, messages=tuple(as_messages(msgs))))
@@ -313,6 +315,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         m1 is the first message of `get_original_memory_msgs()`; numbers never change. A message with tool calls or
         results comes with its whole exchange.
         """
+        check_text("numbers", numbers, InvalidMessage)
         with self._lock:
             ids = self._log.original
             places = numbering.parse(numbers, len(ids))
@@ -323,6 +326,7 @@ class AutoContextMemory(ProviderMessages, Closing):
 
     def handle(self, uuid: str) -> str:
         """The full UUID for a UUID or prefix; "" if no offload entry fits, or more than one."""
+        check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             handles = {*self._log.offloads, self._log.ledger_handle} - {""}
             if uuid in handles:
@@ -332,6 +336,7 @@ class AutoContextMemory(ProviderMessages, Closing):
 
     def clear_offload(self, uuid: str) -> None:
         """Remove an offload entry; the original memory keeps the messages."""
+        check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             if uuid in self._log.offloads:
                 self._journal.append_with_retry(Forgotten(uuid=uuid))

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from autocontext import AutoContextConfig, AutoContextMemory, Msg, ToolResultBlock, ToolUseBlock
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.cache import ResultCache, canonical_key
 from autocontext.content import ContentStore, SqliteContentStore
 from autocontext.content.objects import ObjectContentStore
-from autocontext.errors import AutoContextError
+from autocontext.errors import AutoContextError, InvalidMessage
 from autocontext.history.entries import Added, dump_entry
 from autocontext.memories import MemoryStore
 from autocontext.optimizer.states import StateStore
@@ -119,6 +119,15 @@ IDS: dict[str, list[Case]] = {
         ]
         for store in ("content", "objects")
     },
+    "memory": [
+        Case("uuid", lambda p, v: AutoContextMemory().reload(v), keeps=True),
+        Case("uuid", lambda p, v: AutoContextMemory().offload(v, [Msg(role="user", content="x")]), keeps=True),
+        Case("uuid", lambda p, v: AutoContextMemory().undo(v), keeps=True),
+        Case("uuid", lambda p, v: AutoContextMemory().clear_offload(v), keeps=True),
+        Case("numbers", lambda p, v: AutoContextMemory().numbered(v), keeps=True),
+        Case("session_id", lambda p, v: AutoContextMemory().save_to(p.listed, v)),
+        Case("session_id", lambda p, v: AutoContextMemory().load_from(p.listed, v)),
+    ],
     "cache": [
         Case("namespace", lambda p, v: ResultCache(p.context.database, namespace=v), keeps=True),
         Case("namespace", lambda p, v: ResultCache(p.context.database, namespace=("a", v)), keeps=True),
@@ -197,6 +206,16 @@ def test_row_26_a_text_that_databases_do_not_take_is_refused_by_name_or_kept(par
     for i, case in enumerate(IDS[part]):
         message = told(case, parts, UNSTORABLE[kind])
         assert message == "" if case.keeps else case.field in message, f"{part}[{i}] {case.field}: {message!r}"
+
+
+@pytest.mark.parametrize("ids", ["m1", 42, None, [42], [None]])
+def test_row_26_ids_that_are_no_list_of_ids_are_refused(parts, ids):
+    for store in (parts.sessions, parts.encrypted, parts.listed):
+        with pytest.raises(InvalidMessage, match="ids must be a list"):
+            store.erase(SessionKey("u", "s"), ids)
+    if ids is not None:
+        with pytest.raises(InvalidMessage, match="ids must be a list"):
+            parts.context.erase("s", ids)
 
 
 TIMES: dict[str, list[Case]] = {
@@ -318,6 +337,11 @@ def test_row_26_a_text_that_is_deep_json_costs_no_turn(text):
         memory.add_messages([call, result, Msg(role="assistant", content=f"answer {i}")])
         memory.get_messages()
     assert memory.get_compression_events()
+
+
+def test_row_26_a_reload_tool_that_is_asked_for_something_deep_answers():
+    answer = ContextOffloadTool(AutoContextMemory())(working_context_offload_uuid=deep())
+    assert answer.startswith("Error: nothing is stored under")
 
 
 @pytest.mark.parametrize("parts", ["memory"], indirect=True, scope="module")

@@ -6,31 +6,36 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from autocontext.errors import AutoContextError, ConfigError, StoreError, short
+from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError, short
 
 LONGEST = 1e12
 """Seconds, some 30,000 years: in milliseconds it fits the integers of every database."""
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
-def check_texts(error: type[AutoContextError] = ConfigError, **fields: Any) -> None:
-    """Raise `error` naming the first of these fields that is no text; None is left out."""
+def check_text(field: str, value: Any, error: type[AutoContextError] = ConfigError) -> None:
+    """Raise `error` naming the field unless the value is a text."""
+    if not isinstance(value, str):
+        raise error(f"{field} must be a text (got {short(value)}); pass str({field})")
+
+
+def check_texts(**fields: Any) -> None:
+    """Raise ConfigError naming the first of these fields that is no text; None is left out."""
     for field, value in fields.items():
-        if value is not None and not isinstance(value, str):
-            raise error(f"{field} must be a text (got {short(value)}); pass str({field})")
+        if value is not None:
+            check_text(field, value)
 
 
 def check_id(field: str, value: Any, error: type[AutoContextError] = ConfigError) -> None:
     """Raise `error` unless it is a text without NUL and lone surrogates, which databases do not take."""
-    if not isinstance(value, str):
-        raise error(f"{field} must be a text (got {short(value)}); pass str({field})")
+    check_text(field, value, error)
     if "\0" in value or (not value.isascii() and _UNSTORABLE.search(value)):
         raise error(
-            f"{field} {short(value)} holds NUL or half a surrogate pair, which databases do not take; leave it out or "
-            f"write it in another way, for instance {field}.encode().hex()"
+            f"{field} {short(value)} holds NUL or half a surrogate pair, which databases do not take: leave it out, or "
+            f'pass {field}.encode("utf-8", "surrogatepass").hex()'
         )
 
 
@@ -53,6 +58,14 @@ def checked_patience(patience: Any) -> float:
     if not number or not patience >= 0:
         raise ConfigError(f"patience must be a number of seconds, 0 or more (got {short(patience)})")
     return float(min(patience, 1e6))  # twelve days: SQLite counts milliseconds in 32 bits
+
+
+def checked_ids(ids: Any) -> frozenset[str]:
+    """Ids of messages, each once. Raises InvalidMessage for what is no list of them: a text would be its letters."""
+    listed: list[Any] = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [None]
+    if not all(isinstance(id_, str) for id_ in listed):
+        raise InvalidMessage(f"ids must be a list of message ids, such as [message.id] (got {short(ids)})")
+    return frozenset(listed)
 
 
 def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, dump_entry, load_entry
+from autocontext.stores.checks import checked_ids
 from autocontext.stores.erasing import erase_messages
 from autocontext.stores.private_files import write_private
 from autocontext.stores.protocol import SessionKey, storable
@@ -63,7 +64,7 @@ class Lifecycle:
         Notes and ledgers that may quote them lose their text as well. Returns how many of the ids the session has.
         Its open memories take that over at their next write or `refresh`.
         """
-        targets, erased = frozenset(ids), frozenset[str]()
+        targets, erased = checked_ids(ids), frozenset[str]()
         attempts = Attempts(f"erase: session {session[1]!r}")
         while True:
             # Until nothing is left to erase: while the session grows, a new note may quote it.

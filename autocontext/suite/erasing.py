@@ -16,6 +16,7 @@ from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError, UncacheableError
 from autocontext.history.entries import Entry
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, safe
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_index import messages_of
@@ -70,7 +71,7 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     Contents and results go first, as the log says which they are. Of a session that goes as a whole, what another
     session of the user has as well stays.
     """
-    targets = None if ids is None else frozenset(ids)
+    targets = None if ids is None else checked_ids(ids)
     said = Said.of(context.sessions.read(session), targets)
     texts = _erase_contents(context, session, said, whole=targets is None)
 
