@@ -221,6 +221,8 @@ def _text(value: Any) -> str:
         return str(int(value) if isinstance(value, float) and value.is_integer() else value)
     except ValueError:  # longer than Python writes integers
         return str(_FARTHEST)
+    except RecursionError:
+        return f"a {type(value).__name__} nested too deep"
 
 
 def _short(numbers: str) -> str:
