@@ -126,7 +126,10 @@ class _Engine:
         yield from self._fit()
 
     def _fit(self) -> Generator[Step, Sent, None]:
-        """While the view is over the window: notes yield first, then long texts, protected tools, the user's pastes."""
+        """While the view is over the window: notes yield first, then long texts, protected tools, the user's pastes.
+
+        What then remains is the system text, pinned messages, the current exchange, and notes that say next to nothing.
+        """
         for least in LENGTHS:
             progress = True
             while (excess := self._overflow()) and progress:
@@ -140,9 +143,18 @@ class _Engine:
         progress = True
         while (excess := self._overflow()) and progress:
             progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess))
+        progress = True
+        while (excess := self.budget.over_window()) and progress:
+            progress = yield from self._run_strategy(self._fold(excess, bare=True))
 
     def _fold(
-        self, overflow: int = 0, *, asks: bool = False, shortens: bool = False, last_resort: bool = False
+        self,
+        overflow: int = 0,
+        *,
+        asks: bool = False,
+        shortens: bool = False,
+        last_resort: bool = False,
+        bare: bool = False,
     ) -> Fold:
         """A fold that reaches the target, or one that only takes what is over the window."""
         messages, tokens = (0, overflow) if overflow else self.budget.excess()
@@ -154,6 +166,7 @@ class _Engine:
             asks=asks,
             shortens=shortens,
             last_resort=last_resort,
+            bare=bare,
         )
 
     @property

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
+from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.runs import Runs
@@ -94,8 +94,10 @@ class HandOver:
         if note:
             shown.append(Msg(role="assistant", content=note))
         numbers = self._log.numbers(span.ids)
-        head = ledger_head(numbers, self._ledger.tools(numbers))
         count = self._token_sum.count_text
+        head = ledger_head(numbers, self._ledger.tools(numbers))
+        if count(head) > budget - self.frame:
+            head = ledger_head(numbers, Counter())
         room = max(0, budget - self.frame - count(head))
         body = self._ledger.render(
             room,

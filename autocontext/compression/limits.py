@@ -135,6 +135,13 @@ class PassBudget:
     def overflow(self) -> int:
         """Tokens to cut from texts so that a view over the window is under the trigger again; 0 if it is not over."""
         tokens = self._token_sum.total()
-        if tokens <= self._max_token:
-            return 0
-        return tokens - min(self.limits.tokens, int(self._max_token * _JUST_UNDER))
+        return 0 if tokens <= self._max_token else tokens - min(self.limits.tokens, self._just_under)
+
+    def over_window(self) -> int:
+        """Tokens to cut so that a view over the window is just under it, which need not be under the trigger."""
+        tokens = self._token_sum.total()
+        return 0 if tokens <= self._max_token else tokens - self._just_under
+
+    @property
+    def _just_under(self) -> int:
+        return int(self._max_token * _JUST_UNDER)

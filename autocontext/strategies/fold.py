@@ -59,16 +59,19 @@ class Fold:
         asks: bool = False,
         shortens: bool = False,
         last_resort: bool = False,
+        bare: bool = False,
     ) -> None:
         self.config = config
         self.excess_messages = excess_messages
         self.excess_tokens = excess_tokens
         self.asks = asks
         """Whether a model writes the first part of each note."""
-        self.shortens = shortens or last_resort
+        self.shortens = shortens or last_resort or bare
         """Also shortens single notes, down to a quarter of their share."""
-        self.last_resort = last_resort
+        self.last_resort = last_resort or bare
         """Also folds results of protected tools."""
+        self.bare = bare
+        """Also folds the user's first message; a note keeps what there is room for, at least its first line."""
         self._hand_over = hand_over
 
     def propose(self, view: View) -> list[Proposal]:
@@ -79,9 +82,11 @@ class Fold:
         alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
         note_tokens = sum(note.tokens for note in alone)
         all_note_tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_note(m))
-        if self.shortens:
+        if self.shortens and not self.bare:
             share = max(share // 4, min(share // 2, note_tokens - int(self.excess_tokens)))
         expected = min(share, max(int(all_note_tokens * _GROWTH), int(share * _EXPECTED)))
+        if self.bare:
+            expected = self._hand_over.frame
         pieces = self._pieces(view, areas, max(expected - note_tokens, share // 3) + model_tokens)
         if not pieces and not self.shortens:
             return []  # single notes are not shortened just to reach a target
@@ -119,16 +124,22 @@ class Fold:
             if messages <= 0 and tokens <= 0:
                 break
             end = self._end(view, a, b, messages, tokens)
-            if end - a >= _LEAST_MESSAGES:
+            if end - a >= _LEAST_MESSAGES or (self.bare and self._is_worth_a_bare_note(view, a, end)):
                 pieces.append(_Piece(a, end, view.tokens(a, end)))
                 messages -= end - a - 1
                 tokens -= view.tokens(a, end)
         return pieces
 
+    def _is_worth_a_bare_note(self, view: View, start: int, stop: int) -> bool:
+        """Whether a single message, with images perhaps, is longer than the note that would stand for it."""
+        return not is_note(view.messages[start]) and view.tokens(start, stop) > 2 * self._hand_over.frame
+
     def _areas(self, view: View) -> list[tuple[int, int]]:
         """The closed spans that may be folded, oldest first."""
         must_stay = stays(self.config, view, protected=not self.last_resort)
-        first = next((m for m in view.messages if is_user_turn(m)), None)
+        # Without it the view must begin with a note in the user's role: some services take no other beginning.
+        first_goes = self.bare and self.config.note_role == "user"
+        first = None if first_goes else next((m for m in view.messages if is_user_turn(m)), None)
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
@@ -154,9 +165,9 @@ class Fold:
 
     def _note(self, view: View, piece: _Piece, share: int, target: int, *, fills: bool, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
-        earlier = self._hand_over.earlier_notes(span)
+        earlier = "" if self.bare else self._hand_over.earlier_notes(span)
         most = piece.tokens if len(span) == 1 else int(piece.tokens * _OF_REPLACED)
-        size = max(self._hand_over.frame + _LEAST_NOTE, min(share, most - target))
+        size = max(self._hand_over.frame + (0 if self.bare else _LEAST_NOTE), min(share, most - target))
         budget = min(size, int(piece.tokens * _WORTHWHILE))
         text: str | Question = earlier
         if target and (question := self._question(span.messages, view, piece, max(target, _LEAST_NOTE))):
