@@ -17,6 +17,8 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Protocol
 
+from pydantic import BaseModel
+
 PATIENCE = 5.0
 """Seconds that a fork waits at most, for all of them together. A thread that needs longer is waiting for a server, a
 disk or a user's code, and changes nothing of ours meanwhile."""
@@ -86,6 +88,7 @@ class _Forks:
     def before(self) -> None:
         self._one_at_a_time.acquire()
         _finish_imports()
+        _build_models(BaseModel)
         self._standstill = fork = _Standstill()
         for level in Level:
             with self._registry:
@@ -129,6 +132,15 @@ def _finish_imports() -> None:
         if getattr(spec, "_initializing", False) and name.startswith("autocontext"):
             with suppress(Exception):  # the thread that imports it gets the error
                 import_module(name)
+
+
+def _build_models(base: type[BaseModel]) -> None:
+    """Build what pydantic has put off: it does so under one lock, which a child would find held for ever."""
+    for model in base.__subclasses__():
+        if model.__module__.startswith("autocontext") and not model.__pydantic_complete__:
+            with suppress(Exception):  # whoever uses it gets the error
+                model.model_rebuild()
+        _build_models(model)
 
 
 _forks = _Forks()
