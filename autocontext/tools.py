@@ -110,10 +110,8 @@ class ContextOffloadTool:
         return self._page(source, start, size)
 
     async def acall(self, **arguments: Any) -> str:
-        """`__call__` for asynchronous agents: reads a content store without blocking the event loop."""
-        if self._content is not None and _bare(arguments.get("working_context_offload_uuid")).startswith(_HANDLE):
-            return await in_thread(lambda: self(**arguments))
-        return self(**arguments)
+        """`__call__` for asynchronous agents: in a thread, as a large text takes long to read and to search."""
+        return await in_thread(lambda: self(**arguments))
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""

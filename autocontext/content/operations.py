@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from autocontext.content.contents import Pages, StoredContent, Upload
-from autocontext.flows import Flow
 from autocontext.stores.database import Read, Write
 
 T = TypeVar("T")
 Run: TypeAlias = Generator[Any, Any, T]
 """One operation: yields what its backend understands (SQL statements, object requests), is sent the answers."""
-
-
-class Compute(NamedTuple):
-    """A computation that may take long, as a step of a flow: asynchronous callers get it done in a thread."""
-
-    fn: Callable[[], Any]
-
-
-def compute(fn: Callable[[], T]) -> Flow[T]:
-    """Run a computation that may take long and return its result."""
-    result: T = yield Compute(fn)
-    return result
 
 
 class Backend(Protocol):

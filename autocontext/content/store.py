@@ -10,12 +10,12 @@ from typing import Any, Protocol, runtime_checkable
 
 from autocontext.content import queries
 from autocontext.content.contents import FOREVER, Metadata, Pages, StoredContent, Upload
-from autocontext.content.operations import Backend, Compute, Operations, compute
+from autocontext.content.operations import Backend, Operations
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
 from autocontext.errors import StoreCorruptError
-from autocontext.flows import Flow, sync_and_async
+from autocontext.flows import Compute, Flow, compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import check_texts, checked_seconds

@@ -68,6 +68,18 @@ def _next(go_on: Callable[[Any], S], answer: Any) -> S | _End:
         return _End(done.value)
 
 
+class Compute(NamedTuple):
+    """A computation that may take long, as a step of a flow: asynchronous callers get it done in a thread."""
+
+    fn: Callable[[], Any]
+
+
+def compute(fn: Callable[[], T]) -> Flow[T]:
+    """Run a computation that may take long and return its result."""
+    result: T = yield Compute(fn)
+    return result
+
+
 class DoesSteps(Protocol):
     """An object whose flows `sync_and_async` runs: it does each step that they yield."""
 

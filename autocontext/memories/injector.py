@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError
 from autocontext.flows.forking import fork_lock
+from autocontext.flows.threads import in_thread
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.formatting import InjectionSettings, compose
@@ -115,11 +116,12 @@ class MemoryInjector:
     async def ainject(
         self, messages: Sequence[Msg], *, query: str | None = None, max_tokens: int | None = None
     ) -> tuple[list[Msg], InjectionReport]:
-        """`inject` without blocking the event loop while memories are read."""
+        """`inject` without blocking the event loop while memories are read and chosen."""
         originals, request = without_injected(messages), _Request(query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
-            injection = self._choose(originals, request, await self._store.adocument(user_id=self._user_id))
+            document = await self._store.adocument(user_id=self._user_id)
+            injection = await in_thread(lambda: self._choose(originals, request, document))
         return self._with_block(originals, injection)
 
     def _reusable(self, messages: Sequence[Msg], request: _Request) -> _Injection | None:

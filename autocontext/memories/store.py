@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from autocontext.errors import InvalidMemory
-from autocontext.flows import sync_and_async
+from autocontext.flows import compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.memories import changes, exchange, statements
 from autocontext.memories.changes import MemoryLimits
@@ -25,6 +25,8 @@ from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Steps, read, write
 
 _USERS_KEPT = 32
+_AT_ONCE = 16
+"""Changed memories that an asynchronous caller's event loop takes in by itself."""
 
 
 def _milliseconds() -> int:
@@ -156,7 +158,7 @@ class MemoryStore(DatabasePart):
         )  # fmt: skip
         index = yield from self._current(user_id)
         now = self._clock()
-        hits = index.search(search, now)
+        hits = yield from compute(lambda: index.search(search, now))
         if hits:
             memory_ids = [hit.memory.id for hit in hits]
             yield from write(lambda: statements.touch(user_id, memory_ids, now))
@@ -228,5 +230,7 @@ class MemoryStore(DatabasePart):
         while True:
             since, ids = index.state()
             revision, memories, everything = yield from read(partial(statements.changes, user_id, since, ids))
-            if index.apply(since, revision, memories, everything=everything):
+            # A thread for a handful of changes would cost more than they do.
+            step = partial(index.apply, since, revision, memories, everything=everything)
+            if step() if len(memories) <= _AT_ONCE else (yield from compute(step)):
                 return index

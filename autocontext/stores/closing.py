@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Self
 
+from autocontext.flows import Compute
+from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database, Read, Schema, Write
 from autocontext.stores.opening import open_database
 
@@ -62,9 +64,9 @@ class DatabasePart(Closing):
         if self._owns_database:
             await self.database.aclose()
 
-    def _do(self, step: Read | Write) -> Any:
-        """Run a transaction of a flow, for `sync_and_async`."""
-        return self.database.do(step)
+    def _do(self, step: Read | Write | Compute) -> Any:
+        """Do a step of a flow, a transaction or a computation, for `sync_and_async`."""
+        return step.fn() if isinstance(step, Compute) else self.database.do(step)
 
-    async def _ado(self, step: Read | Write) -> Any:
-        return await self.database.ado(step)
+    async def _ado(self, step: Read | Write | Compute) -> Any:
+        return await (in_thread(step.fn) if isinstance(step, Compute) else self.database.ado(step))
