@@ -134,8 +134,8 @@ class Value(BaseModel):
         except ValidationError as e:
             raise InvalidMessage(one_line(type(self).__name__, _problems(e))) from None
 
-    # As pydantic does with its own: validating a whole value then makes the inner ones without calling this, in half the
-    # time.
+    # As pydantic does with its own: validating a whole value then makes the inner ones without calling this, which
+    # takes half the time.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod

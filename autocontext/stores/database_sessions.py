@@ -12,6 +12,7 @@ from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
 from autocontext.stores import session_statements as statements
+from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row
@@ -21,7 +22,6 @@ from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionK
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
 from autocontext.stores.search import Found, best_hits, query_terms, with_snippets
 
-_NO_ROW: Row = (-1, 0, None, b"")
 _MANY = 1000
 """Entries that are unpacked with the garbage collector at rest."""
 
@@ -104,9 +104,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
     def _swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool) -> None:
         def unchanged(stored: list[Row]) -> bool:
-            found = {
-                row[0]: unpack(row[2], row[1], where=self._place(session, row[0])) for row in stored if row[0] in new
-            }
+            found = {}
+            for sequence, checksum, body in stored:
+                if sequence in new:
+                    try:
+                        found[sequence] = unpack(body, checksum)
+                    except StoreCorruptError as e:
+                        raise StoreCorruptError(f"{self._place(session, sequence)}: {e}") from e
             return found == {number: old[number] for number in new}
 
         if new:
@@ -162,32 +166,11 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             gc.enable()
 
     def _checked(self, session: SessionKey, after: int, result: statements.Rows) -> list[Entry]:
-        rows = result.rows
-        link = None if after else statements.FIRST
-        """The checksum of the entry before; None where the release that wrote it left no chain."""
-        if rows and rows[0][0] == after - 1:
-            link = _link(rows[0])
-            rows = rows[1:]
         entries = Entries(version=result.version)
-        for number in range(after, max(result.entries, after + len(rows))):
-            row = rows[number - after] if number - after < len(rows) else _NO_ROW
-            sequence, checksum, previous, body = row
-            if sequence != number:
-                raise StoreCorruptError(f"{self._place(session, number)}: it is missing")
-            if number >= result.entries:
-                raise StoreCorruptError(
-                    f"{self._place(session, number)}: the session should end before it; read it with until={number + 1}"
-                )
-            if previous != link and None not in (previous, link):
-                raise StoreCorruptError(f"{self._place(session, number)}: another one was written there (chain)")
-            entries.append(unpack(body, checksum, where=self._place(session, number)))
-            link = _link(row)
-        if entries and result.head != link and None not in (result.head, link):
-            end = after + len(entries)
-            raise StoreCorruptError(
-                f"{self._place(session, end)}: the session went on here, or its row is damaged (chain); what is there "
-                f"can be read with until={end}"
-            )
+        try:
+            follow(entries, after, result)
+        except StoreCorruptError as e:
+            raise StoreCorruptError(f"{self._place(session, after + len(entries))}: {e}") from e
         return entries
 
     def _place(self, session: SessionKey, number: int) -> str:
@@ -208,12 +191,6 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
                 return good
             good, step = probe, 2 * step
         return good
-
-
-def _link(row: Row) -> int | None:
-    """What the next entry must name: a row's checksum; None when it names none itself."""
-    _, checksum, previous, _ = row
-    return None if previous is None else checksum
 
 
 def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:

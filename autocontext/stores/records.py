@@ -39,14 +39,13 @@ def to_bytes(entry: Entry) -> bytes:
     return compressor.compress(body) + compressor.flush()
 
 
-def from_bytes(body: bytes, *, where: str) -> Entry:
-    """The entry of such bytes. Raises StoreCorruptError that begins with `where`."""
+def from_bytes(body: bytes) -> Entry:
+    """The entry of such bytes. Raises StoreCorruptError."""
     try:
         # JSON begins with a brace, zlib's streams never do.
-        text = (body if body[:1] == b"{" else zlib.decompressobj(zdict=_KNOWN).decompress(body)).decode()
-        return load_entry(text)
-    except (zlib.error, UnicodeDecodeError, StoreCorruptError) as e:
-        raise StoreCorruptError(f"{where}: {e}") from e
+        return load_entry(body if body[:1] == b"{" else zlib.decompressobj(zdict=_KNOWN).decompress(body))
+    except zlib.error as e:
+        raise StoreCorruptError(f"entry: {e}") from e
 
 
 def pack(entry: Entry) -> tuple[bytes, int]:
@@ -55,11 +54,11 @@ def pack(entry: Entry) -> tuple[bytes, int]:
     return body, zlib.crc32(body)
 
 
-def unpack(body: bytes, checksum: int, *, where: str) -> Entry:
-    """The entry of some bytes. Raises StoreCorruptError that begins with `where`."""
+def unpack(body: bytes, checksum: int) -> Entry:
+    """The entry of some bytes. Raises StoreCorruptError."""
     if not isinstance(body, bytes) or zlib.crc32(body) != checksum:  # SQLite's columns hold any type
-        raise StoreCorruptError(f"{where}: its bytes have changed since they were written (checksum)")
-    return from_bytes(body, where=where)
+        raise StoreCorruptError("its bytes have changed since they were written (checksum)")
+    return from_bytes(body)
 
 
 def batch_number() -> int:

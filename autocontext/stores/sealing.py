@@ -110,7 +110,10 @@ class Keyring:
                 f"{where}: it cannot be decrypted: key {sealed.key_id!r} is another one than it was sealed with, "
                 "or the record was changed or moved"
             ) from None
-        return from_bytes(body, where=where)
+        try:
+            return from_bytes(body)
+        except StoreCorruptError as e:
+            raise StoreCorruptError(f"{where}: {e}") from e
 
 
 class Names:

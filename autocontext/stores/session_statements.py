@@ -72,23 +72,35 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
     """
     first, last = rows[0], rows[-1]
     after = first["sequence"]
-    session = SessionKey(first["user_id"], first["session_id"])
-    params = {**_params(session), "at": now(), "then": last["sequence"] + 1, "head": last["checksum"]}
+    key = {"user_id": first["user_id"], "session_id": first["session_id"]}
+    version = version or (_ANY if after else new_version())
+    params = {
+        **key, "at": now(), "then": last["sequence"] + 1, "head": last["checksum"],
+        "identity": version.identity, "edition": version.edition,
+    }  # fmt: skip
     if after == 0:
-        params |= {**(version or new_version())._asdict(), "first": FIRST, "expires_at": expires_at}
+        params |= {"first": FIRST, "expires_at": expires_at}
         before = yield Statement(_START, params)
     else:
-        params |= {**(version or _ANY)._asdict(), "after": after}
+        params["after"] = after
         if expires_at is None:
             before = yield Statement(_GO_ON, params)
         else:
             before = yield Statement(_GO_ON_EXPIRING, {**params, "expires_at": expires_at})
-    if before:
-        [(previous,)] = before
-        links = (previous, *(row["checksum"] for row in rows))
-        chained = [{**row, "previous": link} for row, link in zip(rows, links, strict=False)]
-        yield Statement(_ADD, chained if len(rows) > 1 else chained[0])
+    if not before:
+        yield from _refused(first, None if version is _ANY else version)
         return
+    [(previous,)] = before
+    if len(rows) == 1:
+        yield Statement(_ADD, {**first, "previous": previous})
+    else:
+        links = [previous, *(row["checksum"] for row in rows[:-1])]
+        yield Statement(_ADD, [{**row, "previous": link} for row, link in zip(rows, links, strict=True)])
+
+
+def _refused(first: dict[str, Any], version: Version | None) -> Work[None]:
+    """Say why the session does not go on with this row, unless it is there already."""
+    session, after = SessionKey(first["user_id"], first["session_id"]), first["sequence"]
     known = yield Statement(
         f"SELECT entries, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
     )

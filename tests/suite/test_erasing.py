@@ -75,7 +75,7 @@ def selected(columns, table):
 def readable(value):
     if not isinstance(value, bytes):
         return str(value)
-    for unpack in (zlib.decompress, lambda body: to_json(from_bytes(body, where=""))):
+    for unpack in (zlib.decompress, lambda body: to_json(from_bytes(body))):
         with suppress(zlib.error, StoreCorruptError):
             return unpack(value).decode("utf-8", "replace")
     return value.decode("utf-8", "replace")

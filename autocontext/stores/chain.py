@@ -1,0 +1,45 @@
+"""The chain of a session's stored entries: each row is the one that follows, or it is told why not."""
+
+from __future__ import annotations
+
+from autocontext.errors import StoreCorruptError
+from autocontext.history.entries import Entry
+from autocontext.stores.database import Row
+from autocontext.stores.records import unpack
+from autocontext.stores.session_statements import FIRST, Rows
+
+
+def follow(entries: list[Entry], after: int, found: Rows) -> None:
+    """Append the entries of these rows, which begin at number `after` or one before it.
+
+    Raises StoreCorruptError at the first row that is missing or wrong; the entries before it are in the list then.
+    """
+    rows = found.rows
+    link = None if after else FIRST
+    """The checksum of the entry before; None where the release that wrote it left no chain."""
+    if rows and rows[0][0] == after - 1:
+        link = _link(rows[0])
+        rows = rows[1:]
+    for number, row in enumerate(rows, after):
+        sequence, checksum, previous, body = row
+        if sequence != number:
+            raise StoreCorruptError("it is missing")
+        if number >= found.entries:
+            raise StoreCorruptError(f"the session should end before it; read it with until={number + 1}")
+        if previous != link and previous is not None and link is not None:
+            raise StoreCorruptError("another one was written there (chain)")
+        entries.append(unpack(body, checksum))
+        link = None if previous is None else checksum
+    end = after + len(rows)
+    if end < found.entries:
+        raise StoreCorruptError("it is missing")
+    if rows and link is not None and found.head not in (None, link):
+        raise StoreCorruptError(
+            f"the session went on here, or its row is damaged (chain); what is there can be read with until={end}"
+        )
+
+
+def _link(row: Row) -> int | None:
+    """What the next row must name: a row's checksum; None when it names none itself."""
+    _, checksum, previous, _ = row
+    return None if previous is None else checksum
