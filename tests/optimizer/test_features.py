@@ -237,6 +237,12 @@ def test_the_summary_says_what_and_counts_the_original_history(store: SqliteCont
     assert len(state.messages) <= 20
 
 
+def test_a_summary_is_written_from_17_messages_on(store: SqliteContentStore) -> None:
+    for messages in (rounds(4), [*rounds(4), user("and now?")]):
+        state, _ = StateOptimizer(store=store).optimize(SessionState("s", messages=messages))
+        assert any(map(is_summary, state.messages)) is (len(messages) >= 17)
+
+
 def test_summaries_compose_and_stay_small(store: SqliteContentStore) -> None:
     optimizer = StateOptimizer(store=store)
     state = SessionState("s")
