@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from autocontext.stores.protocol import Revision, SessionInfo, SessionKey, SessionStore
+from autocontext.stores.protocol import (
+    Entries,
+    Position,
+    Revision,
+    SessionInfo,
+    SessionKey,
+    SessionStore,
+    Version,
+)
 
 if TYPE_CHECKING:
     from autocontext.stores.agentscope_java import import_agentscope_java
@@ -19,8 +27,10 @@ __all__ = [
     "DatabaseSessionStore",
     "EncryptedDatabase",
     "EncryptedSessionStore",
+    "Entries",
     "Found",
     "InMemorySessionStore",
+    "Position",
     "Progress",
     "Revision",
     "SessionInfo",
@@ -28,6 +38,7 @@ __all__ = [
     "SessionStore",
     "SqlSessionStore",
     "SqliteSessionStore",
+    "Version",
     "copy_sessions",
     "import_agentscope_java",
 ]
