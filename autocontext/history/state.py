@@ -53,7 +53,8 @@ def load(state: Any) -> Snapshot:
     version = state.get("version")
     if version != VERSION:
         raise StateError(
-            f"state.version is {short(version)}, but this release reads {VERSION}: save the state with a matching release"
+            f"state.version is {short(version)}, but this release reads {VERSION}: "
+            "save the state with a matching release"
         )
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from autocontext.errors import AutoContextError, InvalidMessage
 from autocontext.stores.java_messages import event, message
+from autocontext.stores.protocol import SessionKey
 
 if TYPE_CHECKING:
     from autocontext.config import AutoContextConfig
@@ -54,9 +55,12 @@ def import_agentscope_java(
 
     path = Path(directory)
     state = _state(path)
-    memory = AutoContextMemory(
-        config, model, store=store, session_id=session_id or path.name.removesuffix(".json"), user_id=user_id
-    )
+    session = SessionKey(user_id, session_id or path.name.removesuffix(".json"))
+    if store is None:
+        memory = AutoContextMemory(config, model, user_id=user_id)
+        memory.session = session  # the name that it has, for `save_to`
+    else:
+        memory = AutoContextMemory(config, model, store=store, session_id=session.session_id, user_id=user_id)
     memory.load_state_dict(state)
     return memory
 
