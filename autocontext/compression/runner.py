@@ -20,6 +20,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import ContextOverflowError
 from autocontext.events import CompressionReport, UsageTotals
 from autocontext.flows import arun, lazy, run
+from autocontext.flows.forking import import_before_fork
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
@@ -34,6 +35,8 @@ _LOCK_PAUSE = 0.001
 _OWN_PASS = "this code is part of the running pass, or blocks its event loop: waiting for it would never end"
 
 Listener = Callable[[CompressionReport], Any]
+
+import_before_fork("autocontext.ledger.pages", "autocontext.models.extractive")  # what the first pass imports
 
 
 class PassRunner:

@@ -87,8 +87,6 @@ class _Forks:
 
     def before(self) -> None:
         self._one_at_a_time.acquire()
-        _finish_imports()
-        _build_models(BaseModel)
         self._standstill = fork = _Standstill()
         for level in Level:
             with self._registry:
@@ -99,6 +97,8 @@ class _Forks:
         # Last, as whoever opens a memory or a database needs it; what was opened meanwhile stops now.
         self._registry.acquire()
         fork.stop(list(self._databases))
+        _finish_imports()
+        _build_models(BaseModel)
 
     def after_in_parent(self) -> None:
         if (fork := self._standstill) is not None:
@@ -126,12 +126,25 @@ class _Forks:
 
 
 def _finish_imports() -> None:
-    """Wait for the modules that other threads import: a child would wait for ever for a module's lock."""
+    """Wait for the modules that other threads import: a child would wait for ever for a module's lock.
+
+    What is imported at its first use, which may come at any moment, is imported now.
+    """
+    for name in _late:
+        import_module(name)
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
-        if getattr(spec, "_initializing", False) and name.startswith("autocontext"):
+        if getattr(spec, "_initializing", False):
             with suppress(Exception):  # the thread that imports it gets the error
                 import_module(name)
+
+
+_late: set[str] = set()
+
+
+def import_before_fork(*modules: str) -> None:
+    """Import these modules when the process forks; until then they may wait for their first use."""
+    _late.update(modules)
 
 
 def _build_models(base: type[BaseModel]) -> None:

@@ -11,6 +11,7 @@ from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
+from autocontext.flows.forking import import_before_fork
 from autocontext.history.cached import cached_property
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import SessionKey
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AutoContext", "PrepareReport", "Prepared", "SaveReport", "Session", "Tool"]
 
+import_before_fork("autocontext.cache", "autocontext.memories")
 _BATCH = 0.10
 """Share of the window that a pruning must free, because each one invalidates the provider's prompt cache."""
 
