@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 
 CHUNK_CHARS = 4096
+"""Length of a chunk, in characters, where there is a place for a cut."""
+LONGEST_CHARS = 65_536
 """Longest chunk, in characters."""
 
 # The vocabularies here split a text into pieces by a regular expression and merge bytes within a piece only. None of
@@ -36,16 +38,19 @@ def lines(text: str) -> list[str]:
     return [*(line + "\n" for line in complete), last]
 
 
-def chunks(text: str, limit: int = CHUNK_CHARS) -> Iterator[str]:
-    """Split `text` into chunks of at most `limit` characters.
+def chunks(text: str, limit: int = CHUNK_CHARS, longest: int = LONGEST_CHARS) -> Iterator[str]:
+    """Split `text` into chunks of about `limit` characters, at most `longest`.
 
-    Cuts are made where no token can span them. A run of more than `limit // 2` characters without such a place (blanks,
-    one letter repeated, CJK without punctuation) is cut anywhere, which can change the count by a token or two.
+    Cuts are made where no token can span them. Only in a run of about `longest` characters without such a place
+    (blanks, one letter repeated, CJK without punctuation) are they made anywhere, which can change the count by a token
+    or two.
     """
     start, end = 0, len(text)
     while end - start > limit:
-        match = BOUNDARY.search(text, start + limit // 2, start + limit)
-        cut = match.start() if match else start + limit
+        match = BOUNDARY.search(text, start + limit // 2, start + longest)
+        cut = match.start() if match else start + longest
+        if cut >= end:
+            break
         yield text[start:cut]
         start = cut
     yield text[start:]

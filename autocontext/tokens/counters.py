@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from autocontext.text.normal_forms import normalized
 from autocontext.tokens.chunks import CHUNK_CHARS, chunks, lines
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 from autocontext.tokens.wire import wire_texts
@@ -87,15 +87,10 @@ class VocabularyCounter:
             return _utf8_bytes(text)
         # NFC can add bytes (U+0958: from 3 to 6), and at a cut the accents behind it may change the letter before it.
         cuts = range(0, len(text), CHUNK_CHARS)
-        return sum(_utf8_bytes(_normalized(text[at : at + CHUNK_CHARS])) + (_AT_CUT if at else 0) for at in cuts)
+        return sum(_utf8_bytes(normalized(text[at : at + CHUNK_CHARS])) + (_AT_CUT if at else 0) for at in cuts)
 
     def _parts(self, text: str) -> Iterable[str]:
-        return map(_normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
-
-
-def _normalized(chunk: str) -> str:
-    """A chunk in NFC; a whole text would take quadratic time, if it has a long run of combining marks."""
-    return unicodedata.normalize("NFC", chunk)
+        return map(normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
 
 
 _AT_CUT = 16

@@ -14,7 +14,7 @@ NAMES = sorted(VOCABULARIES)
 
 @given(texts, st.integers(2, 20))
 def test_chunks_are_the_text_and_no_longer_than_asked(text, limit):
-    parts = list(chunks(text, limit))
+    parts = list(chunks(text, limit, limit))
     assert "".join(parts) == text
     assert all(0 < len(part) <= limit for part in parts) or parts == [""]
 
@@ -42,7 +42,8 @@ def test_long_ordinary_text_is_cut_without_a_difference(name, data):
 
 
 def test_a_text_without_a_boundary_is_cut_where_it_stands():
-    assert list(chunks("a" * 10, 4)) == ["aaaa", "aaaa", "aa"]
+    assert list(chunks("a" * 10, 4, 4)) == ["aaaa", "aaaa", "aa"]
+    assert list(chunks("a" * 10, 4)) == ["a" * 10]
     assert list(chunks("", 4)) == [""]
 
 
