@@ -5,15 +5,16 @@ from __future__ import annotations
 import random
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
+from autocontext.errors import Conflict, InvalidMessage
 from autocontext.flows.threads import in_thread
-from autocontext.history.entries import Entry, dump_entry, load_entry
+from autocontext.history.entries import Entry
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.erasing import erase_messages
+from autocontext.stores.exported import dump_lines, load_lines
 from autocontext.stores.private_files import write_private
 from autocontext.stores.protocol import SessionKey, storable
 
@@ -150,27 +151,29 @@ class Lifecycle:
         """Nothing to let go of."""
 
     def export_jsonl(self: SessionStore, session: SessionKey, to: str | Path | TextIO) -> int:
-        """Write a session's entries as JSON lines to a file; returns how many.
+        """Write a session's entries as JSON lines to a file, behind a line that counts them; returns how many.
 
         The file is replaced whole or not at all, and only its owner can read it (0600). It is not encrypted.
         """
-        lines = [dump_entry(entry) + "\n" for entry in self.read(session)]
+        entries = self.read(session)
+        lines = dump_lines(entries)
         if isinstance(to, str | Path):
             write_private(to, "".join(lines))
         else:
             to.writelines(lines)
-        return len(lines)
+        return len(entries)
 
     def import_jsonl(self: SessionStore, session: SessionKey, source: str | Path | TextIO) -> int:
         """Make a session of exported lines; returns how many.
 
-        Raises InvalidMessage naming the line at fault, or Conflict when the session exists: nothing is stored then.
+        Raises InvalidMessage naming the line at fault, also when lines are missing or were moved, and Conflict when the
+        session exists: nothing is stored then.
         """
         if isinstance(source, str | Path):
             with Path(source).open(encoding="utf-8") as file:
-                entries = list(_parsed(file, str(source)))
+                entries = load_lines(file, str(source))
         else:
-            entries = list(_parsed(source, "line"))
+            entries = load_lines(source, "line")
         try:
             self.append(session, entries, after=0)
         except Conflict as e:
@@ -199,12 +202,3 @@ def swap_in(store: SessionStore, session: SessionKey, old: Mapping[int, Entry], 
         swap(session, old, new)
     else:
         Lifecycle.swap(store, session, old, new)
-
-
-def _parsed(lines: Iterable[str], name: str) -> Iterator[Entry]:
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                yield load_entry(line.rstrip("\n"))
-            except StoreCorruptError as e:
-                raise InvalidMessage(f"{name}:{number}: {e}") from None

@@ -212,6 +212,22 @@ def test_a_damaged_line_is_named_and_nothing_is_imported(store, tmp_path):
     assert store.read(SessionKey("u1", "t")) == []
 
 
+def test_row_12_an_export_that_was_cut_or_mixed_up_is_told_and_an_old_one_is_read(tmp_path):
+    store = InMemorySessionStore()
+    store.append(S, added("a", "b", "税\u2028", "\ud800", "e"), after=0)
+    path = tmp_path / "s.jsonl"
+    store.export_jsonl(S, path)
+    head, *lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+    to = SessionKey("u1", "t")
+    for wrong in (lines[:-1], lines[1:], [lines[1], lines[0], *lines[2:]], [*lines, lines[0]], []):
+        with pytest.raises(InvalidMessage, match=rf"{len(wrong)} entries are not the 5 that were exported"):
+            store.import_jsonl(to, io.StringIO("\n".join([head, *wrong])))
+        assert store.read(to) == []
+    for i, right in enumerate(("\r\n".join([head, *lines]), "\n".join(lines), "\n\n".join([head, *lines]) + "\n")):
+        assert store.import_jsonl(SessionKey("u1", str(i)), io.StringIO(right, newline="")) == 5
+        assert store.read(SessionKey("u1", str(i))) == store.read(S)
+
+
 def test_threads_that_append_get_in_behind_each_other(store):
     mine = {}
 
