@@ -10,8 +10,8 @@ from autocontext.config import AutoContextConfig
 from autocontext.content import PrunePolicy
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import ConfigError
-from autocontext.flows.threads import in_thread
 from autocontext.flows.forking import import_before_fork
+from autocontext.flows.threads import in_thread
 from autocontext.history.cached import cached_property
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import SessionKey
