@@ -14,10 +14,11 @@ from autocontext.memories import schema as memories
 from autocontext.optimizer import states
 from autocontext.optimizer.states import StateStore
 from autocontext.stores import EncryptedSessionStore, SqliteSessionStore, copy_sessions
-from autocontext.stores.database import Statement
+from autocontext.stores.database import Database, Statement
 from autocontext.stores.moving import copy_parts
 from autocontext.stores.opening import open_database
-from autocontext.stores.places import PLACES
+from autocontext.stores.places import PLACE, PLACES
+from autocontext.stores.rotating import rotate_table
 from autocontext.testing import tool_exchange
 from tests.stores.homes import home
 
@@ -251,3 +252,38 @@ def test_row_11_what_a_database_holds_is_copied_behind_a_key_and_back(tmp_path):
 
 def without_order(parts):
     return {**parts, "keys": sorted(parts["keys"]), "search": sorted(parts["search"])}
+
+
+class Meddling(Database):
+    """Lets somebody else write just before the first row is sealed again."""
+
+    reads_encrypted = True
+
+    def __init__(self, database, meddle):
+        self._database, self._meddle = database, meddle
+        self.name, self.dialect = database.name, database.dialect
+
+    def write(self, work):
+        meddle, self._meddle = self._meddle, lambda: None
+        meddle()
+        return self._database.write(work)
+
+    def read(self, work):
+        return self._database.read(work)
+
+    aread = awrite = close = aclose = None
+
+
+def test_row_11_what_is_written_while_keys_are_rotated_stays_and_is_sealed_too(where):
+    with opened(where, {"2025": OLD}) as ac:
+        memory = ac.memories.add("first words", user_id="ann")
+        with opened(where, {"2025": OLD, "2026": NEW}, current="2026") as new:
+            meddling = Meddling(
+                new.database._beneath, lambda: ac.memories.update(memory.id, user_id="ann", content="later words")
+            )
+            keys, names = new.database._keys, new.database._names
+            assert rotate_table(meddling, PLACE["autocontext_memories"], keys, names) == 1
+            assert new.memories.get(memory.id, user_id="ann").content == "later words"
+            new.rotate()
+    with opened(where, {"2026": NEW}) as ac:
+        assert ac.memories.get(memory.id, user_id="ann").content == "later words"

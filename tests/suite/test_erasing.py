@@ -4,6 +4,7 @@ import os
 import secrets
 import stat
 import threading
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -307,3 +308,85 @@ def test_row_11_a_pipe_is_written_to_and_a_link_followed(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         write_private(tmp_path / "missing" / "file", "text")
     assert sorted(f.name for f in tmp_path.iterdir()) == ["link", "target"]
+
+
+# ---------------------------------------------------------------------------------------------- how copies are found
+@pytest.fixture
+def ac(tmp_path):
+    with opened(tmp_path / "a.db") as context:
+        yield context
+
+
+def conversation(ac, *messages):
+    session = ac.session("s", user_id="ann")
+    session.add([*messages, Msg(role="user", content="go on")])
+    return session
+
+
+def kept(ac, info):
+    return ac.content.read(info.ref, namespace="user:ann") is not None
+
+
+def test_row_04_a_content_that_is_the_message_or_a_long_part_of_it_goes(ac):
+    told = Msg(id="m", role="user", content="short one")
+    long = Msg(id="n", role="user", content="before " + "x" * 300 + " after")
+    conversation(ac, told, long)
+    contents = [ac.content.put(text, namespace="user:ann") for text in ("short one", "short", "x" * 300, "x" * 100)]
+    ac.erase("s", ["unknown"], user_id="ann")
+    assert [kept(ac, info) for info in contents] == [True] * 4
+    ac.erase("s", ["m"], user_id="ann")
+    assert [kept(ac, info) for info in contents] == [False, True, True, True]
+    ac.erase("s", ["n"], user_id="ann")
+    assert [kept(ac, info) for info in contents] == [False, True, False, True]
+
+
+def test_row_04_a_content_whose_time_is_over_goes_as_well(ac, tmp_path):
+    info = ac.content.put(said("late"), namespace="user:ann", ttl=0.001)
+    conversation(ac, Msg(id="m", role="user", content=f"look at {info.ref}"))
+    time.sleep(0.01)
+    ac.erase("s", ["m"], user_id="ann")
+    assert found(ac, tmp_path) == []
+
+
+def test_row_04_a_cached_result_goes_with_the_call_or_with_what_it_said(ac):
+    cache = ac.cache_of("ann")
+
+    calls = [
+        ("by call", {"b": [1, "x"], "a": 2}),
+        ("by text", {"n": 1}),
+        ("by error", {"n": 2}),
+        ("by handle", {"n": 3}),
+    ]
+    cache.get_or_compute(*calls[0], lambda a, b: {"never": "said"})
+    cache.get_or_compute(*calls[1], lambda n: {"total": 12})
+    with pytest.raises(ValueError, match="no such user"):
+        cache.get_or_compute(*calls[2], fails, cache_exceptions=(ValueError,))
+    info = ac.content.put("y" * 5_000, namespace="user:ann")
+    cache.get_or_compute(*calls[3], lambda n: "y" * 5_000)
+    ask, answer = tool_exchange("by call", {"a": 2, "b": [1, "x"]}, "something else")
+    conversation(
+        ac, ask, answer, *tool_exchange("t", {}, '{"total": 12}'),
+        *tool_exchange("t", {}, "Error: ValueError: no such user"),
+        *tool_exchange("t", {}, f"yyy... {info.ref}"),
+    )  # fmt: skip
+    results = [m for m in ac.session("s", user_id="ann").memory.messages if m.role == "tool"]
+    assert stored_keys(cache) == {"by call", "by text", "by error", "by handle"}
+    for erased, left in [
+        (answer, {"by call", "by text", "by error", "by handle"}),
+        (ask, {"by text", "by error", "by handle"}),
+        (results[1], {"by error", "by handle"}),
+        (results[2], {"by handle"}),
+        (results[3], set()),
+    ]:
+        ac.erase("s", [erased.id], user_id="ann")
+        assert stored_keys(cache) == left
+
+
+def stored_keys(cache):
+    tasks = set()
+    cache.discard(lambda entry: tasks.add(entry.task))
+    return tasks
+
+
+def fails(n):
+    raise ValueError("no such user")
