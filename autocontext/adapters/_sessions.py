@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from typing import Unpack
 
 from autocontext.adapters.options import MemoryOptions
-from autocontext.errors import ConfigError
+from autocontext.errors import ConfigError, SessionGone
 from autocontext.flows.forking import Level, fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
@@ -37,7 +38,7 @@ class Sessions:
         self._lock = fork_lock(Level.OPENING)
         self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
         self._bound_key: tuple[str, str] | None = None
-        self._bound = memory
+        self._passed = self._bound = memory
         plan, session_id = options.get("plan"), options.get("session_id")
         if memory is not None and plan is not None:
             memory.attach_plan_note(plan)
@@ -72,6 +73,29 @@ class Sessions:
                     self._memories.popitem(last=False)  # the store opens it again
             self._memories.move_to_end(key)
             return self._memories[key]
+
+    def begin(self, session_id: str, user_id: str | None = None, *, kept: bool = True) -> AutoContextMemory:
+        """`of` at the start of a run: the memory has what other processes have added to the session since.
+
+        A session that was deleted meanwhile begins anew; of a memory that was passed, that raises SessionGone.
+        """
+        memory = self.of(session_id, user_id, kept=kept)
+        try:
+            memory.refresh()
+        except SessionGone:
+            with self._lock:
+                if memory is self._passed:
+                    raise
+                if memory is self._bound:
+                    self._bound = self._open(memory.session.session_id, memory.session.user_id, self._store)
+                else:
+                    self._memories.pop((self._user_id if user_id is None else user_id, session_id), None)
+            memory = self.of(session_id, user_id, kept=kept)
+        return memory
+
+    async def abegin(self, session_id: str, *, kept: bool = True) -> AutoContextMemory:
+        """`begin` without blocking the event loop."""
+        return await asyncio.to_thread(self.begin, session_id, kept=kept)
 
     def forget(self, session_id: str, user_id: str | None = None) -> None:
         """Let go of a session's memory; one with a store is opened again when it is asked for."""

@@ -83,7 +83,7 @@ class AutoContextCompaction(Openable, HistoryProvider):
     # ---------------------------------------------------------------------------------------------------- provider
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:  # noqa: ARG002 (the hook's form)
         """Give the run its history, `context_reload`, the instructions, and compression before each call."""
-        memory = self._sessions.of(session.session_id)
+        memory = await self._sessions.abegin(session.session_id)
         self._warn_of(getattr(agent, "compaction_strategy", None))
         others = [
             p for p in getattr(agent, "context_providers", ()) if isinstance(p, HistoryProvider) and p is not self

@@ -76,6 +76,8 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         self, agent: Any, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
         """Equip the agent; at the end keep what it has said."""
+        await self._sessions.abegin(agent.state.session_id)
+        self._seen.pop(agent.state.session_id, None)
         if await agent.toolkit.get_tool(ContextOffloadTool.name) is None:
             await agent.toolkit.add_tool(self.tools[0])
         if agent.offloader is None:

@@ -85,7 +85,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
     def before_agent(self, state: Any, runtime: Any) -> dict[str, Any]:  # noqa: ARG002 (the hook's form)
         """Find out whose run this is; what the thread has taken back goes out of view."""
         session = _session_of(get_config())
-        memory = self._memory_of({"autocontext_session": session})
+        memory = self._sessions.begin(session["id"], session["user"], kept=session["kept"])
         take_back(memory, [m.id for m in state["messages"] if m.id])
         return {"autocontext_session": session}
 

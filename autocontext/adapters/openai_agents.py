@@ -18,6 +18,7 @@ tools before they run. Written against openai-agents 0.24.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -112,6 +113,7 @@ class AutoContextSession(Openable):
     # ------------------------------------------------------------------------------------------------- the session
     async def get_items(self, limit: int | None = None) -> list[Any]:
         """The view as Responses items, compressed first when it is due; with a `limit` the newest so many."""
+        await asyncio.to_thread(self.memory.refresh)  # what other processes have added
         items = to_responses(await self.memory.aget_messages())
         limit = self.session_settings.limit if limit is None and self.session_settings is not None else limit
         if limit is not None:

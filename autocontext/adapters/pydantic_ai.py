@@ -72,7 +72,9 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
 
     async def before_run(self, ctx: RunContext[Any]) -> None:
         """What the history that is passed has taken back goes out of view."""
-        take_back(self._of(ctx), [msg.id for msg in _all(self._msgs(ctx, ctx.messages))])
+        # A capability that is bound to one conversation serves it under every id.
+        memory = await self._sessions.abegin(str(ctx.conversation_id), kept=self._sessions.bound is None)
+        take_back(memory, [msg.id for msg in _all(self._msgs(ctx, ctx.messages))])
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext

@@ -25,6 +25,7 @@ from agentscope.message import (
     URLSource,
     UserMsg,
 )
+from agentscope.middleware import MiddlewareBase
 from agentscope.model import ChatModelBase, ChatResponse
 from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.state import AgentState
@@ -330,7 +331,7 @@ def test_tasks_become_the_plan_and_a_compression_by_hand_is_done() -> None:
 
 
 def test_what_other_middleware_adds_to_a_request_passes_through() -> None:
-    class Facts(AutoContextMiddleware.__mro__[1]):
+    class Facts(MiddlewareBase):
         async def on_model_call(self, agent: Any, input_kwargs: Any, next_handler: Any) -> Any:
             fact = UserMsg("facts", "It is Tuesday.")
             return await next_handler(messages=[*input_kwargs["messages"], fact])
@@ -345,3 +346,17 @@ def test_what_other_middleware_adds_to_a_request_passes_through() -> None:
     texts = [m["content"][0]["text"] for m in model.prompts[0]]
     assert texts[1:] == ["Earlier we spoke of herons.", "hi", "It is Tuesday."]
     assert [m.text for m in middleware.memory("s").get_original_memory_msgs()] == ["hi", "hello"]
+
+
+def test_processes_that_take_turns_on_a_session_keep_its_messages_once(tmp_path: Path) -> None:
+    """The agent's state is saved and loaded; each process has memories of its own."""
+    workers = [AutoContextMiddleware(store=SqliteSessionStore(tmp_path / "agent.db")) for _ in range(2)]
+    model = Scripted(lambda _: "hello")
+    state = AgentState(session_id="s")
+    for i, question in enumerate(("one", "two", "three", "four")):
+        state = AgentState.model_validate_json(state.model_dump_json())
+        agent = Agent("agent", "Be kind.", model, middlewares=[workers[i % 2]], injection_config=QUIET, state=state)
+        ask(agent, question)
+        state = agent.state
+    texts = [m.text for m in workers[1].memory("s").get_original_memory_msgs()]
+    assert texts == ["one", "hello", "two", "hello", "three", "hello", "four", "hello"]

@@ -321,3 +321,14 @@ def test_a_run_that_began_without_the_middleware_goes_on_with_it(server: FakeOpe
     state = after.invoke(Command(resume={"decisions": [{"type": "approve"}]}), thread("t1"))
     assert to_langchain(middleware.memory("t1").get_original_memory_msgs()) == state["messages"]
     assert [m.type for m in state["messages"]] == ["human", "ai", "tool", "ai"]
+
+
+def test_processes_that_take_turns_on_a_thread_keep_its_messages_once(server: FakeOpenAI, tmp_path: Path) -> None:
+    """Each has memories of its own; the checkpoint holds what the other one has said meanwhile."""
+    saver = InMemorySaver()
+    workers = [AutoContextMiddleware(config=CONFIG, store=SqliteSessionStore(tmp_path / "agent.db")) for _ in range(2)]
+    agents = [create_agent(model(server), [], middleware=[worker], checkpointer=saver) for worker in workers]
+    for i, question in enumerate(("one", "two", "three", "four")):
+        state = agents[i % 2].invoke(said(question), thread("t1"))
+    assert to_langchain(workers[1].memory("t1").get_original_memory_msgs()) == state["messages"]
+    assert [m["content"] for m in server.requests[-1].body["messages"][1::2]] == ["one", "two", "three", "four"]

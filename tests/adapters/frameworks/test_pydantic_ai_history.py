@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ from autocontext import AutoContextConfig
 from autocontext.adapters.pydantic_ai import AutoContextCapability
 from autocontext.adapters.pydantic_ai_messages import from_pydantic_ai, to_pydantic_ai
 from autocontext.messages import Msg
+from autocontext.stores import SqliteSessionStore
 from tests.conversations import json_objects, texts, valid_histories
 from tests.fakes import FakeOpenAI, Reply
 
@@ -161,6 +163,16 @@ async def test_conversations_of_one_agent_do_not_meet(server: FakeOpenAI) -> Non
     assert sent(server) == ["I am c1", "Very well.", "I am c1"]
     await run(server, capability, "Who am I?")
     assert sent(server) == ["Who am I?"]
+
+
+@pytest.mark.anyio
+async def test_processes_that_take_turns_keep_a_history_once(server: FakeOpenAI, tmp_path: Path) -> None:
+    workers = [AutoContextCapability(store=SqliteSessionStore(tmp_path / "agent.db")) for _ in range(2)]
+    history: list[ModelMessage] = []
+    for i, question in enumerate(("one", "two", "three", "four")):
+        result = await run(server, workers[i % 2], question, message_history=history, conversation_id="c1")
+        history = ModelMessagesTypeAdapter.validate_json(result.all_messages_json())
+    assert as_json(to_pydantic_ai(workers[1].memory("c1").get_original_memory_msgs())) == as_json(history)
 
 
 def calling(name: str, **arguments: Any) -> Reply:
