@@ -169,6 +169,7 @@ class SharedSession(RuleBasedStateMachine):
         self.store = InMemorySessionStore()
         self.key = SessionKey("u", "s")
         self.added = 0
+        self.erased = set()
         self.config = AutoContextConfig(msg_threshold=6, last_keep=2, max_token=2_000)
 
     def opened(self):
@@ -204,6 +205,13 @@ class SharedSession(RuleBasedStateMachine):
             with contextlib.suppress(Conflict):
                 memory.undo(uuid)
 
+    @rule(at=st.integers(0, 9))
+    def erase(self, at):
+        ids = [entry.message.id for entry in self.store.read(self.key) if entry.type == "added"]
+        if at < len(ids):
+            self.erased.add(at)
+            self.store.erase(self.key, [ids[at]])
+
     @rule(memory=consumes(memories))
     def close(self, memory):
         memory.refresh()
@@ -212,7 +220,9 @@ class SharedSession(RuleBasedStateMachine):
     def all_that_was_added_is_there(self):
         memory = self.opened()
         originals = memory.get_original_memory_msgs()
-        assert [int(m.text.split(" ", 1)[0]) for m in originals] == list(range(1, self.added + 1))
+        assert [m.text.split(" ", 1)[0] for m in originals] == [
+            "[redacted]" if n in self.erased else str(n + 1) for n in range(self.added)
+        ]
         Log(self.store.read(self.key))
 
 
