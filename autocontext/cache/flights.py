@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -51,10 +51,12 @@ class FlightResult(NamedTuple):
 class Flight:
     """One computation under way."""
 
-    def __init__(self, key: str, task: str, tags: tuple[str, ...]) -> None:
-        self.key, self.task, self.tags = key, task, tags
+    def __init__(self, key: str) -> None:
+        self.key = key
         self.holder = ""
         """The name of its row in the database; "" while it has none."""
+        self.asked = 0
+        """How often its leader has asked the database for a lease or a result."""
         self.result: Future[FlightResult] = Future()
         # A waiting coroutine that is cancelled must not cancel the flight for the others.
         self.result.set_running_or_notify_cancel()
@@ -136,7 +138,7 @@ class Flights:
         self._flights: dict[str, Flight] = {}
         self._pid = os.getpid()
 
-    def join(self, key: str, task: str, tags: tuple[str, ...]) -> tuple[Flight, bool]:
+    def join(self, key: str) -> tuple[Flight, bool]:
         """The flight of a key, and whether the caller leads it; a leader must `end` it."""
         with self._lock:
             if self._pid != os.getpid():
@@ -145,19 +147,19 @@ class Flights:
             flight = self._flights.get(key)
             if flight is not None:
                 return flight, False
-            flight = self._flights[key] = Flight(key, task, tags)
+            flight = self._flights[key] = Flight(key)
             return flight, True
 
-    def leave(self, outdated: Callable[[Flight], bool]) -> None:
-        """Let these flights go on for those who wait already; whoever comes from now on begins another."""
-        with self._lock:
-            self._flights = {key: flight for key, flight in self._flights.items() if not outdated(flight)}
-
-    def end(self, flight: Flight, result: FlightResult) -> None:
-        """End a flight. Ending it a second time does nothing."""
+    def leave(self, flight: Flight) -> None:
+        """Let a flight go on for those who wait already; whoever comes from now on begins another."""
         with self._lock:
             if self._flights.get(flight.key) is flight:
                 del self._flights[flight.key]
+
+    def end(self, flight: Flight, result: FlightResult) -> None:
+        """End a flight. Ending it a second time does nothing."""
+        self.leave(flight)
+        with self._lock:
             if not flight.result.done():
                 flight.result.set_result(result)
 

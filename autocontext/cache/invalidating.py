@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from autocontext.cache import leases, rows
 from autocontext.cache.canonical import CacheKey, text_of
-from autocontext.cache.flights import Flight
 from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
 from autocontext.errors import ConfigError
 from autocontext.stores.checks import check_texts
@@ -20,12 +19,11 @@ _COMPUTED_WITH_TAG = (
 
 
 class Selection(NamedTuple):
-    """The results that an invalidation concerns, as SQL conditions and for flights of this process."""
+    """The results that an invalidation concerns, and the computations under way, as SQL conditions."""
 
     results: str
     params: dict[str, Any]
     computations: str
-    flights: Callable[[Flight], bool]
 
     @classmethod
     def of(
@@ -48,34 +46,31 @@ class Selection(NamedTuple):
             below = _prefix_below(chosen)
             condition = "(namespace = :ns OR substr(namespace, 1, :size) = :below)"
             params = {"ns": chosen, "below": below, "size": len(below)}
-            return cls(condition, params, condition, lambda _: chosen == own)
+            return cls(condition, params, condition)
         text = str(arguments[names[0]])
         if not text:
             raise ConfigError(f"{names[0]}: give a text that is not empty")
         if key is not None:
             name = Target.of(key).key
-            return cls._inside(own, "key = :key", {"key": safe(name)}, lambda flight: flight.key == name)
+            return cls._inside(own, "key = :key", {"key": safe(name)})
         if task is not None:
             name = text_of(task)
-            return cls._inside(own, "task = :task", {"task": safe(name)}, lambda flight: flight.task == name)
+            return cls._inside(own, "task = :task", {"task": safe(name)})
         if tag is not None:
-            named = cls._inside(own, _TAGGED, {"tag": safe(text)}, lambda flight: text in flight.tags)
+            named = cls._inside(own, _TAGGED, {"tag": safe(text)})
             return named._replace(computations=f"namespace = :ns AND {_COMPUTED_WITH_TAG}")
         start = safe(text)
-        return cls._inside(
-            own, "substr(key, 1, :size) = :prefix", {"size": len(start), "prefix": start},
-            lambda flight: safe(flight.key).startswith(start),
-        )  # fmt: skip
+        return cls._inside(own, "substr(key, 1, :size) = :prefix", {"size": len(start), "prefix": start})
 
     @classmethod
     def everything(cls, own: str) -> Selection:
         """All results of a namespace, not of those below it."""
-        return cls("namespace = :ns", {"ns": own}, "namespace = :ns", lambda _: True)
+        return cls("namespace = :ns", {"ns": own}, "namespace = :ns")
 
     @classmethod
-    def _inside(cls, own: str, condition: str, params: dict[str, Any], flights: Callable[[Flight], bool]) -> Selection:
+    def _inside(cls, own: str, condition: str, params: dict[str, Any]) -> Selection:
         condition = f"namespace = :ns AND {condition}"
-        return cls(condition, {"ns": own, **params}, condition, flights)
+        return cls(condition, {"ns": own, **params}, condition)
 
 
 def invalidating(namespace: CacheNamespace, selection: Selection) -> Callable[[], Work[int]]:

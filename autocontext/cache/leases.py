@@ -99,6 +99,13 @@ def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work
     return LeaseState(ended=False, holder=holder, needs_us=needs_us)
 
 
+def runs(holder: str) -> Work[bool]:
+    """Whether a computation has neither been stored nor been invalidated."""
+    return bool(
+        (yield Statement("SELECT 1 FROM autocontext_cache_computation WHERE holder = :holder", {"holder": holder}))
+    )
+
+
 def note_waiting(ours: Collection[str], holder: str) -> Work[None]:
     """Let other processes see that these computations wait for one of theirs; "" when they no longer do."""
     yield Statement(

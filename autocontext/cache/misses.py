@@ -93,7 +93,7 @@ def miss(call: CachedCall, *, known: int | None = None, in_background: bool = Fa
     The entry created at `known` (milliseconds since 1970) does not count.
     """
     while True:
-        flight, leads = call.flights.join(call.target.key, call.key.task, call.tags)
+        flight, leads = call.flights.join(call.target.key)
         if leads:
             result = FlightResult(FlightState.GIVEN_UP)
             try:
@@ -108,8 +108,15 @@ def miss(call: CachedCall, *, known: int | None = None, in_background: bool = Fa
         if flight.is_around():
             call.namespace.count("computed")
             return (yield from _compute(Compute(call.make(), flight)))
+        if flight.holder and not (yield Read(partial(leases.runs, flight.holder))):
+            # It was invalidated: what it comes to is for those who asked before.
+            call.flights.leave(flight)
+            continue
+        asked = flight.asked
         with flight.awaited():
             shared: FlightResult | None = yield WaitFor(flight)
+        if shared is not None and not flight.holder and flight.asked <= asked:
+            continue  # its leader read a result before this caller came, and that may be invalidated since
         if shared is None or shared.state is FlightState.PRIVATE:
             call.namespace.count("computed")
             return (yield from _compute(Compute(call.make())))
@@ -171,6 +178,7 @@ def _ask(
     """Wait until this caller may compute (None), or there is a result. Raises CacheCycle."""
     namespace = call.namespace
     while True:
+        flight.asked += 1
         reply: LeaseReply = yield Write(partial(leases.ask, namespace, claim))
         if reply.granted:
             return None

@@ -31,6 +31,8 @@ from autocontext.stores.database import SERVER_NOW, Statement, Work, safe
 
 _USES_IN_MEMORY = 1024
 """Uses kept in memory before they are written together: a single hit writes nothing."""
+_decoded = json.JSONDecoder().decode
+"""`json.loads` for text, without looking for other kinds of input first."""
 _LARGE = 128 * 1024
 """Characters of JSON that take about a millisecond to read."""
 
@@ -73,7 +75,7 @@ class CacheEntry(NamedTuple):
         """The result, a new copy at each call. Raises StoreCorruptError when it cannot be read."""
         text = self.text()
         try:
-            return json.loads(text)
+            return _decoded(text)
         except ValueError as error:
             raise StoreCorruptError(f"{self.key} cannot be read ({error}); delete(key) removes it") from None
 

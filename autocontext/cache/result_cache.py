@@ -335,11 +335,7 @@ class ResultCache(Closing):
         return match
 
     def _removed(self, selection: Selection) -> Flow[int]:
-        if self._database is None:
-            return 0
-        number = yield from write(invalidating(self._namespace, selection))
-        self._flights.leave(selection.flights)
-        return number
+        return 0 if self._database is None else (yield from write(invalidating(self._namespace, selection)))
 
     def _do(self, step: CacheStep) -> Any:
         # The only step of most hits, so it comes first.

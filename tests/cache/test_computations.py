@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 import subprocess
 import sys
 import threading
@@ -300,6 +301,44 @@ def test_who_asks_after_an_invalidation_gets_no_older_result(cache: ResultCache)
 
     assert in_threads(lambda: cache.get_or_compute("t", {}, outdated), later) == ["outdated", "new"]
     assert cache.get(KEY) == "new"
+
+
+@pytest.mark.parametrize("seconds", [0.5, pytest.param(10, marks=pytest.mark.slow)])
+def test_nobody_gets_what_was_computed_before_an_invalidation_that_has_returned(
+    make_cache: Make, seconds: float
+) -> None:
+    """Caches as of three processes; one of them changes what the function reads, and says so."""
+    source, announced = [0], [0]
+    end = time.monotonic() + seconds
+
+    def compute() -> int:
+        value = source[0]
+        time.sleep(0.01)
+        return value
+
+    def changing(cache: ResultCache) -> int:
+        while time.monotonic() < end:
+            source[0] += 1
+            cache.invalidate(task="t")
+            announced[0] = source[0]
+            time.sleep(0.02)
+        return source[0]
+
+    def asking(cache: ResultCache) -> list[tuple[int, int]]:
+        outdated = []
+        while time.monotonic() < end:
+            known = announced[0]
+            value = cache.get_or_compute("t", {}, compute)
+            if value < known:
+                outdated.append((value, known))
+            time.sleep(random.random() / 50)
+        return outdated
+
+    caches = [make_cache(clock=time.time) for _ in range(3)]
+    calls = [lambda cache=cache: asking(cache) for cache in caches * 2]
+    changes, *outdated = in_threads(lambda: changing(caches[0]), *calls)
+    assert changes
+    assert outdated == [[]] * 6
 
 
 # ----------------------------------------------------------------------------- transactions that pass each other
