@@ -15,12 +15,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from agents import Agent, Model, ModelResponse, Runner, Usage, function_tool, set_tracing_disabled
+from agents import Agent, Model, ModelResponse, Usage, function_tool, set_tracing_disabled
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
-from autocontext import AutoContextConfig
 from autocontext.adapters.openai_agents import AutoContextSession
-from autocontext.stores import SqliteSessionStore
 
 DAYS = itertools.count(1)
 
@@ -75,21 +73,20 @@ async def main() -> None:
     real = bool(os.environ.get("OPENAI_API_KEY"))
     set_tracing_disabled(disabled=not real)
     with tempfile.TemporaryDirectory() as directory:
-        store = SqliteSessionStore(Path(directory) / "agent.db")
-        session = AutoContextSession(config=AutoContextConfig.for_window(16_000), store=store, session_id="logs")
+        session = AutoContextSession.open(Path(directory) / "agent.db", window="16k", session_id="logs")
         agent = Agent(
             name="watcher",
             instructions="You look after a server.",
             model=os.environ.get("OPENAI_MODEL", "gpt-5-mini") if real else ScriptedModel(),
-            tools=[read_log, *session.tools],
+            tools=[read_log],
         )
         questions = ("Which disks failed on days 1 to 12? Read the logs.", "Which disk failed on the third day?")
         for question in questions:
-            result = await Runner.run(agent, question, session=session, run_config=session.run_config(), max_turns=100)
+            result = await session.run(agent, question, max_turns=100)
             memory = session.memory
             print(f"{question}\n  {result.final_output}\n  {memory.token_count} tokens in view of", end=" ")
             print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
-        store.close()
+        session.close()
 
 
 if __name__ == "__main__":
