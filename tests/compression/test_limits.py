@@ -1,0 +1,94 @@
+"""When a pass is due, when it rests, and when the model is left alone: at each boundary."""
+
+from typing import Any
+
+import pytest
+
+from autocontext import AutoContextConfig, CompressionReport
+from autocontext.compression.limits import Limits, Pacing, PassBudget, PassOptions
+from autocontext.compression.token_sum import TokenSum
+from autocontext.events import Outcome
+from autocontext.history.entries import Added
+from autocontext.history.log import Log
+from autocontext.messages import Msg
+
+CONFIG = AutoContextConfig(max_token=1_000, msg_threshold=20, token_ratio=0.5, target_ratio=0.8)
+
+
+class Characters:
+    """Counts a token per character."""
+
+    name = "characters"
+    exact = True
+
+    def count_text(self, text: str) -> int:
+        return len(text)
+
+    def count(self, msg: Msg) -> int:
+        return len(msg.text)
+
+    bound = count
+
+
+def view(messages: int, tokens: int) -> tuple[Log, TokenSum]:
+    """A log with so many messages, of so many tokens together."""
+    texts = ["a" * (tokens - messages + 1), *["a"] * (messages - 1)]
+    log = Log(Added(message=Msg(role="user", content=text)) for text in texts)
+    return log, TokenSum(Characters(), log)
+
+
+@pytest.mark.parametrize(("messages", "tokens", "due"), [(19, 499, False), (20, 499, True), (19, 500, True)])
+def test_a_pass_is_due_at_either_trigger(messages: int, tokens: int, due: bool) -> None:
+    assert Limits.of(CONFIG).reached(*view(messages, tokens)) is due
+
+
+@pytest.mark.parametrize(("messages", "tokens", "met"), [(15, 399, True), (16, 399, False), (15, 400, False)])
+def test_the_target_is_met_under_its_share_of_both_triggers(messages: int, tokens: int, met: bool) -> None:
+    assert PassBudget(*view(messages, tokens), PassOptions(CONFIG)).met() is met
+
+
+@pytest.mark.parametrize(("tokens", "over", "over_window"), [(1_000, 0, 0), (1_001, 501, 31)])
+def test_a_view_of_the_window_s_size_is_not_over_it(tokens: int, over: int, over_window: int) -> None:
+    budget = PassBudget(*view(3, tokens), PassOptions(CONFIG))
+    assert (budget.overflow(), budget.over_window()) == (over, over_window)
+
+
+@pytest.mark.parametrize(
+    ("messages", "tokens", "rests"), [(11, 449, True), (12, 449, False), (11, 450, False), (11, 1_001, False)]
+)
+def test_a_rest_ends_with_a_growth_of_a_tenth_of_a_trigger(messages: int, tokens: int, rests: bool) -> None:
+    assert Pacing(messages=10, tokens=400).rests(messages, view(messages, tokens)[1], CONFIG) is rests
+
+
+@pytest.mark.parametrize(
+    ("fruitless", "messages", "tokens", "is_open"),
+    [(2, 124, 1_249, True), (1, 124, 1_249, False), (2, 125, 1_249, False), (2, 124, 1_250, False)],
+)
+def test_the_breaker_closes_with_a_growth_of_a_quarter(
+    fruitless: int, messages: int, tokens: int, is_open: bool
+) -> None:
+    assert Pacing(fruitless=fruitless, opened=(100, 1_000)).breaker_open(messages, tokens) is is_open
+
+
+@pytest.mark.parametrize(
+    ("after", "fruitless"),
+    [((100, 951), 1), ((100, 950), 0), ((95, 1_000), 1), ((94, 1_000), 0)],
+    ids=["4.9 % of tokens", "5 % of tokens", "5 % of messages", "6 % of messages"],
+)
+def test_a_pass_that_saves_less_than_a_twentieth_is_fruitless(after: tuple[int, int], fruitless: int) -> None:
+    pacing = Pacing().after(report("partly", after))
+    assert (pacing.messages, pacing.tokens, pacing.fruitless) == (*after, fruitless)
+    assert Pacing(fruitless=3).after(report("applied", after)) == Pacing()
+
+
+@pytest.mark.parametrize("outcome", ["not_needed", "busy"])
+def test_a_pass_that_did_nothing_teaches_nothing(outcome: Outcome) -> None:
+    pacing = Pacing(messages=3, tokens=5, fruitless=1)
+    assert pacing.after(report(outcome, (100, 1_000))) is pacing
+
+
+def report(outcome: Any, after: tuple[int, int]) -> CompressionReport:
+    """A pass over 100 messages of 1,000 tokens together, and what it left."""
+    return CompressionReport(
+        outcome=outcome, messages_before=100, tokens_before=1_000, messages_after=after[0], tokens_after=after[1]
+    )
