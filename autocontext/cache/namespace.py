@@ -129,8 +129,8 @@ class CacheNamespace:
         self.large_bytes, self._clock = large_bytes, clock
         self.server_now = SERVER_NOW[dialect]
         """SQL for the milliseconds since 1970 by the clock that all processes share."""
-        self.unchecked: tuple[float, float] = (math.inf, math.inf)
-        """Entries and bytes stored since the limits were checked."""
+        self._unchecked = FOREVER, FOREVER
+        """Entries and bytes stored since the limits were checked; more than any limit at first."""
         self._lock = fork_lock()
         self._last_tick = 0
         self._uses: dict[str, int] = {}
@@ -201,6 +201,15 @@ class CacheNamespace:
         with self._lock:
             self._uses[key] = tick
             return len(self._uses) >= _USES_IN_MEMORY
+
+    def limits_due(self, size: int, too_much: Callable[[int, int], bool]) -> bool:
+        """Count an entry that is stored; True when the caller has to check the limits, because too much came since."""
+        with self._lock:
+            entries, total = self._unchecked[0] + 1, self._unchecked[1] + size
+            due = too_much(entries, total)
+            # From nothing at once: what others store meanwhile is counted for the next check.
+            self._unchecked = (0, 0) if due else (entries, total)
+            return due
 
     def write_uses(self) -> Work[None]:
         """Write the noted uses."""

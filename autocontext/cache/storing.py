@@ -49,13 +49,12 @@ def _keep_to_limits(namespace: CacheNamespace, entry: CacheEntry) -> Work[None]:
     entries, size = namespace.max_entries, namespace.max_bytes
     if entries is None and size is None:
         return
-    new_entries, new_bytes = namespace.unchecked = namespace.unchecked[0] + 1, namespace.unchecked[1] + entry.size
     spare_entries, spare_bytes = (entries or 0) // _CHECKS_PER_LIMIT, (size or 0) // _CHECKS_PER_LIMIT
-    if (entries is None or new_entries <= spare_entries) and (size is None or new_bytes <= spare_bytes):
+    spare = Capacity(None if entries is None else spare_entries, None if size is None else spare_bytes)
+    if not namespace.limits_due(entry.size, spare.exceeded):
         return
     yield from namespace.write_uses()
     capacity = Capacity(
         None if entries is None else entries - spare_entries, None if size is None else size - spare_bytes
     )
     namespace.count("evicted", (yield from rows.evict(namespace.text, capacity, entry.created)))
-    namespace.unchecked = (0, 0)
