@@ -15,7 +15,7 @@ from autocontext.testing import assistant, conversation, system, tool_call, tool
 from autocontext.text.rendering import transcript
 from autocontext.tokens import get_counter
 from autocontext.tools import INSTRUCTIONS, PAGE_TOKENS
-from tests.characters import of_each_category
+from tests.characters import MADE_OF, of_each_category
 from tests.conversations import histories
 from tests.invariants import handles, new_memory, unreachable
 
@@ -306,11 +306,6 @@ def test_a_call_for_a_number_is_no_call_for_a_uuid_that_begins_with_it() -> None
 
 
 # ------------------------------------------------------------------------------------- texts that would take for ever
-MADE_OF = {
-    "joiner": "\u200d", "variation": "\ufe0f", "flag": "\U0001f1e6", "jamo": "\u1100", "mark": "\u0301",
-    "underscore": "_", "dot": ".", "letter": "a", "digit": "1", "newline": "\n", "blank": " ",
-}  # fmt: skip
-"""What graphemes and words are made of."""
 CHARACTERS = {name: c for name, c in of_each_category().items() if name != "Cs"} | MADE_OF
 
 

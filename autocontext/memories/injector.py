@@ -28,6 +28,7 @@ OPENING = (
 )
 CLOSING = "\n</memory>"
 NAME = "memory_context"
+_GAP = "\n\n"
 _CONVERSATIONS = 64
 _SAME_ENOUGH = 0.7
 _ADDED = "_injected_characters"
@@ -136,15 +137,7 @@ class MemoryInjector:
     def _choose(self, messages: Sequence[Msg], request: _Request, document: dict[str, Any]) -> _Injection:
         context = request.query or extract_conversation_context(messages, self._max_turns)
         settings = self._settings if request.tokens is None else replace(self._settings, max_tokens=request.tokens)
-        text, report = compose(
-            document,
-            context,
-            settings,
-            counter=self._counter,
-            index=self._index,
-            opening=OPENING,
-            closing=CLOSING,
-        )
+        text, report = self._compose(document, context, settings, self._host_text(messages))
         injection = _Injection(_turn(messages), request, text, report)
         if not messages:
             return injection
@@ -159,12 +152,43 @@ class MemoryInjector:
                 self._last.popitem(last=False)
         return injection
 
+    def _compose(
+        self, document: dict[str, Any], context: str, settings: InjectionSettings, host: str | None
+    ) -> tuple[str, InjectionReport]:
+        """The block within the budget as it is sent: behind the text of its host, if it has one."""
+        room = settings.max_tokens
+        while True:
+            text, report = compose(
+                document,
+                context,
+                replace(settings, max_tokens=room),
+                counter=self._counter,
+                index=self._index,
+                opening=OPENING,
+                closing=CLOSING,
+            )
+            if host is None or not text:
+                return text, replace(report, max_tokens=settings.max_tokens)
+            # A token may span the end of the host and the beginning of the block.
+            tokens = self._counter.count_text(f"{host}{_GAP}{text}") - self._counter.count_text(host)
+            if tokens <= settings.max_tokens or room == 1:
+                return text, replace(report, max_tokens=settings.max_tokens, tokens=tokens)
+            room = max(1, room - (tokens - settings.max_tokens))
+
+    def _host_text(self, messages: Sequence[Msg]) -> str | None:
+        """The text that the block is added to; None if it has a message of its own."""
+        leading = _leading(messages)
+        if self._placement != "merge" or not leading:
+            return None
+        content = messages[leading - 1].content
+        return content[-1].text if content and isinstance(content[-1], TextBlock) else ""
+
     def _with_block(self, messages: list[Msg], injection: _Injection) -> tuple[list[Msg], InjectionReport]:
         if not injection.text:
             return messages, injection.report
-        leading = next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
+        leading = _leading(messages)
         if self._placement == "merge" and leading:
-            merged = _merged(messages[leading - 1], f"\n\n{injection.text}")
+            merged = _merged(messages[leading - 1], f"{_GAP}{injection.text}")
             return [*messages[: leading - 1], merged, *messages[leading:]], injection.report
         role: Literal["user", "system"] = "user" if self._placement == "user" else "system"
         turn = last_user_turn(messages) if role == "user" else leading
@@ -174,6 +198,11 @@ class MemoryInjector:
             role=role, name=NAME, content=injection.text, metadata={INJECTED: NAME}, id=f"{NAME}-{injection.turn}"[:128]
         )
         return [*messages[:place], block, *messages[place:]], injection.report
+
+
+def _leading(messages: Sequence[Msg]) -> int:
+    """How many system messages are first."""
+    return next((i for i, m in enumerate(messages) if m.role != "system"), len(messages))
 
 
 def without_injected(messages: Sequence[Msg]) -> list[Msg]:

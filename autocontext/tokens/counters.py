@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -11,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.text.normal_forms import normalized
-from autocontext.tokens.chunks import CHUNK_CHARS, chunks, lines
+from autocontext.tokens.chunks import chunks, lines
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 from autocontext.tokens.wire import wire_texts
 
@@ -86,13 +87,16 @@ class VocabularyCounter:
         if not VOCABULARIES[self.name].normalize:
             return _utf8_bytes(text)
         # NFC can add bytes (U+0958: from 3 to 6), and at a cut the accents behind it may change the letter before it.
-        cuts = range(0, len(text), CHUNK_CHARS)
-        return sum(_utf8_bytes(normalized(text[at : at + CHUNK_CHARS])) + (_AT_CUT if at else 0) for at in cuts)
+        slices = (text[at : at + _SLICE] for at in range(0, len(text), _SLICE))
+        sizes = [_utf8_bytes(unicodedata.normalize("NFC", part)) for part in slices]
+        return sum(sizes) + _AT_CUT * (len(sizes) - 1)
 
     def _parts(self, text: str) -> Iterable[str]:
         return map(normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
 
 
+_SLICE = 512
+"""Characters that are normalized together for a bound; of a long run of combining marks more would take too long."""
 _AT_CUT = 16
 """Bytes that a letter with accents, of which a cut separates some, can have more in NFC: the table of Unicode has 8."""
 _SHORT = 256

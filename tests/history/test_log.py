@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 import warnings
 
 import pytest
@@ -250,3 +251,16 @@ def test_after_clearing_nothing_is_held() -> None:
     change = log.record(Cleared())
     assert change.all_new
     assert (log.view_ids, log.original, log.offloads, log.events, log.messages) == ([], [], {}, [], {})
+
+
+def test_row_24_messages_that_share_an_id_take_linear_time() -> None:
+    began = time.thread_time()
+    log = log_of(*(user(f"text {i}", id="same") for i in range(12_000)))
+    fork = log.fork()
+    fork.record(Added(message=user("more", id="same")))
+    assert time.thread_time() - began < 10
+    assert (log.view_ids[:3], log.view_ids[-1]) == (["same", "same~2", "same~3"], "same~12000")
+    assert (fork.view_ids[-1], len(log.view_ids)) == ("same~12001", 12_000)
+    log.record(Added(message=user("of another", id="same~12001")))
+    log.record(Added(message=user("again", id="same")))
+    assert log.view_ids[-2:] == ["same~12001", "same~12002"]

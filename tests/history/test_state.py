@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 from typing import Any
 
 import pytest
@@ -219,3 +220,20 @@ def test_a_note_that_shared_its_entry_and_was_undone_is_nothing_to_the_state() -
     again = Log([state.load(saved)])
     assert state.dump(again) == state.dump(log)
     assert [m.text for m in again.view_messages] == ["first", "note", "third"]
+
+
+@pytest.mark.parametrize("one_text", [True, False])
+def test_row_24_a_state_of_messages_that_share_an_id_loads_in_linear_time(*, one_text: bool) -> None:
+    def seconds(size: int) -> float:
+        log = Log([Added(message=user("text" if one_text else f"text {i}", id="same")) for i in range(size)])
+        saved = state.dump(log)
+        del saved["ids"]
+        saved["working_memory_storage"] = saved["working_memory_storage"][-size // 2 :]
+        began = time.thread_time()
+        loaded = state.load(saved)
+        took = time.thread_time() - began
+        assert len(loaded.messages) == size
+        assert [loaded.messages[id_] for id_ in loaded.view] == log.view_messages[-size // 2 :]
+        return took
+
+    assert seconds(4_000) < 30 * min(seconds(500), seconds(500))  # were it quadratic: 64 times

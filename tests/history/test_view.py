@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from autocontext import Msg
 from autocontext.history.view import OpenPairs, Round, Span, View, open_pairs
 from autocontext.messages import Origin, is_final_reply, is_note, is_pinned, is_tool_message, is_user_turn
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
+from autocontext.text.chat_rules import first_violation
 from tests.conversations import histories
 
 bounds = st.tuples(st.integers(0, 40), st.integers(0, 40))
@@ -230,3 +232,25 @@ def test_tool_runs_begin_at_the_first_message_too() -> None:
     view = View.of([*run, user("a"), *run[:2], assistant("b")])
     assert list(view.tool_runs(0, len(view))) == [(0, 4), (5, 7)]
     assert list(view.tool_runs(0, 2)) == [(0, 2)]
+
+
+def test_row_24_calls_that_are_open_at_once_take_linear_time() -> None:
+    exchanges = [tool_exchange("t", id=f"c{i}") for i in range(4_000)]
+
+    def seconds(size: int) -> float:
+        calls, results = zip(*exchanges[:size], strict=True)
+        at_once = Msg(role="assistant", content=[use for m in calls for use in m.tool_uses])
+        # Every call is answered after the next one: a message that stays takes all behind it with it, one by one.
+        chain = [calls[0]]
+        for call, result in zip(calls[1:], results, strict=False):
+            chain += [call, result]
+        view = View.of([*chain, results[-1], user("stays"), assistant("so")])
+        began = time.thread_time()
+        assert not open_pairs([*calls, *results])
+        assert open_pairs(calls).unanswered_calls == open_pairs(results).orphan_results
+        assert first_violation([user("go"), at_once, *reversed(results)]) is None
+        assert view.closed_spans(0, len(view) - 1, lambda m: m.role == "user") == [(0, 2 * size)]
+        assert view.closed_spans(0, len(view), lambda m: m is calls[0]) == [(2 * size, 2 * size + 2)]
+        return time.thread_time() - began
+
+    assert seconds(4_000) < 30 * min(seconds(500) for _ in range(3))  # were it quadratic: 64 times

@@ -1,6 +1,7 @@
 """format_memory_for_injection: a test for each row of the feature table, and for each defect of the original."""
 
 import random
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -17,6 +18,7 @@ from autocontext.memories import (
 )
 from autocontext.memories.counting import DEFAULT_COUNTER, ExactOrEstimate
 from autocontext.tokens import get_counter
+from autocontext.tokens.vocabularies import encoding
 from tests.memories.documents import document, plain_facts
 from tests.profiles import share
 
@@ -302,6 +304,44 @@ def test_long_sections_leave_room_for_facts() -> None:
     assert text.startswith("User Context:\n- Work: work work")
     alone, _ = composed({"user": data["user"]}, max_tokens=400)
     assert CL100K.count_text(alone) >= 388
+
+
+RUNS = st.sampled_from(
+    [
+        "中文字",
+        "漢字かな",
+        "ไทย",
+        "한국어",
+        "😀👩\u200d👩",
+        "1234567",
+        "abcxyzq",
+        "=-",
+        "नमस्ते",
+        "e\u0301",
+        "\u3000",
+        "it's",
+        "é_",
+    ]
+)
+
+
+@given(
+    unit=st.lists(RUNS, min_size=1, max_size=3).map("".join),
+    sizes=st.lists(st.integers(1, 9_000), min_size=1, max_size=5),
+    budget=st.integers(1, 8_000),
+    name=st.sampled_from(["cl100k_base", "o200k_base", "qwen"]),
+    seed=st.integers(0, 10**6),
+)
+@settings(max_examples=share(120), deadline=None)
+def test_row_35_the_tokenizer_itself_counts_no_more_than_the_budget(*, unit, sizes, budget, name, seed):
+    """Also where a fact is so long, without a blank, that a counter would like to cut it."""
+    dice = random.Random(seed)
+    facts = plain_facts(*("".join(dice.choices(unit, k=size)) for size in sizes), "a short one")
+    text, report = compose(
+        facts, None, InjectionSettings(max_tokens=budget), counter=get_counter(name), opening="<m>\n", closing="\n</m>"
+    )
+    sent = unicodedata.normalize("NFC", text) if name == "qwen" else text
+    assert len(encoding(name).encode_ordinary(sent)) == report.tokens <= budget
 
 
 class Costly:

@@ -76,6 +76,19 @@ def test_the_block_and_its_wrapper_fit_the_budget() -> None:
     assert report.dropped
 
 
+@pytest.mark.parametrize("ending", ["", ".", ")))", "\n", "  ", "word", "。", "<"])
+@pytest.mark.parametrize("placement", PLACES)
+def test_row_35_the_block_is_counted_as_it_is_sent(placement, ending) -> None:
+    count = get_counter("cl100k_base").count_text
+    source = Documents(*(f"Fact {i} about tests" for i in range(60)))
+    messages = [Msg(role="system", content=f"Be brief{ending}"), user("Which tests?")]
+    for budget in (60, 61, 62, 63, 64, 65, 200):
+        sent, report = MemoryInjector(source, user_id="ann", placement=placement, max_tokens=budget).inject(messages)
+        before, after = (sum(count(m.text) for m in some) for some in (messages, sent))
+        assert after - before == report.tokens <= report.max_tokens == budget
+        assert report.selected
+
+
 def test_nothing_known_adds_nothing() -> None:
     messages = talk()
     sent, report = MemoryInjector(Documents("x"), user_id="bob").inject(messages)

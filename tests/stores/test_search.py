@@ -1,5 +1,7 @@
 """Searching sessions: in every store, in every script, what is out of view too, and never another user's."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -228,3 +230,11 @@ def test_a_snippet_shows_where_the_words_stand():
     text = "filler " * 500 + "the needle is in the haystack" + " filler" * 500
     assert "needle is in the haystack" in snippet("needles haystack", text)
     assert snippet("needles", text)[:3] == "..." == snippet("needles", text)[-3:]
+
+
+def test_row_22_a_snippet_looks_at_a_bounded_number_of_places():
+    text = "the needle in its haystack, " * 40_000
+    began = time.thread_time()
+    for _ in range(12):
+        assert "needle" in snippet("needle haystack " * 20, text)
+    assert time.thread_time() - began < 10

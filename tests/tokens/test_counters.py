@@ -163,3 +163,31 @@ def test_a_megabyte_without_a_boundary_is_counted_in_seconds(name, unit, times):
     assert time.monotonic() - start < 10  # about 0.5 s; tiktoken itself panics on the blanks
     piece = unit * 4096
     assert abs(count - counter.count_text(piece) * len(text) / len(piece)) <= counter.count_text(piece)
+
+
+@pytest.mark.parametrize("unit", ["中文字", "éàüñ", "привет", "नमस्ते", "สวัสดี", "👩\u200d👩", "e\u0301"])
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_row_24_a_bound_costs_about_as_much_in_every_script(name, unit):
+    counter, text = get_counter(name), (unit * 100_000)[:100_000]
+    msg = Msg(role="user", content=text)
+
+    def fastest(work):
+        times = []
+        for _ in range(5):
+            start = time.thread_time()
+            work()
+            times.append(time.thread_time() - start)
+        return min(times)
+
+    # Each character is looked up a few times; a search for places to cut at took a hundred times as long as encoding.
+    assert fastest(lambda: counter.bound(msg)) < fastest(lambda: [ch for ch in text if ch == " "]) * 4
+    assert counter.count(msg) <= counter.bound(msg)
+
+
+@pytest.mark.parametrize("before", ["é", "\u1e69", "각", "\u0958"])
+@pytest.mark.parametrize("at", [4095, 4096])
+def test_row_24_a_bound_holds_where_accents_follow_a_cut(before, at):
+    for counter in COUNTERS:
+        for marks in ("\u0323", "\u0323\u0301", "\u11a8"):
+            msg = Msg(role="user", content=" " * (at - 1) + before + marks)
+            assert counter.count(msg) <= counter.bound(msg)
