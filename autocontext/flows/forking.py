@@ -6,6 +6,7 @@ which something else is waited for, then of the databases, last of the locks und
 
 from __future__ import annotations
 
+import concurrent.futures.thread  # noqa: F401 (it takes its lock at a fork, and must not be imported within one)
 import os
 import sys
 import threading
