@@ -304,10 +304,15 @@ def test_row_11_a_pipe_is_written_to_and_a_link_followed(tmp_path):
     write_private(tmp_path / "link", "text\n")
     assert (tmp_path / "target").read_text() == "text\n"
     assert (tmp_path / "link").is_symlink()
-    write_private("/dev/null", "text")
+    os.mkfifo(tmp_path / "pipe")  # one of our own: a mistake here must not replace a device of the machine
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_private(tmp_path / "pipe", "through")
+    assert os.read(reading, 100) == b"through"
+    os.close(reading)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     with pytest.raises(OSError, match="No such file"):
         write_private(tmp_path / "missing" / "file", "text")
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["link", "target"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["link", "pipe", "target"]
 
 
 # ---------------------------------------------------------------------------------------------- how copies are found
