@@ -87,7 +87,6 @@ class Journal:
             self._version = version_of(entries) or version
             self._record(entries)
             return entries
-        check_identity(self._session, version, entries.version)
         entries = self._store.read(self._session)
         check_identity(self._session, version, version_of(entries))
         self._version = version_of(entries)

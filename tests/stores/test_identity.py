@@ -167,6 +167,22 @@ def test_row_07_a_store_of_ones_own_that_knows_no_identities_works_as_before():
     assert len(store.read(S)) == 3
 
 
+def test_row_07_a_store_that_reads_plain_lists_over_one_that_knows_versions_mixes_nothing():
+    class Listing(InMemorySessionStore):
+        def read(self, session, *, after=0, until=None):
+            return list(super().read(session, after=after, until=until))
+
+    store = Listing()
+    memory = memory_of(store)
+    memory.add_message(user("old"))
+    store.delete(S)
+    store.append(S, added("new", "newer"), after=0)
+    with pytest.raises(SessionGone):
+        memory.add_message(user("older"))
+    assert [m.text for m in memory.messages] == ["old"]
+    assert len(store.read(S)) == 2
+
+
 def test_what_another_process_has_erased_is_not_written_back_by_an_open_memory(store):
     memory, other = compressed(store), memory_of(store)
     secret = Msg(id="secret", role="user", content="my password is hunter2, remember that")
