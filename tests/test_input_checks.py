@@ -271,9 +271,9 @@ DEEP = 100_000
 NESTED = "[" * DEEP + "]" * DEEP
 
 
-def deep() -> Any:
+def deep(levels: int = DEEP) -> Any:
     value: Any = []
-    for _ in range(DEEP):
+    for _ in range(levels):
         value = [value]
     return value
 
@@ -299,6 +299,8 @@ DEPTHS = [
     DeepCase("message of JSON", "Msg", lambda p, _: Msg.model_validate({"role": "user", "content": [deep()]})),
     DeepCase("tool result", "output", lambda p, _: ToolResultBlock(id="1", name="f", output=deep())),
     DeepCase("overhead", "set_overhead", lambda p, _: AutoContextMemory().set_overhead({"a": deep()})),
+    DeepCase("overhead, less deep", "set_overhead", lambda p, _: AutoContextMemory().set_overhead({"a": deep(200)})),
+    DeepCase("overhead, no JSON", "set_overhead", lambda p, _: AutoContextMemory().set_overhead({"a": object()})),
     DeepCase("state", "", lambda p, _: AutoContextMemory().load_state_dict({"version": deep()})),
     DeepCase("state's messages", "", lambda p, _: AutoContextMemory().load_state_dict(
         {**AutoContextMemory().state_dict(), "original_memory_storage": deep()})),

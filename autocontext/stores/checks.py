@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, StoreError, short
+from autocontext.messages import freeze
 
 LONGEST = 1e12
 """Seconds, some 30,000 years: in milliseconds it fits the integers of every database."""
@@ -41,7 +42,7 @@ def check_id(field: str, value: Any, error: type[AutoContextError] = ConfigError
 
 def checked_place(url: Any) -> str:
     """A path or URL as a text. Raises ConfigError for an empty one, and for what is neither."""
-    if isinstance(url, bytes) or not isinstance(url, str | os.PathLike):
+    if not isinstance(url, str | os.PathLike):
         raise ConfigError(f"url must be a path, ':memory:' or a URL (got {short(url)})")
     place = os.fspath(url)
     if not place.strip():
@@ -83,14 +84,11 @@ def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | 
 
 
 def json_text(field: str, value: Any, *, ascii_only: bool = True) -> str:
-    """A value as JSON. Raises ConfigError naming the field when it is none, or nested too deep for its readers."""
+    """A value as JSON. Raises ConfigError naming the field when it is none, or nested too deep for some reader."""
     try:
-        text = json.dumps(value, ensure_ascii=ascii_only)
-        json.loads(text)
-    except (TypeError, ValueError, RecursionError) as e:
-        reason = "it is nested too deep" if isinstance(e, RecursionError) else e
-        raise ConfigError(f"{field} cannot be written as JSON ({reason}); pass plain data") from None
-    return text
+        return json.dumps(freeze(value), ensure_ascii=ascii_only)
+    except ValueError as e:
+        raise ConfigError(f"{field} cannot be written as JSON: {e}") from None
 
 
 def refused_value(database: str, params: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> StoreError | None:
