@@ -13,12 +13,11 @@ import os
 import random
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from autocontext.cache.canonical import CacheKey, canonical_key
-from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds
+from autocontext.cache.options import DEFAULTS, CacheOptions, Seconds, check_options, seconds, tag_list
 from autocontext.cache.stats import FIGURES, CacheStats
 from autocontext.cache.values import rebuilt_error
 from autocontext.content import queries as contents
@@ -293,30 +292,8 @@ def completed(options: Mapping[str, object], **defaults: object) -> CacheOptions
     """The options with defaults for the rest. Raises ConfigError that names a wrong value, TypeError for its name."""
     merged = cast("CacheOptions", {**DEFAULTS, **defaults, **options})
     if options:
-        _check(merged)
+        check_options(merged)
     return merged
-
-
-def _check(options: CacheOptions) -> None:
-    if unknown := sorted(options.keys() - DEFAULTS.keys()):
-        if unknown[0] == "redact":
-            raise ConfigError("redact: the cache's option is called `hashed` now")
-        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
-    for field in ("ttl", "stale_while_revalidate", "exception_ttl"):
-        length = options[field]
-        if length is not None:
-            seconds(length, field)
-    beta, digits, kinds = options["early_beta"], options["float_digits"], options["cache_exceptions"]
-    if beta is not None and not (isinstance(beta, int | float) and beta > 0):
-        raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")
-    if digits is not None and not (isinstance(digits, int) and digits > 0):
-        raise ConfigError(f"float_digits must be a whole number above 0, or None (got {digits!r})")
-    if not isinstance(kinds, tuple) or not all(
-        isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
-    ):
-        raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
-    if options["tags"]:
-        options["tags"] = tag_list(options["tags"])
 
 
 def call_key(task: str, params: Mapping[str, Any], options: CacheOptions) -> CacheKey:
@@ -335,22 +312,6 @@ def call_key(task: str, params: Mapping[str, Any], options: CacheOptions) -> Cac
         hashed=options["hashed"],
         float_digits=options["float_digits"],
     )
-
-
-def seconds(length: Seconds, field: str) -> float:
-    """A length of time in seconds. Raises ConfigError unless it is above 0."""
-    value = length.total_seconds() if isinstance(length, timedelta) else length
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
-        raise ConfigError(f"{field} must be more than 0 seconds (got {length!r})")
-    return float(value)
-
-
-def tag_list(tags: Iterable[str] | str) -> list[str]:
-    """Tags in order, each once; a single text is one tag. Raises ConfigError."""
-    names = [tags] if isinstance(tags, str) else list(tags) if isinstance(tags, Iterable) else [tags]
-    if not all(isinstance(name, str) and name for name in names):
-        raise ConfigError("tags: each tag must be a text that is not empty")
-    return sorted(set(names))
 
 
 def _after(start: int, length: Seconds | None) -> int:

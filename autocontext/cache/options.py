@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
@@ -63,3 +64,42 @@ def check_names(options: CacheOptions, names: Iterable[str], task: str) -> None:
         listed = options[field] or ()
         if unknown := sorted(names_in(listed, field) - known):
             raise ConfigError(f"{field}: {task} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}")
+
+
+def check_options(options: CacheOptions) -> None:
+    """Raise ConfigError that names a wrong value, TypeError for a wrong name."""
+    if unknown := sorted(options.keys() - DEFAULTS.keys()):
+        if unknown[0] == "redact":
+            raise ConfigError("redact: the cache's option is called `hashed` now")
+        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
+    for field in ("ttl", "stale_while_revalidate", "exception_ttl"):
+        length = options[field]
+        if length is not None:
+            seconds(length, field)
+    beta, digits, kinds = options["early_beta"], options["float_digits"], options["cache_exceptions"]
+    if beta is not None and not (isinstance(beta, int | float) and beta > 0):
+        raise ConfigError(f"early_beta must be a number above 0, or None (got {beta!r})")
+    if digits is not None and not (isinstance(digits, int) and digits > 0):
+        raise ConfigError(f"float_digits must be a whole number above 0, or None (got {digits!r})")
+    if not isinstance(kinds, tuple) or not all(
+        isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds
+    ):
+        raise ConfigError(f"cache_exceptions must be a tuple of exception classes (got {kinds!r})")
+    if options["tags"]:
+        options["tags"] = tag_list(options["tags"])
+
+
+def seconds(length: Seconds, field: str) -> float:
+    """A length of time in seconds. Raises ConfigError unless it is above 0."""
+    value = length.total_seconds() if isinstance(length, timedelta) else length
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value <= 0:
+        raise ConfigError(f"{field} must be more than 0 seconds (got {length!r})")
+    return float(value)
+
+
+def tag_list(tags: Iterable[str] | str) -> list[str]:
+    """Tags in order, each once; a single text is one tag. Raises ConfigError."""
+    names = [tags] if isinstance(tags, str) else list(tags) if isinstance(tags, Iterable) else [tags]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ConfigError("tags: each tag must be a text that is not empty")
+    return sorted(set(names))
