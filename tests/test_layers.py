@@ -16,9 +16,9 @@ PACKAGE = Path(autocontext.__file__).parent
 # Rooms (folders) and the modules at the door, lowest first: what a module imports stands to its left, or in its room.
 LAYERS = [
     "_version", "errors", "messages", "requests", "events", "prompts", "config", "plan", "redaction",
-    "flows", "telemetry", "tokens", "text", "formats", "ranking", "history", "ledger", "strategies", "models", "compression",
-    "stores", "content", "cache", "memories", "memory", "tools", "loop", "testing", "optimizer", "sessions", "compat", "suite",
-    "__init__", "adapters", "cli", "__main__",
+    "flows", "telemetry", "text", "tokens", "formats", "ranking", "history", "ledger", "strategies", "models",
+    "compression", "stores", "content", "cache", "memories", "memory", "tools", "loop", "testing", "optimizer",
+    "sessions", "compat", "suite", "__init__", "adapters", "cli", "__main__",
 ]  # fmt: skip
 # Module and layer of each import that points to the right all the same, with the reason. Nothing else may be here.
 UPWARD = {
