@@ -1,5 +1,6 @@
 """Questions to the model: how long an answer may be."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,3 +42,21 @@ def test_row_36_calls_of_plan_tools_count_as_replaced_though_no_model_reads_them
     assert (report.outcome, report.fallbacks) == ("applied", 0)
     assert model.requests[0].prompt.count("finish_subtask") == 0
     assert "A summary that is longer" in notes(memory)[0].text
+
+
+@pytest.mark.parametrize(
+    ("sizes", "parts"),
+    [
+        ((100, 200), [2]),
+        ((100, 201), [1, 1]),
+        ((100, 200, 1), [2, 1]),
+        ((300, 1), [1, 1]),
+        ((301,), [1, 1]),
+    ],
+    ids=str,
+)
+def test_chunks_are_filled_to_the_last_token(sizes: tuple[int, ...], parts: list[int]) -> None:
+    question = Question("tool_run", tuple("word" * n for n in sizes), 100, sizes)
+    found = chunks(question, ROOM)
+    assert [len(c.parts) for c in found] == parts
+    assert max(sum(c.sizes) for c in found) <= ROOM

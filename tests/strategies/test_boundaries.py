@@ -1,0 +1,78 @@
+"""Each limit of a strategy at its boundary: the last value that changes nothing, and the first that does."""
+
+import pytest
+
+from autocontext import AutoContextConfig, Msg
+from autocontext.messages import PINNED
+from autocontext.strategies import View, steps
+from autocontext.strategies.first_message import FirstMessage
+from autocontext.strategies.selection import is_large, may_be_large
+from autocontext.testing import assistant, tool_exchange, user
+
+
+def spans(messages: list[Msg], tokens: int = 10, **fields: object) -> list[int]:
+    """The sizes of the spans that the one strategy would replace, where each message has so many tokens."""
+    config = AutoContextConfig(min_compression_token_threshold=0, **fields)
+    view = View.of(messages, lambda _: tokens)
+    return [len(p.span) for strategy in steps(config) for p in strategy.propose(view)]
+
+
+def calls(count: int, text: str = "ok") -> list[Msg]:
+    return [m for n in range(count) for m in tool_exchange("read", {"n": n}, text)]
+
+
+@pytest.mark.parametrize(("last_keep", "found"), [(2, [8]), (3, [])])
+def test_a_tool_run_ends_before_the_newest_messages_that_are_kept(last_keep: int, found: list[int]) -> None:
+    history = [user("Go."), *calls(4), assistant("Done."), user("And?")]
+    assert spans(history, strategies=("tool_runs",), last_keep=last_keep, min_consecutive_tool_messages=7) == found
+
+
+def test_each_part_of_a_tool_run_around_a_pinned_exchange_must_be_long_enough() -> None:
+    pinned = [m.model_copy(update={"metadata": {PINNED: True}}) for m in calls(1)]
+    history = [user("Go."), *calls(3), *pinned, *calls(4), assistant("Done."), user("And?")]
+    assert spans(history, strategies=("tool_runs",), last_keep=0, min_consecutive_tool_messages=6) == [8]
+
+
+@pytest.mark.parametrize(("least", "found"), [(80, [8]), (81, [])])
+def test_a_tool_run_of_just_enough_tokens_is_condensed(least: int, found: list[int]) -> None:
+    config = AutoContextConfig(strategies=("tool_runs",), last_keep=0, min_compression_token_threshold=least)
+    view = View.of([user("Go."), *calls(4), assistant("Done."), user("And?")], lambda _: 10)
+    assert [len(p.span) for s in steps(config) for p in s.propose(view)] == found
+
+
+@pytest.mark.parametrize(("least", "found"), [(40, [3]), (41, [])])
+def test_a_round_of_just_enough_tokens_is_summarised(least: int, found: list[int]) -> None:
+    config = AutoContextConfig(strategies=("rounds",), min_compression_token_threshold=least)
+    history = [user("Go."), *calls(1), assistant("Done."), user("And?"), *calls(1), assistant("Done."), user("So?")]
+    view = View.of(history, lambda _: 10)
+    assert [len(p.span) for s in steps(config) for p in s.propose(view)] == found
+
+
+@pytest.mark.parametrize(("size", "large"), [(300, False), (301, True)])
+def test_a_text_is_large_above_the_threshold(size: int, large: bool) -> None:
+    config = AutoContextConfig(large_payload_threshold=300)
+    for text in ("x" * size, "👍" * (size // 2) + "x" * (size % 2)):
+        assert is_large(text, config) is large
+        assert may_be_large(user(text), config) or not large
+    history = [user("x" * size), assistant("Seen."), user("And?"), assistant("So.")]
+    assert spans(history, strategies=("large_messages",), large_payload_threshold=300) == [1] * large
+
+
+@pytest.mark.parametrize(("last_keep", "found"), [(3, [1]), (4, [])])
+def test_a_large_message_outside_the_newest_ones_is_cut(last_keep: int, found: list[int]) -> None:
+    history = [user("x" * 6_000), assistant("Seen."), user("And?"), assistant("So.")]
+    assert spans(history, strategies=("large_messages_protected",), last_keep=last_keep) == found
+
+
+class Numbers:
+    """What the first message asks of the writer of notes."""
+
+    def number(self, id_: str) -> int:
+        return 1
+
+
+@pytest.mark.parametrize(("tokens", "found"), [(450, 0), (451, 1)])
+def test_the_first_message_is_cut_above_45_percent_of_the_window(tokens: int, found: int) -> None:
+    first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
+    history = [user("word " * tokens), assistant("Seen."), user("And?")]
+    assert len(first.propose(View.of(history, lambda m: tokens if m is history[0] else 1))) == found
