@@ -263,11 +263,13 @@ def _passages(text: str) -> Iterator[tuple[int, str]]:
 def _rank(text: str, query: str) -> Iterator[tuple[int, str]]:
     """Passages with a term of the query, best first: rare terms weigh more (inverse document frequency)."""
     passages = [(start, passage, Counter(terms(passage))) for start, passage in _passages(text)]
-    weights = {t: rarity(sum(t in bag for *_, bag in passages), len(passages)) for t in set(terms(query))}
+    asked = dict.fromkeys(terms(query))
+    holders = Counter(t for *_, bag in passages for t in bag if t in asked)
+    weights = {t: rarity(n, len(passages)) for t, n in holders.items()}
     exact = query.strip().lower()
 
     def score(bag: Counter[str], passage: str) -> float:
-        points = sum(weight * (1 + math.log(bag[t])) for t, weight in weights.items() if t in bag)
+        points = sum(weights[t] * (1 + math.log(n)) for t, n in bag.items() if t in weights)
         return points * 2 if exact in passage.lower() else points
 
     scores = [(score(bag, passage), start, passage) for start, passage, bag in passages]

@@ -319,6 +319,14 @@ def test_row_21_a_query_over_any_one_character_in_a_row_returns(character: str, 
     assert time.thread_time() - began < 20
 
 
+def test_row_21_a_query_as_long_as_the_text_takes_linear_time() -> None:
+    text = " ".join(f"word{n}" for n in range(60_000))
+    tool = tool_over([user(text)])
+    began = time.thread_time()
+    assert "word7 " in tool(KEY, query=text)
+    assert time.thread_time() - began < 10
+
+
 # ------------------------------------------------------------------------------------------------------------ schema
 def test_the_schema_is_an_openai_function() -> None:
     schema = ContextOffloadTool(AutoContextMemory()).schema()

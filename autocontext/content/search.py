@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from autocontext.content.contents import StoredContent
 from autocontext.content.paging import unpack
@@ -15,6 +16,8 @@ _PASSAGE = 600
 """Characters."""
 _PAGES = 40
 """Pages whose passages are ranked; the others hold less of the query."""
+_MOST_TERMS = 128
+"""Different words of a query that pages are chosen by, the first ones."""
 _STEM = 5
 """Letters of a word that a page is looked through for: enough to find its other forms."""
 _EXACT = 1.0
@@ -49,7 +52,7 @@ class Passages:
         """The pages that hold most of the query's words, rare ones weighing more."""
         if len(self._pages) <= _PAGES:
             return self._pages
-        terms = set(_terms(query))
+        terms = list(islice(dict.fromkeys(_terms(query)), _MOST_TERMS))
         lowered = [text.lower() for *_, text in self._pages]
         holders = {t: sum(t in text for text in lowered) for t in terms}
         weights = {t: rarity(n, len(lowered)) for t, n in holders.items() if n}

@@ -21,8 +21,10 @@ _K1, _B = 1.2, 0.5
 _AROUND = 160
 """Characters of a snippet."""
 _WEAK = {stem(word) for word in STOP_WORDS}
-_MOST_TERMS = 32
-"""Words of a query that are looked for in a message; more than 32 fit into no snippet."""
+_MOST_TERMS = 128
+"""Different words of a query that count, the first ones."""
+_MOST_SHOWN = 32
+"""Words of a query that a snippet is chosen by; more fit into none."""
 _MOST_PLACES = 64
 """Places of one word that are looked at: a word that occurs more often says little about where to look."""
 _STEM = 4
@@ -52,14 +54,14 @@ class Ranked(NamedTuple):
 
 
 def query_terms(text: str, limit: int) -> list[str]:
-    """The terms of a query, each once; stop words count only when there are no other words.
+    """The first terms of a query, each once; stop words count only when there are no other words.
 
     Raises InvalidMessage for a limit below 1.
     """
     if limit < 1:
         raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
     words = list(dict.fromkeys(terms(text)))
-    return [term for term in words if term not in _WEAK] or words
+    return ([term for term in words if term not in _WEAK] or words)[:_MOST_TERMS]
 
 
 def best_hits(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]], limit: int) -> list[Ranked]:
@@ -107,7 +109,7 @@ def snippet(query: str, text: str) -> str:
     lowered = text.lower()
     if len(lowered) != len(text):  # a few letters become longer in lower case; places would be off
         lowered = text
-    different = islice(dict.fromkeys(terms(query)), _MOST_TERMS)
+    different = islice(dict.fromkeys(terms(query)), _MOST_SHOWN)
     words = [term if term in lowered else term[:_STEM] for term in different]
     best, start = 0, 0
     for at in sorted(at for word in words for at in islice(_places(word, lowered), _MOST_PLACES)):

@@ -27,7 +27,7 @@ _WORD = (
     rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?=[^\W\d_])|_)*(?:\+\+|[+#](?!{_SIGN}))?"
     rf"|(?<!_)_+{_SIGN}\w*"  # the run of underscores is tried once
 )
-_STRETCH = 16 * 1024
+_STRETCH = 4 * 1024
 """Characters."""
 _BETWEEN_WORDS = " \n。，、！？"
 _FIRST_CJK = "\u3005"

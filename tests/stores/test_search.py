@@ -12,7 +12,7 @@ from autocontext.history.entries import Added
 from autocontext.stores import SessionKey
 from autocontext.stores.database import Statement
 from autocontext.stores.protocol import Version
-from autocontext.stores.search import snippet
+from autocontext.stores.search import query_terms, snippet
 from autocontext.stores.search_index import LONGEST, Segment, segment_text
 from autocontext.testing import conversation, tool_exchange
 from autocontext.text.words import terms
@@ -238,3 +238,8 @@ def test_row_22_a_snippet_looks_at_a_bounded_number_of_places():
     for _ in range(12):
         assert "needle" in snippet("needle haystack " * 20, text)
     assert time.thread_time() - began < 10
+
+
+def test_row_22_of_a_long_query_the_first_words_count():
+    words = [f"word{n}" for n in range(500)]
+    assert query_terms(" ".join(words), 1) == words[:128]
