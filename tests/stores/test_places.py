@@ -29,7 +29,7 @@ _COLUMNS = {
 
 def test_row_04_no_part_has_a_schema_that_this_test_forgets():
     sources = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
-    assert {path for path, text in sources.items() if re.search(r'= Schema\(', text)} == {
+    assert {path for path, text in sources.items() if re.search(r"= Schema\(", text)} == {
         "stores/session_statements.py", "stores/encrypted_database.py", "optimizer/states.py", "content/queries.py",
         "cache/rows.py", "memories/schema.py",
     }  # fmt: skip
