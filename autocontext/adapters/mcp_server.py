@@ -117,7 +117,7 @@ def create_server(context: AutoContext, session_id: str, user_id: str = "") -> S
     # Arguments are checked by the tools, whose words a model understands better than a schema's.
     @server.call_tool(validate_input=False)
     async def call_tool(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
-        missing = [k for k in _required(tools, name) if k not in arguments]
+        missing = [k for k in _required(tools, name) if arguments.get(k) is None]
         text = f"Error: {', '.join(missing)}: must be passed." if missing else await tools.call(name, arguments)
         return [types.TextContent(type="text", text=text)]
 

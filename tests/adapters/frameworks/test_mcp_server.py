@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -132,6 +132,7 @@ def test_what_the_agent_compresses_meanwhile_is_found(file: Path) -> None:
 JSON = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8), lambda x: st.lists(x, max_size=2))
 
 
+@example(name="memory_add", arguments={"content": None})
 @settings(max_examples=60, deadline=None)
 @given(
     name=st.sampled_from(["context_reload", "content_search", "memory_search", "memory_add", "other"]),
