@@ -40,7 +40,7 @@ def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
         except StoreCorruptError as e:
             raise InvalidMessage(f"{name}:{number}: {e}") from None
         texts.append(line)
-    if head is not None and (len(texts) != int(head[1]) or _checksum(texts) != int(head[2])):
+    if head is not None and _checksum(texts) != int(head[2]):
         raise InvalidMessage(
             f"{name}: its {len(texts)} entries are not the {head[1]} that were exported: some were left out, moved, "
             "changed or cut off. Without the first line they are imported as they are"

@@ -200,6 +200,20 @@ def test_what_another_process_has_erased_is_not_written_back_by_an_open_memory(s
     assert memory.token_count == other.token_count == memory_of(store).token_count
 
 
+def test_an_open_memory_takes_an_erasing_over_with_its_counts():
+    store = InMemorySessionStore()
+    memory = compressed(store)
+    memory.add_message(Msg(id="secret", role="user", content="my password is hunter2 " * 30))
+    assert memory.token_count
+    store.erase(S, ["secret"])
+    store.append(S, added("one more"), after=len(store.read(S)))
+    assert memory.refresh() == 1
+    fresh = memory_of(store)
+    assert memory.messages == fresh.messages
+    assert memory.token_count == fresh.token_count
+    assert memory.refresh() == 0
+
+
 def test_an_erasure_during_a_pass_makes_it_give_up_and_its_note_is_not_stored(store):
     def asked(_request):
         assert store.erase(S, ["secret"]) == 1

@@ -175,6 +175,27 @@ def test_row_07_an_index_of_a_deleted_session_does_not_fit_the_one_made_anew(tmp
         assert store.search("hello", user_id="u")
 
 
+def test_an_index_that_another_process_makes_anew_meanwhile_is_completed(tmp_path):
+    from autocontext.stores.indexing import SearchIndex
+    from autocontext.stores.search_statements import forget
+
+    with stored("sqlite file", tmp_path) as store:
+        store.append(U, added("first"), after=0)
+        assert store.search("first", user_id="u")
+        store.append(SessionKey("u", "t"), added("second"), after=0)
+        reads = []
+
+        def read(key, after, until):
+            reads.append(key)
+            if len(reads) == 1:
+                place(store).write(lambda: forget("u"))
+            return store.read(key, after=after, until=until)
+
+        segments = SearchIndex(place(store), read).segments("u", None)
+        assert [key.session_id for key, _ in segments] == ["s", "t"]
+        assert len(reads) == 2
+
+
 DAMAGES = {
     "bytes": "UPDATE autocontext_search SET body = :zeros WHERE start = 0",
     "no bytes": "UPDATE autocontext_search SET body = :empty WHERE start = 0",
