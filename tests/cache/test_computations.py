@@ -17,6 +17,7 @@ import pytest
 from autocontext.cache import MISS, ResultCache, canonical_key, rows
 from autocontext.cache.invalidating import purging
 from autocontext.cache.leases import Claim, ask
+from autocontext.cache.misses import miss, value_of
 from autocontext.cache.namespace import Target, completed, content_space
 from autocontext.cache.rows import Capacity
 from autocontext.cache.storing import storing
@@ -169,6 +170,31 @@ def test_row_23_keys_that_build_on_each_other_without_a_circle_work(cache: Resul
     assert in_threads(*calls) == [144, 89, 144, 55, 34]
 
 
+def test_who_gave_up_waiting_is_in_no_circle(make_cache: Make) -> None:
+    one, two = make_cache(clock=time.time), make_cache(clock=time.time)
+    begun, gave_up = threading.Event(), threading.Event()
+
+    def b() -> Any:
+        begun.set()
+        assert gave_up.wait(GUARD)
+        return two.get_or_compute("a", {}, lambda: "never reached")
+
+    async def a() -> str:
+        assert await asyncio.to_thread(begun.wait, GUARD)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(one.aget_or_compute("b", {}, lambda: "never reached"), 0.3)
+        gave_up.set()
+        await asyncio.sleep(0.3)
+        return "done"
+
+    async def main() -> Any:
+        result = await one.aget_or_compute("a", {}, a)
+        await one.aclose()
+        return result
+
+    assert in_threads(lambda: asyncio.run(main()), lambda: two.get_or_compute("b", {}, b)) == ["done"] * 2
+
+
 NEEDING = """
 import sys, time
 from pathlib import Path
@@ -246,6 +272,16 @@ def test_row_23_a_lease_ends_by_the_servers_clock(make_cache: Make) -> None:
     assert in_threads(lambda: one.get_or_compute("t", {}, fn, ttl=10_000), late) == ["result"] * 2
 
 
+def test_nothing_is_renewed_when_nothing_is_computed(make_cache: Make) -> None:
+    cache = make_cache(clock=time.time, lease_seconds=0.1)
+    for number in range(3):
+        cache.get_or_compute("t", {"n": number}, lambda n: n)
+    end = time.monotonic() + GUARD
+    while "autocontext leases" in [thread.name for thread in threading.enumerate()] and time.monotonic() < end:
+        time.sleep(0.02)
+    assert time.monotonic() < end
+
+
 # ------------------------------------------------------------------------------------------------------ invalidating
 BY: dict[str, dict[str, Any]] = {
     "key": {"key": KEY}, "task": {"task": "t"}, "tag": {"tag": "u"}, "prefix": {"prefix": "t:"}, "everything": {},
@@ -301,6 +337,27 @@ def test_who_asks_after_an_invalidation_gets_no_older_result(cache: ResultCache)
 
     assert in_threads(lambda: cache.get_or_compute("t", {}, outdated), later) == ["outdated", "new"]
     assert cache.get(KEY) == "new"
+
+
+def test_what_another_read_before_an_invalidation_is_not_for_who_comes_after_it(cache: ResultCache) -> None:
+    cache.get_or_compute("t", {}, lambda: "outdated")
+    call = cache._call("t", {}, lambda: lambda: "never reached", completed({}))
+    assert call is not None
+    flow = miss(call)
+    step = flow.send(cache._do(next(flow)))
+    # The leader has read the result, and is about to return it.
+    cache.invalidate(task="t")
+
+    def go_on() -> Any:
+        time.sleep(0.2)
+        answer = cache._do(step)
+        while True:
+            try:
+                answer = cache._do(flow.send(answer))
+            except StopIteration as done:
+                return value_of(done.value)
+
+    assert in_threads(lambda: cache.get_or_compute("t", {}, lambda: "new"), go_on) == ["new", "outdated"]
 
 
 @pytest.mark.parametrize("seconds", [0.5, pytest.param(10, marks=pytest.mark.slow)])
