@@ -59,4 +59,5 @@ def test_chunks_are_filled_to_the_last_token(sizes: tuple[int, ...], parts: list
     question = Question("tool_run", tuple("word" * n for n in sizes), 100, sizes)
     found = chunks(question, ROOM)
     assert [len(c.parts) for c in found] == parts
+    assert (found == [question]) is (len(parts) == 1)
     assert max(sum(c.sizes) for c in found) <= ROOM
