@@ -32,7 +32,7 @@ from autocontext.stores.opening import open_database
 from tests.fakes.openai_server import FakeOpenAI
 
 USERS = ("ann", "bob", "eve")
-PATIENT = 60.0
+PATIENT = 240.0
 """Seconds after which a child counts as hung."""
 
 
