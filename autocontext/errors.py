@@ -73,7 +73,7 @@ class UncacheableError(AutoContextError, ValueError):
 
 
 class CacheCycle(AutoContextError, RuntimeError):
-    """Cached computations need each other's results, in this process or several; names the keys. None could ever end."""
+    """Cached computations need each other's results, in one process or several; names the keys. None could ever end."""
 
 
 class InvalidNumber(AutoContextError, ValueError):
