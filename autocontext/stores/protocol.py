@@ -166,7 +166,7 @@ class SessionStore(Protocol):
 
 def checked_store(store: SessionStore | None, owner: str) -> SessionStore | None:
     """The store, if it has the methods of a SessionStore. Raises ConfigError naming the `owner` otherwise."""
-    if store is None or all(callable(getattr(store, name, None)) for name in ("append", "read", "close")):
+    if store is None or all(callable(getattr(store, name, None)) for name in ("append", "read")):
         return store
     url = isinstance(store, str) or hasattr(store, "__fspath__")
     hint = (

@@ -124,15 +124,23 @@ class Fold:
             if messages <= 0 and tokens <= 0:
                 break
             end = self._end(view, a, b, messages, tokens)
-            if end - a >= _LEAST_MESSAGES or (self.bare and self._is_worth_a_bare_note(view, a, end)):
+            if self._is_worth_a_note(view, a, end):
                 pieces.append(_Piece(a, end, view.tokens(a, end)))
                 messages -= end - a - 1
                 tokens -= view.tokens(a, end)
         return pieces
 
-    def _is_worth_a_bare_note(self, view: View, start: int, stop: int) -> bool:
-        """Whether a single message, with images perhaps, is longer than the note that would stand for it."""
-        return not is_note(view.messages[start]) and view.tokens(start, stop) > 2 * self._hand_over.frame
+    def _is_worth_a_note(self, view: View, start: int, stop: int) -> bool:
+        """Whether a note about a span can be shorter than the span and say something."""
+        frame = self._hand_over.frame
+        if not self.bare:
+            # Where only tokens count, a note that can say nothing is worth less than the few that it saves.
+            says_something = view.tokens(start, stop) * _WORTHWHILE >= frame + _LEAST_NOTE
+            takes_any = self.excess_messages > 0 or not self.config.ledger_ratio
+            return stop - start >= _LEAST_MESSAGES and (says_something or takes_any)
+        if stop - start >= _LEAST_MESSAGES:
+            return True
+        return not is_note(view.messages[start]) and view.tokens(start, stop) > 2 * frame
 
     def _areas(self, view: View) -> list[tuple[int, int]]:
         """The closed spans that may be folded, oldest first."""

@@ -199,7 +199,7 @@ def changed(state: Any, path: tuple[Any, ...], how: str, new: Any) -> Any:
 @given(mutated_states(), st.booleans())
 def test_a_mutated_state_loads_and_works_or_is_refused_and_nothing_changes(mutated: Mutated, stored: bool) -> None:
     store = InMemorySessionStore() if stored else None
-    memory = AutoContextMemory(CONFIG, ScriptedModel("Short."), store=store, session_id="fuzz")
+    memory = AutoContextMemory(CONFIG, ScriptedModel("Short."), store=store, session_id="fuzz" if stored else None)
     memory.add_messages(MESSAGES[:10])
     before = memory.state_dict()
     try:
