@@ -51,13 +51,25 @@ def test_a_provider_s_messages_come_back_as_they_went_in(items: list[Any], write
     assert [b.name for m in memory for b in m.tool_results] == ["grep"]
 
 
+def plain(items: list[Any]) -> bool:
+    """Whether nothing in these says whose format it is."""
+    parts = [part for item in items if isinstance(item.get("content"), list) for part in item["content"]]
+    return all({*item} == {"role", "content"} for item in items) and all(part["type"] == "text" for part in parts)
+
+
+def said(item: dict[str, Any]) -> str:
+    content = item["content"]
+    return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+
+
 @given(valid_histories())
 def test_every_format_is_told_from_the_others(history: list[Msg]) -> None:
     """What a writer writes is read as its own format wherever it says which it is."""
     for write in (to_openai, to_anthropic, to_responses):
         items = write(history)
         read = read_messages(items)
-        assert write(read) == items
+        # A list of plain texts is every provider's; as content parts of type "text" it is read as OpenAI's.
+        assert write(read) == items or (plain(items) and [m.text for m in read] == [said(item) for item in items])
         calls = [(u.id, u.name, json.dumps(dict(u.input), default=str)) for m in history for u in m.tool_uses]
         assert [(u.id, u.name, json.dumps(dict(u.input), default=str)) for m in read for u in m.tool_uses] == calls
 
