@@ -301,7 +301,7 @@ def parse_window(window: int | str) -> int:
         if match is not None:
             return int(re.sub("[_,]", "", match[1])) * (1000 if match[2] else 1)
     if isinstance(window, bool) or not isinstance(window, int):
-        raise ConfigError(f"AutoContextConfig.for_window: {window!r} is not a number of tokens; write 16000 or '16k'")
+        raise ConfigError(f"AutoContextConfig.for_window: {window!r} is not a number of tokens; write 16000 or 16k")
     return window
 
 

@@ -31,7 +31,7 @@ from autocontext.history.entries import Edited, NoteReplaced
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.view import View
-from autocontext.messages import Msg
+from autocontext.messages import Msg, is_pinned
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps
 from autocontext.strategies.first_message import FirstMessage
@@ -143,9 +143,15 @@ class _Engine:
         progress = True
         while (excess := self._overflow()) and progress:
             progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess))
-        progress = True
-        while (excess := self.budget.over_window()) and progress:
+        progress = self._can_fit()
+        while progress and (excess := self.budget.over_window()):
             progress = yield from self._run_strategy(self._fold(excess, bare=True))
+
+    def _can_fit(self) -> bool:
+        """Whether what is never cut leaves room at all; if not, notes that say nothing would help nobody."""
+        view = self.view()
+        kept = (i for i, m in enumerate(view.messages) if m.role == "system" or is_pinned(m))
+        return sum(view.tokens(i, i + 1) for i in kept) + self.token_sum.fixed < self.config.max_token
 
     def _fold(
         self,

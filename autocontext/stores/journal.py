@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 
 from autocontext.errors import Conflict, SessionGone
 from autocontext.history.entries import Entry
@@ -13,8 +14,8 @@ from autocontext.history.log import Log, ViewChange
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.protocol import Entries, Position, check_identity, new_version, storable, version_of
 
-_ATTEMPTS = 200
-"""Conflicts in a row that an addition survives; each means that another process has added a message."""
+_PATIENCE = 15.0
+"""Seconds in which an addition begins again after a conflict; each means that another process has added a message."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
 
@@ -64,15 +65,16 @@ class Journal:
 
     def append_with_retry(self, *entries: Entry) -> None:
         """Commit entries that mean the same whatever other processes have written, and retry after a Conflict."""
-        for attempt in range(_ATTEMPTS):
+        until = time.monotonic() + _PATIENCE
+        for attempt in count():
             try:
                 return self.commit(*entries)
-            except SessionGone:
-                raise
-            except Conflict:
+            except Conflict as e:
+                if isinstance(e, SessionGone) or time.monotonic() > until:
+                    raise
                 # Writers that wait equally long collide again.
                 time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
-        return self.commit(*entries)
+        raise AssertionError("unreachable")
 
     def catch_up(self) -> list[Entry]:
         """Take over what other processes have stored since; the caller holds the lock. Raises SessionGone.
