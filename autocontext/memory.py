@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from autocontext.stores.database import Database
     from autocontext.stores.database_sessions import DatabaseSessionStore
 
+T = TypeVar("T")
+
 
 class AutoContextMemory(ProviderMessages, Closing):
     """An agent's messages: the view that the model should see, and all originals.
@@ -62,7 +64,8 @@ class AutoContextMemory(ProviderMessages, Closing):
         plan: PlanLike | None = None,
     ) -> None:
         owner = type(self).__name__
-        self._own_store: DatabaseSessionStore | None = None
+        self.opened_store: DatabaseSessionStore | None = None
+        """The store that `open` has made; None for a memory that was made otherwise."""
         self.config = as_config(config, owner)
         checked_model(model, owner)
         checked_store(store, owner)
@@ -109,30 +112,28 @@ class AutoContextMemory(ProviderMessages, Closing):
         `config`. `model` is a ChatModel or the name of one ("gpt-4.1-mini", "qwen-plus"). Close the memory, or use
         `with`, to close the database. Raises ConfigError and StoreError.
         """
-        if window is not None and config is not None:
-            raise ConfigError(f"{cls.__name__}.open: pass window or config, not both; a config has its max_token")
-        from autocontext.stores.database_sessions import DatabaseSessionStore  # noqa: PLC0415 (needs sqlite3)
-
-        settings = AutoContextConfig.for_window(window) if window is not None else config
-        summarizer = open_model(model, cls.__name__)
-        store = DatabaseSessionStore(url)
-        try:
-            memory = cls(settings, summarizer, store=store, session_id=session_id, user_id=user_id, plan=plan)
-        except BaseException:
-            store.close()
-            raise
-        memory._own_store = store
+        memory, store = open_with_store(
+            lambda settings, summarizer, store: cls(
+                settings, summarizer, store=store, session_id=session_id, user_id=user_id, plan=plan
+            ),
+            cls.__name__,
+            url,
+            window=window,
+            config=config,
+            model=model,
+        )
+        memory.opened_store = store
         return memory
 
     def close(self) -> None:
         """Close the database that `open` opened; a store that was passed stays open. Closing twice does nothing."""
-        if self._own_store is not None:
-            self._own_store.close()
+        if self.opened_store is not None:
+            self.opened_store.close()
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        if self._own_store is not None:
-            await self._own_store.aclose()
+        if self.opened_store is not None:
+            await self.opened_store.aclose()
 
     def __len__(self) -> int:
         with self._lock:
@@ -147,11 +148,11 @@ class AutoContextMemory(ProviderMessages, Closing):
     def __repr__(self) -> str:
         with self._lock:
             view, originals, at_most = len(self._log.view_ids), len(self._log.original), self._token_sum.at_most
-            passes = len(self._log.events)
+            compressions = len(self._log.events)
         user = f" of user {self.session.user_id!r}" if self.session.user_id else ""
         return (
             f"<{type(self).__name__} {self.session.session_id!r}{user}: {view} messages in view of {originals}, "
-            f"at most {at_most:,} of {self.config.max_token:,} tokens, {passes} compressions>"
+            f"at most {at_most:,} of {self.config.max_token:,} tokens, {compressions} compressions>"
         )
 
     # ------------------------------------------------------------------------------------------------------ adding
@@ -410,6 +411,34 @@ class AutoContextMemory(ProviderMessages, Closing):
 
 
 _LEAST_PREFIX = 8
+
+
+def open_with_store(
+    make: Callable[[AutoContextConfig | None, ChatModel | AsyncChatModel | None, DatabaseSessionStore], T],
+    owner: str,
+    url: Database | str | Path,
+    *,
+    window: int | str | None,
+    config: AutoContextConfig | None,
+    model: ChatModel | AsyncChatModel | str | None,
+) -> tuple[T, DatabaseSessionStore]:
+    """What `make` makes of a configuration, a model and the sessions of a database, and those sessions.
+
+    The arguments are those of AutoContextMemory.open; `owner` is named in errors. If `make` fails, the database is
+    closed. Raises ConfigError and StoreError.
+    """
+    if window is not None and config is not None:
+        raise ConfigError(f"{owner}.open: pass window or config, not both; a config has its max_token")
+    from autocontext.stores.database_sessions import DatabaseSessionStore  # noqa: PLC0415 (needs sqlite3)
+
+    settings = AutoContextConfig.for_window(window) if window is not None else config
+    summarizer = open_model(model, owner)
+    store = DatabaseSessionStore(url)
+    try:
+        return make(settings, summarizer, store), store
+    except BaseException:
+        store.close()
+        raise
 
 
 class NoSuchMessage(InvalidMessage, IndexError):

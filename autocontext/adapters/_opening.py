@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from autocontext.config import AutoContextConfig
-from autocontext.errors import ConfigError
+from autocontext.memory import open_with_store
 from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.models.opening import open_model
 from autocontext.plan import PlanLike
 from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
@@ -41,17 +40,15 @@ class Openable:
         `config`. `model` is a ChatModel or the name of one. `close` closes the database. Raises ConfigError and
         StoreError.
         """
-        if window is not None and config is not None:
-            raise ConfigError(f"{cls.__name__}.open: pass window or config, not both; a config has its max_token")
-        settings = AutoContextConfig.for_window(window) if window is not None else config
-        summarizer = open_model(model, cls.__name__)
-        store = DatabaseSessionStore(url)
-        try:
-            options = {"session_id": session_id, "user_id": user_id, "plan": plan, **own}
-            adapter = cls(config=settings, model=summarizer, store=store, **options)  # type: ignore[call-arg]  # adapters take MemoryOptions
-        except BaseException:
-            store.close()
-            raise
+        options = {"session_id": session_id, "user_id": user_id, "plan": plan, **own}
+        adapter, store = open_with_store(
+            lambda settings, summarizer, store: cls(config=settings, model=summarizer, store=store, **options),  # type: ignore[call-arg]  # adapters take MemoryOptions
+            cls.__name__,
+            url,
+            window=window,
+            config=config,
+            model=model,
+        )
         adapter.opened_store = store
         return adapter
 

@@ -31,13 +31,14 @@ from autocontext.history.entries import Edited, NoteReplaced
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_pinned
+from autocontext.messages import Msg
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import LENGTHS, Previews
 from autocontext.strategies.pastes import Pastes
+from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
@@ -150,8 +151,9 @@ class _Engine:
     def _can_fit(self) -> bool:
         """Whether what is never cut leaves room at all; if not, notes that say nothing would help nobody."""
         view = self.view()
-        kept = (i for i, m in enumerate(view.messages) if m.role == "system" or is_pinned(m))
-        return sum(view.tokens(i, i + 1) for i in kept) + self.token_sum.fixed < self.config.max_token
+        never_cut = stays(self.config, view, protected=False)
+        tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if never_cut(m))
+        return tokens + self.token_sum.fixed < self.config.max_token
 
     def _fold(
         self,

@@ -169,7 +169,7 @@ def with_open_file(changes: Sequence[ThingChange], result: str) -> tuple[ThingCh
     """The changes of a command with the full path of the file that the result says is open."""
     match = _OPEN_FILE.search(result, max(0, len(result) - _RESULT_END))
     path = " ".join(match[1].split()) if match else ""
-    if not path.strip(".-n/a"):
+    if path in ("", "n/a"):
         return tuple(changes)
     return tuple(
         c._replace(thing=path) if c.thing == shell.OPEN_FILE or path.endswith("/" + c.thing.removeprefix("./")) else c

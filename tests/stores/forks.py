@@ -26,18 +26,15 @@ from autocontext.errors import StoreError
 from autocontext.flows import forking
 from autocontext.models import OpenAIChatModel
 from autocontext.requests import ModelRequest
-from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
+from autocontext.stores import SessionKey
 from autocontext.stores.database import Database, Statement
 from autocontext.stores.opening import open_database
 from tests.fakes.openai_server import FakeOpenAI
+from tests.stores.processes import opened
 
 USERS = ("ann", "bob", "eve")
 PATIENT = 240.0
 """Seconds after which a child counts as hung."""
-
-
-def opened(where: str | Database):
-    return SqlSessionStore(where) if isinstance(where, str) and "://" in where else SqliteSessionStore(where)
 
 
 def forked(work: Callable[[], object]) -> int:

@@ -19,15 +19,15 @@ from autocontext.errors import AutoContextError
 from autocontext.history.entries import Added
 from autocontext.history.log import Log
 from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
-from autocontext.stores.database import Statement
+from autocontext.stores.database import Database, Statement
 from autocontext.testing import assert_valid_chat, conversation, tool_exchange
 
 CONFIG = AutoContextConfig(msg_threshold=10, last_keep=3, max_token=2000)
 S = SessionKey("u", "s")
 
 
-def opened(where: str):
-    return SqlSessionStore(where) if "://" in where else SqliteSessionStore(where)
+def opened(where: str | Database):
+    return SqlSessionStore(where) if isinstance(where, str) and "://" in where else SqliteSessionStore(where)
 
 
 def forked(work: Callable[[], object]) -> int:
