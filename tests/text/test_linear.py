@@ -158,26 +158,11 @@ def test_row_21_anything_repeated_takes_linear_time(*, reader: str, before: str,
 
 
 # -------------------------------------------------------------------------------------------------- event loops
-async def longest_gap(work: Coroutine[Any, Any, object]) -> tuple[float, float]:
-    """The longest time in which the event loop did nothing else, and how long the work took, in seconds."""
-    gaps = [0.0]
-
-    async def tick() -> None:
-        last = time.perf_counter()
-        while True:
-            await asyncio.sleep(0.001)
-            now = time.perf_counter()
-            gaps.append(now - last)
-            last = now
-
-    ticking = asyncio.create_task(tick())
-    await asyncio.sleep(0.01)
-    began = time.perf_counter()
+async def share_of_the_loop(work: Coroutine[Any, Any, object]) -> tuple[float, float]:
+    """CPU seconds that the event loop's own thread spends on the work, and those of the whole process."""
+    own, whole = time.thread_time(), time.process_time()
     await work
-    took = time.perf_counter() - began
-    await asyncio.sleep(0.01)
-    ticking.cancel()
-    return max(gaps), took
+    return time.thread_time() - own, time.process_time() - whole
 
 
 class Documents:
@@ -211,7 +196,7 @@ def compressed() -> Coroutine[Any, Any, object]:
 @pytest.mark.parametrize("work", [queried, injected, compressed])
 def test_row_21_large_work_is_done_beside_the_event_loop(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     async def measured() -> tuple[float, float]:
-        return await longest_gap(work())
+        return await share_of_the_loop(work())
 
-    gap, took = asyncio.run(measured())
-    assert gap < max(0.05, took / 3)
+    own, whole = asyncio.run(measured())
+    assert own < whole / 10
