@@ -1,7 +1,7 @@
 """Runs every Python block of the documentation, so that no page shows code that does not work.
 
-Usage: `python scripts/run_doc_blocks.py README.md docs/*.md` (no argument: exactly those). The ```python blocks of one
-page share a namespace and run in order, each page in a process of its own. A ```text block that directly follows a
+Usage: `python scripts/run_doc_blocks.py README.md docs/**/*.md` (no argument: exactly those). The ```python blocks of
+one page share a namespace and run in order, each page in a process of its own. A ```text block that directly follows a
 ```python block is what the block prints, compared line by line after trailing spaces are stripped. A block
 that fails, warns or prints something else is reported by page and line, and the exit code is 1. `--write PAGE` puts
 what the blocks print now into a page whose blocks run: read the difference before you commit it.
@@ -116,7 +116,7 @@ def main() -> int:
         for page in options.pages:
             page.write_text(written(page.read_text(encoding="utf-8")), encoding="utf-8")
         return 0
-    pages: list[Path] = options.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    pages: list[Path] = options.pages or [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
     if options.here:
         problem = run_page(pages[0])
         sys.stderr.write(problem)
