@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 
 import pytest
@@ -256,3 +257,21 @@ def test_putting_again_without_a_key_holds_a_content_once(store: PagedContentSto
     store.put("0123456789", key="k")
     store.put("0123456789", key="k")
     assert store.stats().held_bytes == 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what a process writes")
+def test_storing_writes_little_more_than_what_is_stored(tmp_path: Path) -> None:
+    """Write-ahead file, database and checkpoint together, of texts that compress as tool output does."""
+    dice = random.Random(11)
+    words = [f"{dice.randrange(16**6):06x}" for _ in range(400)]
+    texts = [" ".join(dice.choices(words, k=7_143)) for _ in range(40)]
+    store = SqliteContentStore(tmp_path / "agent.db")
+    before = _written()
+    for i, text in enumerate(texts):
+        store.put(text, key=f"file_{i}.txt")
+    store.close()
+    assert _written() - before <= 1.2 * sum(map(len, texts))
+
+
+def _written() -> int:
+    return int(Path("/proc/self/io").read_text().partition("wchar: ")[2].split()[0])

@@ -1,6 +1,9 @@
 """One contract for every database: transactions, errors told in one line, schema versions."""
 
 import asyncio
+import contextlib
+import random
+import sqlite3
 import threading
 
 import pytest
@@ -169,6 +172,23 @@ def test_a_new_file_belongs_to_its_owner_alone(tmp_path):
     db = open_database(path)
     db.ensure(NOTES)
     assert {f.stat().st_mode & 0o777 for f in tmp_path.iterdir()} == {0o600}
+
+
+@pytest.mark.parametrize("page", [None, 512, 4096])
+def test_a_file_keeps_its_page_size_and_the_write_ahead_file_its_bounds(tmp_path, page):
+    path = tmp_path / "agent.db"
+    if page is not None:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as made:
+            made.execute(f"PRAGMA page_size = {page}")
+            made.execute("CREATE TABLE kept (x)")
+    db = open_database(path)
+    db.ensure(NOTES)
+    for i in range(300):
+        db.write(lambda i=i: put(f"{i}", body=random.randbytes(20_000)))
+    assert int.from_bytes(path.read_bytes()[16:18]) == (page or 1024)
+    assert 3_900_000 < (tmp_path / "agent.db-wal").stat().st_size < 4_300_000
+    db.close()
+    assert len(open_database(path).read(rows)) == 300
 
 
 def test_a_locked_file_is_waited_for_and_then_told(tmp_path):
