@@ -265,7 +265,7 @@ def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:
         yield {**problem, "loc": named}
 
 
-OriginKind: TypeAlias = Literal["tool_run", "stub", "round_summary", "current_round", "fold", "ledger"]
+OriginKind: TypeAlias = Literal["tool_run", "stub", "round_summary", "current_round", "fold", "archive", "ledger"]
 
 
 class Origin(Value):
@@ -275,7 +275,8 @@ class Origin(Value):
     """Key of the offload entry with the messages that this one replaces."""
     kind: OriginKind
     """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); round_summary: 4;
-    current_round: 5's note; fold: the oldest rounds in one note; ledger: the note of earlier releases' ledgers."""
+    current_round: 5's note; fold: the oldest rounds in one note; archive: what the agent put away; ledger: the note of
+    earlier releases' ledgers."""
     fallback: bool = Field(default=False, exclude_if=_absent)
     """True if the text was written without the model because it gave no usable answer."""
 
@@ -372,7 +373,7 @@ def is_compressed(msg: Msg) -> bool:
 def is_note(msg: Msg) -> bool:
     """Whether this message is a note that replaces others (a round's summary is none: it is a reply)."""
     if msg.origin is not None:
-        return msg.origin.kind in ("tool_run", "current_round", "fold", "ledger")
+        return msg.origin.kind in ("tool_run", "current_round", "fold", "archive", "ledger")
     meta = msg.metadata.get(COMPRESS_META)
     return isinstance(meta, dict) and bool(meta.get("compressed_current_round"))
 
@@ -412,6 +413,11 @@ def is_user_turn(msg: Msg) -> bool:
 def is_pinned(msg: Msg) -> bool:
     """Whether the caller asked to keep this message unchanged (`metadata={"pinned": True}`)."""
     return msg.metadata.get(PINNED) is True
+
+
+def with_pin(msg: Msg) -> Msg:
+    """A copy of the message that is pinned."""
+    return msg.model_copy(update={"metadata": freeze({**msg.metadata, PINNED: True})})
 
 
 def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:

@@ -23,6 +23,7 @@ _STRATEGIES = {
     "PASTE_SHORTENED": "+  the user's paste in part",
     "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
     "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
+    "ARCHIVED_BY_AGENT": "+  put away by the agent",
 }
 """Event types in the words of the documentation, in the order in which they are tried."""
 
@@ -32,6 +33,7 @@ _KINDS = {
     "stub": "large message",
     "current_round": "current round",
     "fold": "oldest rounds",
+    "archive": "put away by the agent",
     "ledger": "evidence (of an earlier release)",
 }
 
@@ -150,8 +152,8 @@ def _valid(results: Sequence[ReplayResult], calls: int) -> Figure:
     invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
     remark = f"of {calls:,}, by strict chat rules"
     if broken:
-        remark += f"; {broken:,} was broken"
-    return Figure("contexts valid", f"{calls - invalid - broken:,}", remark, not invalid)
+        remark += f"; {broken:,} broken as the conversation is"
+    return Figure("contexts valid", f"{calls - invalid - broken:,}", remark, not invalid and not broken)
 
 
 def _model_calls(results: Sequence[ReplayResult], meter: Meter | None) -> Iterator[Figure]:

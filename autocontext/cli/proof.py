@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
 from autocontext.messages import ContentBlock, OriginKind, ToolUseBlock
 
-_KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold")
+_KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold", "archive")
 _MORE = re.compile(r"\A\[[^\n]*; continue with offset=(\d+)\]\n")
 
 

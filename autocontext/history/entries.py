@@ -59,6 +59,14 @@ class Restored(Value):
     ids: tuple[str, ...]
 
 
+class Pinned(Value):
+    """The agent pinned messages of the view, so that compressions leave them alone, or unpinned them."""
+
+    type: Literal["pinned"] = "pinned"
+    ids: tuple[str, ...]
+    pinned: bool = True
+
+
 class Offloaded(Value):
     """The caller stored messages under a key of their own."""
 
@@ -92,6 +100,8 @@ class Snapshot(Value):
     events: tuple[CompressionEvent, ...]
     replaced: dict[str, tuple[str, ...]] = Field(default_factory=dict, exclude_if=lambda replaced: not replaced)
     """Per note, the ids it replaced, if its offload entry does not end with them."""
+    pinned: tuple[str, ...] = Field(default=(), exclude_if=lambda pinned: not pinned)
+    """Messages that the agent has pinned."""
 
 
 class Sealed(Value):
@@ -106,7 +116,7 @@ class Sealed(Value):
 
 
 Entry: TypeAlias = Annotated[
-    Added | Edited | NoteReplaced | Removed | Restored | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
+    Added | Edited | NoteReplaced | Removed | Restored | Pinned | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
     Field(discriminator="type"),
 ]
 

@@ -21,13 +21,14 @@ from autocontext.history.entries import (
     Forgotten,
     NoteReplaced,
     Offloaded,
+    Pinned,
     Removed,
     Restored,
     Sealed,
     Snapshot,
 )
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, is_ledger
+from autocontext.messages import Msg, is_ledger, with_pin
 
 
 class ViewChange(NamedTuple):
@@ -64,6 +65,8 @@ class Log:
         """The ids that each note or shortened message replaced.
 
         An added message is never a key, even if it is a copy of a note: it is an original."""
+        self.pins: dict[str, Msg] = {}
+        """The messages that the agent has pinned, with the mark that they carry in view; the originals do not."""
         self._numbers: dict[str, Runs] = {}
         """Per note, the numbers of the originals behind it."""
         self.events: list[CompressionEvent] = []
@@ -99,6 +102,8 @@ class Log:
                 change = self._remove(entry)
             case Restored():
                 change = self._restore(entry)
+            case Pinned():
+                change = self._pin(entry)
             case Offloaded():
                 change = self._offload(entry)
             case Forgotten():
@@ -165,6 +170,8 @@ class Log:
         return ViewChange(removed, () if entry.message is None else (entry.message.id,))
 
     def _remove(self, entry: Removed) -> ViewChange:
+        for id_ in entry.ids:
+            self.pins.pop(id_, None)
         self._set_view([id_ for id_ in self.view_ids if id_ not in set(entry.ids)])
         return ViewChange(removed=entry.ids)
 
@@ -172,6 +179,15 @@ class Log:
         at = self.view_ids.index(entry.note)
         self._set_view([*self.view_ids[:at], *entry.ids, *self.view_ids[at + 1 :]])
         return ViewChange((entry.note,), entry.ids)
+
+    def _pin(self, entry: Pinned) -> ViewChange:
+        for id_ in entry.ids:
+            if not entry.pinned:
+                self.pins.pop(id_, None)
+            elif id_ in self.messages:
+                self.pins[id_] = with_pin(self.messages[id_])
+        self._set_view(self.view_ids)
+        return ViewChange()
 
     def _offload(self, entry: Offloaded) -> ViewChange:
         ids: dict[str, None] = {}
@@ -190,6 +206,7 @@ class Log:
         self.messages = dict(entry.messages)
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
+        self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
         self._set_view(entry.view)
         self.offloads = dict(entry.offloads)
         self.events = list(entry.events)
@@ -214,7 +231,7 @@ class Log:
 
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids = list(ids)
-        self.view_messages = [self.messages[id_] for id_ in self.view_ids]
+        self.view_messages = [self.pins.get(id_) or self.messages[id_] for id_ in self.view_ids]
         pairs = zip(self.view_ids, self.view_messages, strict=True)
         # A ledger that was added (copied from another memory's view) is an original.
         self.ledger = next((id_ for id_, m in pairs if is_ledger(m) and id_ not in self.place), None)
@@ -301,6 +318,7 @@ class Log:
             offloads=dict(self.offloads),
             events=tuple(self.events),
             replaced=self.shared(),
+            pinned=tuple(self.pins),
         )
 
 

@@ -24,7 +24,7 @@ def dump(log: Log) -> dict[str, Any]:
     """The state as a JSON object; `load` reads it back."""
     state = {
         "version": VERSION,
-        "working_memory_storage": [m.to_dict() for m in log.view_messages],
+        "working_memory_storage": [m.to_dict() for m in log.read(log.view_ids)],
         "original_memory_storage": [m.to_dict() for m in log.read(log.original)],
         "offload_context": {uuid: [m.to_dict() for m in log.read(ids)] for uuid, ids in log.offloads.items()},
         "compression_events": [thaw(e.model_dump()) for e in log.events],
@@ -43,6 +43,8 @@ def dump(log: Log) -> dict[str, Any]:
             "offload_context": {uuid: list(ids) for uuid, ids in log.offloads.items()},
             **({"replaced": {id_: list(ids) for id_, ids in shared.items()}} if shared else {}),
         }
+    if pinned := [at for at, id_ in enumerate(log.view_ids) if id_ in log.pins]:
+        state["pinned"] = pinned
     return state
 
 
@@ -68,14 +70,23 @@ def load(state: Any) -> Snapshot:
         offloads[str(uuid)] = _each(state["offload_context"], uuid, _message, "offload_context.")
     events = tuple(_each(state, "compression_events", CompressionEvent.model_validate))
     table = _Table(state.get("ids"))
+    originals, in_view = table.place(original, "original_memory_storage"), table.place(view, "working_memory_storage")
     return Snapshot(
-        original=table.place(original, "original_memory_storage"),
-        view=table.place(view, "working_memory_storage"),
+        original=originals,
+        view=in_view,
+        pinned=_pinned(state.get("pinned", []), in_view),
         offloads={uuid: table.place(messages, "offload_context", uuid) for uuid, messages in offloads.items()},
         messages=table.messages,
         events=events,
         replaced=table.replaced(),
     )
+
+
+def _pinned(places: Any, view: tuple[str, ...]) -> tuple[str, ...]:
+    """The ids of the view at these indices."""
+    if not isinstance(places, list) or not all(type(at) is int and 0 <= at < len(view) for at in places):
+        raise StateError(f"state.pinned must be a list of indices below {len(view)}, of working_memory_storage")
+    return tuple(view[at] for at in places)
 
 
 def _message(data: Any) -> Msg:

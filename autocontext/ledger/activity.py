@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.ledger.calls import Call, Key, label_in, shorten
+from autocontext.ledger.notes import is_note_tool
 from autocontext.messages import ToolUseBlock
 from autocontext.text.rendering import one_line
 
@@ -65,7 +66,7 @@ class Activity:
     def __init__(self, ledger: WorkLedger, only: Container[int]) -> None:
         self._ledger, self._only = ledger, only
         newest = ledger.calls[-MOST:]
-        self.calls = [c for c in newest if c.number in only]
+        self.calls = [c for c in newest if c.number in only and not is_note_tool(c.name)]
         self._successes = {c.key: c.number for c in newest if c.outcome is not None and not c.outcome.failed}
         """The last success of each call, in view or not."""
         self._labels: dict[tuple[Key, int, bool], str] = {}

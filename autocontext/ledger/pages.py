@@ -15,9 +15,10 @@ from autocontext.history.runs import Runs
 from autocontext.ledger.activity import LABEL, NARROW, Activity, ChangeSummary, Group, by_folder
 from autocontext.ledger.calls import Call, Key, label_in, shorten
 from autocontext.ledger.lines import Quotes
+from autocontext.ledger.notes import note_of
 from autocontext.ledger.room import Claim, Room
 from autocontext.ledger.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
-from autocontext.ledger.speech import Speech, remarks
+from autocontext.ledger.speech import Speech, notes, remarks
 from autocontext.ledger.values import known_values
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
@@ -26,11 +27,11 @@ from autocontext.text.rendering import one_line
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
 
-SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, REMARKS = (
+SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, NOTES, REMARKS = (
     "The user said:", "Plan:", "Changed:", "Calls (unmarked ones succeeded):", "Last call of its kind:", "Found:",
-    "The agent said:",
+    "The agent noted:", "The agent said:",
 )  # fmt: skip
-HEADINGS = (SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, REMARKS)
+HEADINGS = (SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, NOTES, REMARKS)
 
 _RULES_SHARE = 0.60
 _RULES_LEAST = 150
@@ -51,6 +52,8 @@ _SPARE = 0.02
 """Share of a budget that may stay empty."""
 _REFILLS = 4
 """How often the room for quotes is measured again."""
+_NOTES_SHARE = 0.30
+"""Most of a budget that the agent's own notes take."""
 _EXAMPLES_SHARE = 0.08
 _REMARKS_SHARE = 0.06
 _REMARKS_LEAST = 40
@@ -97,6 +100,7 @@ class LedgerPage:
         rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
         rules -= self._add_sentences(RULE, rules)
         self._add_sentences(CLAUSE, rules)
+        self._add_notes()
         quote_room = min(int(self._budget * _QUOTES_SHARE), self._quotes_budget, max(0, room.left) // 2)
         room.left -= quote_room + room.cost(CHANGED) + room.cost(CALLS)
         self._add_activity()
@@ -124,8 +128,10 @@ class LedgerPage:
     def _fit(self) -> str:
         """The text, without its least important lines if it is too long."""
         while (text := self._join()) and self._room.count(text) > self._budget:
-            part = next((h for h in (FOUND, REMARKS, EXAMPLES, PLAN) if self._parts.get(h)), SAID)
-            if part == SAID:
+            part = next((h for h in (FOUND, REMARKS, EXAMPLES, PLAN, NOTES) if self._parts.get(h)), SAID)
+            if part == NOTES:
+                self._parts[NOTES].pop(0)  # the oldest
+            elif part == SAID:
                 if not self._parts[SAID]:
                     return ""
                 self._speech.drop_oldest()
@@ -154,6 +160,13 @@ class LedgerPage:
                 yield self._speech.text(*sentence)
 
         return Claim(self._room, texts(), more=1), sentences
+
+    def _add_notes(self) -> None:
+        """Add the agent's own notes, the newest as far as their share goes."""
+        shown = {note for m in self._visible for use in m.tool_uses if (note := note_of(use))}
+        lines = notes(self._ledger, self._only, shown)
+        self._parts[NOTES] = self._best(lines, int(self._budget * _NOTES_SHARE))
+        self._room.left -= self._room.cost(NOTES) if self._parts[NOTES] else 0
 
     # -------------------------------------------------------------------------------- plain words, plan, changes, calls
     def _add_activity(self) -> None:

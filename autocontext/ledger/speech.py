@@ -97,6 +97,16 @@ class Speech:
             yield row + (" …" if gap else "")
 
 
+def notes(ledger: WorkLedger, only: Container[int], shown: Container[str]) -> Iterator[tuple[int, str]]:
+    """The agent's own notes with message numbers, the newest first, each text once and whole."""
+    texts: set[str] = set()
+    for number, text in reversed(ledger.notes[-_MOST:]):
+        if number in only and text not in texts and text not in shown:
+            texts.add(text)
+            rows = [row for row in map(one_line, text.splitlines()) if row]
+            yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))
+
+
 def remarks(ledger: WorkLedger, only: Container[int], changing: Container[int]) -> Iterator[tuple[int, str]]:
     """The agent's conclusions with message numbers, the best first; those in messages that change something lead."""
     candidates = sorted(

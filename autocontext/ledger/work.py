@@ -18,6 +18,7 @@ from typing import NamedTuple
 from autocontext.history.runs import Runs
 from autocontext.ledger.calls import Call, Shape, call_of, shape_of
 from autocontext.ledger.effects import Effect, with_open_file
+from autocontext.ledger.notes import is_note_tool, note_of
 from autocontext.ledger.outcomes import outcome_of
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
@@ -66,8 +67,8 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_open", "_orphans", "calls", "changing", "effects", "examples", "messages", "outliers", "plan_calls",
-        "remarks", "rules", "user_sentences", "values",
+        "_open", "_orphans", "calls", "changing", "effects", "examples", "messages", "notes", "outliers",
+        "plan_calls", "remarks", "rules", "user_sentences", "values",
     )  # fmt: skip
 
     def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
@@ -84,6 +85,8 @@ class WorkLedger:
         """Indices in `user_sentences` of instructions, limits, permissions and corrections."""
         self.remarks: list[tuple[int, Sentence]] = []
         """The agent's conclusions, each with its message's number."""
+        self.notes: list[tuple[int, str]] = []
+        """The agent's own notes, each with its message's number."""
         self.outliers: list[tuple[int, int, int]] = []
         """Lines that stand out in repetitive results: message number, block in it, place in its text."""
         self.plan_calls: list[tuple[int, ToolUseBlock]] = []
@@ -127,6 +130,7 @@ class WorkLedger:
         self.rules += [at + len(self.user_sentences) for at in later.rules]
         self.user_sentences += [(n + shift, s) for n, s in later.user_sentences]
         self.remarks += [(n + shift, s) for n, s in later.remarks]
+        self.notes += [(n + shift, text) for n, text in later.notes]
         self.outliers += [(n + shift, block, at) for n, block, at in later.outliers]
         self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
         for value, occurrences in later.values.items():
@@ -171,9 +175,12 @@ class WorkLedger:
         call, place = call_of(use, number, self.effects), len(self.calls)
         self._open.setdefault(use.id, []).append(place)
         self.calls.append(call)
-        self.examples[shape_of(use)] = (number, use)
+        if not is_note_tool(use.name):
+            self.examples[shape_of(use)] = (number, use)
         if call.changes:
             self.changing.append(place)
+        if text := note_of(use):
+            self.notes.append((number, text))
         if is_plan_call(use):
             self.plan_calls.append((place, use))
 
@@ -201,12 +208,12 @@ class WorkLedger:
         self.values[value] = occurrences
 
     def tools(self, only: Runs) -> Counter[str]:
-        """How often each tool was called in these messages."""
+        """How often each tool was called in these messages, notes left out."""
         counts = Counter[str]()
         for first, last in only.pairs:
             start = bisect_left(self.calls, first, key=_number)
             counts.update(map(_name, self.calls[start : bisect_left(self.calls, last + 1, lo=start, key=_number)]))
-        return counts
+        return Counter({name: n for name, n in counts.items() if not is_note_tool(name)})
 
     def trim(self) -> None:
         """Drop the least important values, in place, if there are very many."""

@@ -19,6 +19,7 @@ from autocontext.history.entries import (
     Forgotten,
     NoteReplaced,
     Offloaded,
+    Pinned,
     Removed,
     Restored,
     dump_entry,
@@ -26,8 +27,9 @@ from autocontext.history.entries import (
 )
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, build
+from autocontext.history.state import dump, load
 from autocontext.history.view import View
-from autocontext.messages import Origin, OriginKind, is_ledger
+from autocontext.messages import Origin, OriginKind, is_ledger, is_pinned
 from autocontext.testing import assistant, conversation, tool_exchange, user
 from tests import invariants
 from tests.conversations import histories
@@ -205,6 +207,20 @@ def test_what_was_undone_stands_where_the_note_stood() -> None:
     assert log.view_ids == before
     assert change == ((note,), tuple(before[2:4]), False)
     assert log.note_of(entry.edits[0].uuid) is None
+
+
+def test_a_pin_marks_the_message_in_view_and_no_original() -> None:
+    log = log_of(*conversation(rounds=1))
+    originals, pinned = list(log.view_messages), log.view_ids[1]
+    assert log.record(again(Pinned(ids=(pinned,)))) == ((), (), False)
+    assert [is_pinned(m) for m in log.view_messages] == [id_ == pinned for id_ in log.view_ids]
+    assert log.read(log.original) == originals
+    for twin in (Log(map(again, log.entries)), Log([again(log.snapshot())]), Log([load(dump(log))])):
+        assert twin.view_messages == log.view_messages
+        assert twin.read(twin.original) == originals
+        twin.record(again(Pinned(ids=(pinned,), pinned=False)))
+        assert twin.view_messages == originals
+        assert dump(twin).keys() == dump(log_of(*originals)).keys()
 
 
 def test_a_shortened_message_inside_an_entry_reads_as_its_original() -> None:

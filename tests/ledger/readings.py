@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from autocontext.ledger.pages import CALLS, CHANGED, EXAMPLES, FOUND, PLAN, REMARKS, SAID
+from autocontext.ledger.pages import CALLS, CHANGED, EXAMPLES, FOUND, NOTES, PLAN, REMARKS, SAID
 from autocontext.messages import Msg
 
-HEADINGS = (SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, REMARKS)
+HEADINGS = (SAID, PLAN, CHANGED, CALLS, EXAMPLES, FOUND, NOTES, REMARKS)
 CODE = re.compile(
     r"<returncode>(-?\d+)|(?:exit(?:ed)?(?: with)? (?:code|status)[: ]+)(-?\d+)\W*$", re.IGNORECASE | re.MULTILINE
 )
