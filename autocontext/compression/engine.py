@@ -82,6 +82,7 @@ class _Engine:
         self.log, self.token_sum, self.options = log, token_sum, options
         self.config = options.config
         self.hand_over = HandOver(log, token_sum, ledger, options.config, options.plan)
+        self.hand_over.focus = options.focus
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options.config)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
@@ -104,7 +105,10 @@ class _Engine:
         return View(ids, messages, self.token_sum.count)
 
     def run(self) -> Pass:
-        for strategy in steps(self.config):
+        if self.options.only is not None:
+            changed = yield from self._run_strategy(self.options.only(self.hand_over))
+            return self.account.report("applied" if changed else "not_needed", "")
+        for strategy in steps(self.config, self.hand_over):
             changed = yield from self._run_strategy(strategy)
             if (changed and self.config.escalation == "single") or self._fits():
                 break
@@ -292,7 +296,8 @@ class _Engine:
             return []
         language = rendering.conversation_language(self.log.view_messages)
         try:
-            results = yield from write(questions, RequestBuilder(self.config, language, self.options.plan, meanwhile))
+            builder = RequestBuilder(self.config, language, self.options.plan, meanwhile, self.options.focus)
+            results = yield from write(questions, builder)
         except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
             return [SummaryResult(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
         self.account.record_answers(results)

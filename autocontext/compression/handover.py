@@ -42,6 +42,8 @@ class HandOver:
         self, log: Log, token_sum: TokenSum, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
     ) -> None:
         self._log, self._token_sum, self._ledger, self._config, self._plan = log, token_sum, ledger, config, plan
+        self.focus = ""
+        """What the notes should keep first."""
 
     @property
     def used(self) -> bool:
@@ -57,6 +59,10 @@ class HandOver:
         """The number of an original; None of anything else."""
         place = self._log.place.get(id_)
         return None if place is None else place + 1
+
+    def numbers(self, id_: str) -> Runs:
+        """The numbers of the originals that a message of the view is or stands for."""
+        return self._log.numbers([id_])
 
     def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
         """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
@@ -108,6 +114,7 @@ class HandOver:
             plan=plan,
             said_budget=self._config.user_message_budget,
             quotes_budget=int(room * quotes),
+            focus=self.focus,
         )
         return f"{head}\n{body}" if body else head
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
+
+if TYPE_CHECKING:
+    from autocontext.compression.handover import HandOver
+    from autocontext.strategies import Strategy
 
 _GROWTH = 0.10
 """Share of a trigger that the view must have grown by after a pass that did not reach its target."""
@@ -100,11 +106,15 @@ class PassOptions:
     """Raise InvalidEdit for a proposal that breaks a rule."""
     asks: bool = False
     """Whether there is a model of the user's own to write notes."""
+    focus: str = ""
+    """What the notes should keep first."""
+    only: Callable[[HandOver], Strategy] | None = None
+    """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
-    if options.force:
+    if options.force or options.only is not None:
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"

@@ -62,6 +62,7 @@ class RequestBuilder:
     language: str
     plan: PlanLike | None
     meanwhile: Callable[[], object] | None = None
+    focus: str = ""
 
     def request(self, question: Question) -> ModelRequest:
         """The request for one question, redacted if the configuration says so."""
@@ -72,6 +73,7 @@ class RequestBuilder:
             language=self.language,
             plan=self.plan,
             target_tokens=question.target_tokens,
+            focus=self.focus,
         )
         if self.config.redact is None:
             return request

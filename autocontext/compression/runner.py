@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
@@ -27,6 +27,10 @@ from autocontext.history.log import Log
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer
 from autocontext.telemetry import PassSpan
+
+if TYPE_CHECKING:
+    from autocontext.compression.handover import HandOver
+    from autocontext.strategies import Strategy
 
 _log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
 _COUNTED_ASIDE = 64 * 1024
@@ -55,6 +59,8 @@ class PassRunner:
     ) -> None:
         self.plan: PlanLike | None = None
         self.usage = UsageTotals()
+        self.last: CompressionReport | None = None
+        """The report of the last pass that changed something."""
         self._listeners: dict[object, Listener] = {}
         self._log, self._token_sum, self._config, self._lock = log, token_sum, config, lock
         self._context = PassContext(log, token_sum, lock, commit)
@@ -161,15 +167,24 @@ class PassRunner:
             _log.error("a pass in the background failed; the view is as it was", exc_info=error)
 
     # ------------------------------------------------------------------------------------------------------ running
-    def run(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> CompressionReport:
+    def run(
+        self,
+        *,
+        force: bool = False,
+        early: bool = False,
+        max_token: int | None = None,
+        focus: str = "",
+        only: Callable[[HandOver], Strategy] | None = None,
+    ) -> CompressionReport:
         """Run a pass if one is due, or anyway with `force`; waits for one that is running.
 
-        `max_token` is the window of this pass, in place of the configured one.
+        `max_token` is the window of this pass, in place of the configured one. `focus` is what notes keep first. `only`
+        makes the one strategy of the pass, which is due then.
         """
         holder = self._pass_lock.take()
         if holder is None:
             return self._busy()
-        options = self._options(force=force, early=early, max_token=max_token)
+        options = self._options(force=force, early=early, max_token=max_token, focus=focus, only=only)
         with PassSpan(self._conversation) as span:
             pass_run = PassRun(self._context, options, holder, span)
             try:
@@ -179,14 +194,14 @@ class PassRunner:
         return self._notify(report, early=early)
 
     async def arun(
-        self, *, force: bool = False, early: bool = False, max_token: int | None = None
+        self, *, force: bool = False, early: bool = False, max_token: int | None = None, focus: str = ""
     ) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         holder = await self._pass_lock.atake()
         if holder is None:
             await self._count_aside(anyway=True)
             return self._busy()
-        options = self._options(force=force, early=early, max_token=max_token)
+        options = self._options(force=force, early=early, max_token=max_token, focus=focus)
         with PassSpan(self._conversation) as span:
             pass_run = PassRun(self._context, options, holder, span)
             try:
@@ -207,10 +222,9 @@ class PassRunner:
         with pass_run.inside():
             return await self._asker.aask(ask)
 
-    def _options(self, *, force: bool = False, early: bool = False, max_token: int | None = None) -> PassOptions:
+    def _options(self, *, max_token: int | None = None, **options: Any) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
-        asks = self._asker.asks
-        return PassOptions(config, self.plan, self._pacing, force=force, early=early, strict=self._strict, asks=asks)
+        return PassOptions(config, self.plan, self._pacing, strict=self._strict, asks=self._asker.asks, **options)
 
     def _busy(self) -> CompressionReport:
         with self._lock:
@@ -224,6 +238,7 @@ class PassRunner:
             self._pacing = self._pacing.after(report)
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report
+            self.last = report or self.last
         self._pass_lock.give_back(pass_run.holder)
 
     def _abandon(self, pass_run: PassRun) -> None:

@@ -39,6 +39,11 @@ class Runs:
         """The numbers in any of these sets."""
         return cls(pair for some in sets for pair in some.pairs)
 
+    def covers(self, other: Runs) -> bool:
+        """Whether all numbers of another set are in this one."""
+        places = ((bisect_right(self._starts, start) - 1, stop) for start, stop in other.pairs)
+        return all(at >= 0 and stop <= self.pairs[at][1] for at, stop in places)
+
     def __contains__(self, number: object) -> bool:
         if not isinstance(number, int):
             return False

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
 from autocontext.ledger.values import fading, find, values_in
 from autocontext.text.rendering import one_line
+from autocontext.text.words import terms
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -33,6 +35,12 @@ _ALIKE = 3
 _LEAST_CANDIDATES = 128
 _MISSES = 24
 """After so many lines that did not fit, hardly any other will."""
+_FOCUSED = 60.0
+"""Worth of a line with all terms of the focus."""
+_MOST_FOCUSED = 400
+"""Newest messages that are searched for terms of the focus."""
+_FOCUSED_TEXT = 64_000
+"""Characters of a message that are searched for them."""
 _LEAST = 6
 """Tokens; no line fits into less."""
 _MOST_ERRORS = 20
@@ -66,9 +74,12 @@ class Quotes:
         *,
         source: Callable[[int], str],
         count: Callable[[str], int],
+        focus: frozenset[str] = frozenset(),
     ) -> None:
         self._ledger, self._only, self._source = ledger, only, source
         self._cost = count
+        self._focus = focus
+        """Terms of what the notes should keep first."""
         self._stale = self._stale_messages()
         self._texts: dict[int, str] = {}
         self._shapes: dict[int, Counter[str]] = {}
@@ -112,6 +123,9 @@ class Quotes:
         for quote in self._outliers():
             # The line itself is its value.
             self._open_values[quote.text] = _OUTLIER * fading(quote.number, now)
+            self._lines.append((quote, frozenset({quote.text}), self._cost(quote.text) + 2))
+        for quote, share in self._focused():
+            self._open_values[quote.text] = _FOCUSED * share
             self._lines.append((quote, frozenset({quote.text}), self._cost(quote.text) + 2))
         self._heap = [(-self._gain(i), i) for i in range(len(self._lines))]
         heapify(self._heap)
@@ -189,6 +203,17 @@ class Quotes:
                 text = line_around(block.text, at, 1)[1]
                 if text not in self._blob:
                     yield Quote(number, at, text)
+
+    def _focused(self) -> Iterator[tuple[Quote, float]]:
+        """Lines with terms of the focus in the newest messages, each with the share of the terms that it has."""
+        newest = (n for n in range(len(self._ledger.messages), 0, -1) if n in self._only and n not in self._stale)
+        for number in islice(newest, _MOST_FOCUSED if self._focus else 0):
+            at = 0
+            for line in self._text(number)[:_FOCUSED_TEXT].splitlines(keepends=True):
+                found = self._focus & set(terms(line))
+                if found and (text := line_around(self._text(number), at, 1)[1]) not in self._blob:
+                    yield Quote(number, at, text), len(found) / len(self._focus)
+                at += len(line)
 
     def _errors(self) -> Iterator[tuple[int, int, str]]:
         """Error lines in results of calls that did not fail, newest first."""

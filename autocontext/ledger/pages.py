@@ -23,6 +23,7 @@ from autocontext.ledger.values import known_values
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.text.rendering import one_line
+from autocontext.text.words import terms
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -77,12 +78,14 @@ class LedgerPage:
         plan: PlanLike | None,
         said_budget: int | None,
         quotes_budget: int | None,
+        focus: str,
     ) -> None:
         last = len(ledger.messages)
         self._ledger, self._budget, self._plan, self._visible = ledger, budget, plan, tuple(shown)
         self._only, self._available = Runs.within(only, last), Runs.within(known, last)
         self._said_budget = budget if said_budget is None else said_budget
         self._quotes_budget = budget if quotes_budget is None else min(budget, quotes_budget)
+        self._focus = frozenset(terms(focus))
         self._room = Room(budget, count)
         self._parts: dict[str, list[str]] = {}
         self._speech = Speech(ledger, self._only, self._visible)
@@ -261,7 +264,7 @@ class LedgerPage:
         """Add the agent's conclusions; returns their tokens."""
         before = self._room.left
         changing = {c.number for c in self._activity.calls if c.changes}
-        sentences = remarks(self._ledger, self._only, changing)
+        sentences = remarks(self._ledger, self._only, changing, self._focus)
         lines = ((number, f"m{number}: {text}") for number, text in sentences if text not in self._visible_text)
         self._parts[REMARKS] = self._best(lines, max(_REMARKS_LEAST, int(self._budget * _REMARKS_SHARE)))
         return before - self._room.left
@@ -276,7 +279,13 @@ class LedgerPage:
     def _add_quotes(self, most: int) -> None:
         """Lines of the originals, until the text has `most` tokens."""
         quotes = Quotes(
-            self._ledger, self._only, self._visible_values, self._join(), source=self._source, count=self._room.count
+            self._ledger,
+            self._only,
+            self._visible_values,
+            self._join(),
+            source=self._source,
+            count=self._room.count,
+            focus=self._focus,
         )
         unused = max(0, self._budget - most)
         self._room.left -= unused

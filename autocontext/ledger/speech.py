@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from autocontext.ledger.calls import shorten
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_user
 from autocontext.messages import Msg, is_user_turn
 from autocontext.text.rendering import one_line
+from autocontext.text.words import terms
 
 if TYPE_CHECKING:
     from autocontext.ledger.work import WorkLedger
@@ -107,14 +109,23 @@ def notes(ledger: WorkLedger, only: Container[int], shown: Container[str]) -> It
             yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))
 
 
-def remarks(ledger: WorkLedger, only: Container[int], changing: Container[int]) -> Iterator[tuple[int, str]]:
-    """The agent's conclusions with message numbers, the best first; those in messages that change something lead."""
-    candidates = sorted(
-        (item for item in ledger.remarks[-_MOST_REMARKS:] if item[0] in only),
-        key=lambda item: (item[1].worth + (item[0] in changing), item[0], item[1].start),
-        reverse=True,
-    )
+def remarks(
+    ledger: WorkLedger, only: Container[int], changing: Container[int], focus: AbstractSet[str] = frozenset()
+) -> Iterator[tuple[int, str]]:
+    """The agent's conclusions with message numbers, the best first.
+
+    Those with terms of `focus` lead, then those in messages that change something.
+    """
+
+    def text_of(number: int, sentence: Sentence) -> str:
+        return one_line(ledger.messages[number - 1].text[sentence.start : sentence.stop])
+
+    def worth(item: tuple[int, Sentence]) -> tuple[int, int, int, int]:
+        number, sentence = item
+        about = len(focus & set(terms(text_of(*item)))) if focus else 0
+        return about, sentence.worth + (number in changing), number, sentence.start
+
+    candidates = sorted((r for r in ledger.remarks[-_MOST_REMARKS:] if r[0] in only), key=worth, reverse=True)
     for number, sentence in candidates[:_BEST_REMARKS]:
-        text = one_line(ledger.messages[number - 1].text[sentence.start : sentence.stop])
-        if text:
+        if text := text_of(number, sentence):
             yield number, shorten(text, _REMARK)

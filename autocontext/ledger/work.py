@@ -241,13 +241,14 @@ class WorkLedger:
         plan: PlanLike | None = None,
         said_budget: int | None = None,
         quotes_budget: int | None = None,
+        focus: str = "",
     ) -> str:
         """The ledger as text of at most `budget` tokens; "" if nothing fits. `count` returns the tokens of a text.
 
         `only` are the numbers of the messages to cover (those out of view), by default all; `known` those that may be
         mentioned at all (not the deleted ones), by default all; `shown` are the messages in view, which the text does
         not repeat. `said_budget` limits the tokens of the user's words. No more lines are quoted once the text has
-        `quotes_budget` tokens; 0 for no quotes.
+        `quotes_budget` tokens; 0 for no quotes. Lines and conclusions with words of `focus` come first.
         """
         from autocontext.ledger.pages import LedgerPage  # noqa: PLC0415 (`pages` imports this module)
 
@@ -261,6 +262,7 @@ class WorkLedger:
             plan=plan,
             said_budget=said_budget,
             quotes_budget=quotes_budget,
+            focus=focus,
         )
         return page.text()
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View
 
 
@@ -18,6 +19,10 @@ class NoteWriter(Protocol):
 
     def number(self, id_: str) -> int | None:
         """The number of an original message; None for any other."""
+        ...
+
+    def numbers(self, id_: str) -> Runs:
+        """The numbers of the originals that a message of the view is or stands for."""
         ...
 
     def writing(
@@ -35,6 +40,10 @@ class NoteWriter(Protocol):
 
     def earlier_notes(self, span: Span) -> str:
         """The texts that models wrote for the notes in a span."""
+        ...
+
+    def changes(self, first: int, last: int) -> Iterable[tuple[int, int, str]]:
+        """What calls in the messages `first` to `last` changed: numbers of call and result, and the thing."""
         ...
 
     @property
