@@ -49,6 +49,20 @@ class Statement(NamedTuple):
     params: Params | Sequence[Params] = ()
 
 
+class Alone(Statement):
+    """A statement that is a transaction by itself: all or nothing, and durable when its rows come back.
+
+    A work may begin with one, which saves a server the round trips of BEGIN and COMMIT; what it asks afterwards may be
+    another transaction.
+    """
+
+    __slots__ = ()
+
+
+class Array(list[Any]):
+    """Values of one parameter that a server takes as an array; SQLite has none."""
+
+
 Work: TypeAlias = Generator[Statement, list[Row], T]
 """One transaction: yields statements, is sent their rows, returns its result."""
 

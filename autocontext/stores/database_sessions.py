@@ -11,6 +11,7 @@ from typing import Any
 from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
+from autocontext.stores import postgres_sessions
 from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
@@ -36,19 +37,20 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
         self._ttl = checked_seconds("ttl", ttl)
         super().__init__(url, statements.SCHEMA)
+        self._append = (postgres_sessions if self.database.dialect == "postgresql" else statements).append
         self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
         if entries:
             rows = _rows(session, entries, after)
-            self.database.write(partial(statements.append, rows, version_of(after), expiry(self._ttl)))
+            self.database.write(partial(self._append, rows, version_of(after), expiry(self._ttl)))
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
         if entries:
             rows = _rows(session, entries, after)
-            await self.database.awrite(partial(statements.append, rows, version_of(after), expiry(self._ttl)))
+            await self.database.awrite(partial(self._append, rows, version_of(after), expiry(self._ttl)))
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.

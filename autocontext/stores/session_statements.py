@@ -70,35 +70,38 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
 
     `version` is the session's (None: whichever is there), or that of the session to begin.
     """
-    first, last = rows[0], rows[-1]
-    after = first["sequence"]
-    key = {"user_id": first["user_id"], "session_id": first["session_id"]}
-    version = version or (_ANY if after else new_version())
-    params = {
-        **key, "at": now(), "then": last["sequence"] + 1, "head": last["checksum"],
-        "identity": version.identity, "edition": version.edition,
-    }  # fmt: skip
-    if after == 0:
-        params |= {"first": FIRST, "expires_at": expires_at}
-        before = yield Statement(_START, params)
-    else:
-        params["after"] = after
-        if expires_at is None:
-            before = yield Statement(_GO_ON, params)
-        else:
-            before = yield Statement(_GO_ON_EXPIRING, {**params, "expires_at": expires_at})
+    before = yield Statement(*moving(rows, version, expires_at))
     if not before:
-        yield from _refused(first, None if version is _ANY else version)
+        yield from refused(rows[0], version)
         return
     [(previous,)] = before
     if len(rows) == 1:
-        yield Statement(_ADD, {**first, "previous": previous})
+        yield Statement(_ADD, {**rows[0], "previous": previous})
     else:
         links = [previous, *(row["checksum"] for row in rows[:-1])]
         yield Statement(_ADD, [{**row, "previous": link} for row, link in zip(rows, links, strict=True)])
 
 
-def _refused(first: dict[str, Any], version: Version | None) -> Work[None]:
+def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> tuple[str, dict[str, Any]]:
+    """The statement that moves the session's counter on, and its parameters.
+
+    It gives the checksum of the entry before the rows; nothing where the counter does not stand there.
+    """
+    first, last = rows[0], rows[-1]
+    after = first["sequence"]
+    version = version or (_ANY if after else new_version())
+    params = {
+        "user_id": first["user_id"], "session_id": first["session_id"], "at": now(), "then": last["sequence"] + 1,
+        "head": last["checksum"], "identity": version.identity, "edition": version.edition,
+    }  # fmt: skip
+    if after == 0:
+        return _START, {**params, "first": FIRST, "expires_at": expires_at}
+    if expires_at is None:
+        return _GO_ON, {**params, "after": after}
+    return _GO_ON_EXPIRING, {**params, "after": after, "expires_at": expires_at}
+
+
+def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
     """Say why the session does not go on with this row, unless it is there already."""
     session, after = SessionKey(first["user_id"], first["session_id"]), first["sequence"]
     known = yield Statement(

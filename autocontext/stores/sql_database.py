@@ -1,9 +1,11 @@
-"""PostgreSQL, and CockroachDB by its own dialect, through SQLAlchemy Core and psycopg 3."""
+"""PostgreSQL, and CockroachDB by its own dialect, through psycopg 3.
+
+SQLAlchemy finds the driver of a URL and keeps the pool of connections; statements go to psycopg itself (`postgres`).
+"""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import socket
 import time
@@ -14,21 +16,24 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 from autocontext.errors import MissingExtraError, StoreError
 from autocontext.flows.forking import fork_lock, part_at_fork
 from autocontext.models.per_loop import PerLoop
-from autocontext.stores.checks import checked_patience, refused_value
-from autocontext.stores.database import Database, Row, Statement, Work
+from autocontext.stores.checks import checked_patience
+from autocontext.stores.database import Database, Work
 
 try:
     import psycopg
-    from sqlalchemy import CursorResult, TextClause, create_engine, event, make_url, text
-    from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+    from psycopg.pq import TransactionStatus
+    from sqlalchemy import create_engine, event, make_url
+    from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
     from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-    from autocontext.stores.sql_errors import Attempts
+    from autocontext.stores.postgres import adrive, drive, prepare
+    from autocontext.stores.sql_errors import FAILURES, Attempts
 except ImportError as e:
     raise MissingExtraError("PostgreSQL", "sql") from e
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 T = TypeVar("T")
 _DRIVERS = {
@@ -41,6 +46,8 @@ _ISOLATION = {
     "cockroachdb": ("SERIALIZABLE", "SERIALIZABLE"),
 }
 """Of reading and of writing transactions. Whatever collides begins again."""
+_GENERATION = "autocontext_generation"
+"""Where the pool keeps a connection's generation."""
 
 
 class SqlDatabase(Database):
@@ -59,13 +66,21 @@ class SqlDatabase(Database):
         self._patience = checked_patience(patience)
         self._reached = False
         """A server that never answered is reported at once: most likely the URL is wrong."""
-        # What users say must not be in an error's text, which ends in somebody's log.
-        self._pool = {"pool_size": pool_size, "max_overflow": pool_size, "pool_recycle": 1800, "hide_parameters": True}
+        self._pool = {
+            "pool_size": pool_size,
+            "max_overflow": pool_size,
+            "pool_recycle": 1800,
+            # What users say must not be in an error's text, which ends in somebody's log.
+            "hide_parameters": True,
+            "connect_args": {"autocommit": True},
+        }
         self._lock = fork_lock()
         self._sync: Engine | None = None
         self._engines: PerLoop[AsyncEngine] = PerLoop(self._open_async, lambda engine: engine.dispose())
         self._connections: weakref.WeakSet[psycopg.Connection[Any] | psycopg.AsyncConnection[Any]] = weakref.WeakSet()
         """Those of this process, in use or not."""
+        self._generation = 0
+        """Goes up when a connection is lost: those that are as old are lost too, most likely."""
         self._pid = os.getpid()
         part_at_fork(self)
 
@@ -118,51 +133,83 @@ class SqlDatabase(Database):
         self._connections.clear()
         self._sync = None
 
-    def _run(self, work: Callable[[], Work[T]], isolation: Any) -> T:
+    def _run(self, work: Callable[[], Work[T]], isolation: str) -> T:
         attempts = Attempts(self.name, self._patience)
         while True:
             self._check_open()
             try:
-                with self._engine().connect().execution_options(isolation_level=isolation) as c, c.begin():
+                with self._engine().connect() as pooled:
                     self._reached = True
-                    return _drive(self.name, work(), lambda s: c.execute(_clause(s.sql), s.params or None))
-            except (SQLAlchemyError, AssertionError) as e:
+                    raw = pooled.connection
+                    connection: Any = raw.driver_connection
+                    try:
+                        return drive(connection, self.name, isolation, work())
+                    except BaseException as e:
+                        if self._is_lost(connection, raw.info, e):
+                            pooled.invalidate(e)
+                        raise
+            except FAILURES as e:
                 time.sleep(attempts.pause_after(e, reached=self._reached))
 
-    async def _arun(self, work: Callable[[], Work[T]], isolation: Any) -> T:
+    async def _arun(self, work: Callable[[], Work[T]], isolation: str) -> T:
         attempts = Attempts(self.name, self._patience)
         while True:
             self._check_open()
             try:
                 self._check_process()
                 engine = await self._engines.client()
-                async with engine.connect() as c:
-                    await c.execution_options(isolation_level=isolation)
+                async with engine.connect() as pooled:
                     self._reached = True
-                    async with c.begin():
-                        return await c.run_sync(
-                            lambda sync: _drive(
-                                self.name, work(), lambda s: sync.execute(_clause(s.sql), s.params or None)
-                            )
-                        )
-            except (SQLAlchemyError, AssertionError) as e:
+                    raw = await pooled.get_raw_connection()
+                    connection: Any = raw.driver_connection
+                    try:
+                        return await adrive(connection, self.name, isolation, work())
+                    except BaseException as e:
+                        if self._is_lost(connection, raw.info, e):
+                            await pooled.invalidate(e)
+                        raise
+            except FAILURES as e:
                 await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
+
+    def _is_lost(
+        self,
+        connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+        info: dict[Any, Any],
+        error: BaseException,
+    ) -> bool:
+        """Whether a connection is of no more use after an error; otherwise the pool rolls back and keeps it."""
+        if connection.closed:
+            self._generation = max(self._generation, info[_GENERATION] + 1)
+            return True
+        # What was interrupted may still be on its way.
+        return not isinstance(error, Exception) and connection.info.transaction_status != TransactionStatus.IDLE
 
     def _engine(self) -> Engine:
         self._check_process()
         with self._lock:
             if self._sync is None:
-                self._sync = create_engine(self._url, **self._pool)
-                event.listen(self._sync, "connect", self._connected)
+                self._sync = self._with_events(create_engine(self._url, **self._pool))
             return self._sync
 
     async def _open_async(self) -> AsyncEngine:
         engine = create_async_engine(self._url, **self._pool)
-        event.listen(engine.sync_engine, "connect", self._connected)
+        self._with_events(engine.sync_engine)
         return engine
 
-    def _connected(self, connection: Any, _record: object) -> None:
-        self._connections.add(getattr(connection, "driver_connection", connection))
+    def _with_events(self, engine: Engine) -> Engine:
+        event.listen(engine, "connect", self._connected)
+        event.listen(engine, "checkout", self._taken)
+        return engine
+
+    def _connected(self, connection: Any, record: ConnectionPoolEntry) -> None:
+        driver = getattr(connection, "driver_connection", connection)
+        self._connections.add(driver)
+        record.info[_GENERATION] = self._generation
+        prepare(connection, driver)
+
+    def _taken(self, _connection: object, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if record.info[_GENERATION] < self._generation:
+            raise DisconnectionError  # the pool takes a new one instead
 
     def _check_process(self) -> None:
         """Notice a fork by C code that has told nobody."""
@@ -170,31 +217,6 @@ class SqlDatabase(Database):
             with self._lock:
                 if self._pid != os.getpid():
                     self.after_fork(in_child=True)
-
-
-def _drive(name: str, work: Work[T], execute: Callable[[Statement], CursorResult[Any]]) -> T:
-    rows: list[Row] | None = None
-    while True:
-        try:
-            statement = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        if statement.params == []:
-            rows = []
-            continue
-        try:
-            done_ = execute(statement)
-        except (SQLAlchemyError, UnicodeEncodeError, OverflowError) as e:
-            if (refused := refused_value(name, statement.params)) is not None:
-                raise refused from e
-            raise
-        rows = [tuple(row) for row in done_] if done_.returns_rows else []
-
-
-@functools.lru_cache(maxsize=512)
-def _clause(sql: str) -> TextClause:
-    return text(sql)
 
 
 def _checked(url: str) -> Any:

@@ -6,11 +6,11 @@ Error Reference" and "Common Errors" (40003).
 
 from __future__ import annotations
 
-import contextlib
 import random
 import time
 
-from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError, TimeoutError  # noqa: A004 (the pool's)
+import psycopg
+from sqlalchemy.exc import SQLAlchemyError, TimeoutError  # noqa: A004 (the pool's)
 
 from autocontext.errors import StoreCorruptError, StoreError
 
@@ -49,6 +49,10 @@ _OTHER_SERVER = "Could not determine version"
 _CORRUPT = ("XX001", "XX002")
 
 
+FAILURES = (psycopg.Error, SQLAlchemyError, AssertionError)
+"""Of psycopg; of SQLAlchemy, which wraps them when a connection is opened; of its dialect, about the server."""
+
+
 class Attempts:
     """How long a transaction is retried, and the error when that does not help."""
 
@@ -57,23 +61,25 @@ class Attempts:
         self._until = time.monotonic() + patience
         self._pause = _FIRST_PAUSE
 
-    def pause_after(self, error: SQLAlchemyError | AssertionError, *, reached: bool) -> float:
+    def pause_after(self, failure: Exception, *, reached: bool) -> float:
         """Seconds to wait before the next attempt; raises the library's error when there is none."""
+        error = getattr(failure, "orig", None) or failure
         if isinstance(error, AssertionError):
             if not str(error).startswith(_OTHER_SERVER):
                 raise error
             raise StoreError(
                 f"{self._name}: this is no PostgreSQL ({error}); for CockroachDB give a cockroachdb:// URL"
             ) from error
-        state = _sqlstate(error)
-        # psycopg gives a failed connection attempt no code at all.
-        lost = state.startswith(_LOST) or (isinstance(error, OperationalError | InterfaceError) and not state)
+        state = getattr(error, "sqlstate", None) or ""  # of five characters; psycopg gives a failed connection none
+        lost = state.startswith(_LOST) or (
+            isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not state
+        )
         if ((lost and reached) or state in _RETRYABLE) and time.monotonic() < self._until:
             self._pause = min(2 * self._pause, _LAST_PAUSE)
             return self._pause * (0.5 + random.random() / 2)
-        raise self._told(error, state, lost=lost) from error
+        raise self._told(error, state, lost=lost) from failure
 
-    def _told(self, error: SQLAlchemyError, state: str, *, lost: bool) -> StoreError | StoreCorruptError:
+    def _told(self, error: Exception, state: str, *, lost: bool) -> StoreError | StoreCorruptError:
         reason = _first_line(error)
         if state in _RETRYABLE:
             return StoreError(f"{self._name}: transactions kept colliding ({_RETRYABLE[state]}: {reason}): try again")
@@ -90,13 +96,6 @@ class Attempts:
         return StoreError(f"{self._name}: a statement failed, nothing was changed ({reason}{code})")
 
 
-def _sqlstate(error: SQLAlchemyError) -> str:
-    """PostgreSQL's five-character code; "" when the server sent none (it was not reached)."""
-    state = getattr(getattr(error, "orig", None), "sqlstate", None)
-    return state if isinstance(state, str) else ""
-
-
-def _first_line(error: SQLAlchemyError) -> str:
-    with contextlib.suppress(IndexError):
-        return str(getattr(error, "orig", error)).strip().splitlines()[0]
-    return type(error).__name__
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -65,19 +66,33 @@ def _running(home: Path) -> Iterator[Server]:
 
 
 class Proxy:
-    """Passes bytes between clients and a server, until it is told to cut.
+    """Passes messages between clients and a server, until it is told to cut; counts what clients wait for.
 
-    `cut_after_commit`: how many times a COMMIT reaches the server and its answer does not reach the client;
-    `cut_before_commit`: how many times the connection breaks before the server hears of it.
+    `cut_after_commit`: how many times what commits reaches the server and its answer does not reach the client;
+    `cut_before_commit`: how many times the connection breaks before the server hears of it. What commits is a COMMIT,
+    and a statement that changes something outside of BEGIN and COMMIT.
+
+    The URL must say so (`through`): encryption would begin with messages of another form.
     """
 
     def __init__(self, port: int) -> None:
         self.cut_after_commit = self.cut_before_commit = self.cuts = 0
+        self.turns = 0
+        """How many times clients have asked and waited: the round trips."""
+        self.asked: list[str] = []
+        """The statements of clients, each time they are parsed."""
+        self.commits = 0
         self._to = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    def through(self, url: str) -> str:
+        """The URL of the server's database, by way of this proxy."""
+        place = f"@127.0.0.1:{self.port}/"
+        url = re.sub(r"@[^/@]+/", place, url)
+        return f"{url}{'&' if '?' in url else '?'}sslmode=disable&gssencmode=disable"
 
     def cut_all(self) -> None:
         """Break every connection there is."""
@@ -95,31 +110,17 @@ class Proxy:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(("127.0.0.1", self._to))
                 self._open |= {client, server}
-                dropping = threading.Event()
-                asked, answered = self._changes()
-                for ends in ((client, server, asked, True), (server, client, answered, False)):
-                    threading.Thread(target=self._pass_on, args=(*ends, dropping), daemon=True).start()
+                conversation = self._conversation()
+                changes = _Messages(conversation.question, starts=True), _Messages(conversation.reply)
+                for ends in ((client, server, changes[0]), (server, client, changes[1])):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
 
-    def _changes(self) -> tuple[Change, Change]:
-        """What becomes of the bytes of one connection, to the server and back."""
-        return bytes, bytes
+    def _conversation(self) -> Conversation:
+        return Conversation(self)
 
-    def _pass_on(
-        self, from_: socket.socket, to: socket.socket, change: Change, asking: bool, dropping: threading.Event
-    ) -> None:
-        with suppress(OSError):
+    def _pass_on(self, from_: socket.socket, to: socket.socket, change: Change) -> None:
+        with suppress(OSError, Cut):
             while data := from_.recv(65536):
-                if asking and b"COMMIT\0" in data:  # not the READ COMMITTED of a BEGIN
-                    if self.cut_before_commit:
-                        self.cut_before_commit -= 1
-                        self.cuts += 1
-                        break
-                    if self.cut_after_commit:
-                        self.cut_after_commit -= 1
-                        self.cuts += 1
-                        dropping.set()
-                elif not asking and dropping.is_set():
-                    break  # the server has answered, so it has committed
                 to.sendall(change(data))
         self._close(from_)
         self._close(to)
@@ -131,24 +132,120 @@ class Proxy:
         end.close()
 
 
+class Cut(Exception):
+    """The connection is to break here."""
+
+
+_CHANGES = re.compile(r"(?:WITH\b.*)?\b(?:INSERT|UPDATE|DELETE)\b", re.DOTALL)
+
+
+class Conversation:
+    """One connection through a Proxy: what becomes of each message, by its kind."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._waiting = self._dropping = self._begun = False
+        self._prepared: dict[bytes, str] = {}
+        """The statements that the client has sent, by the name it gave them."""
+
+    def question(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        """What the server hears instead of a client's message."""
+        if kind != b"X" and not self._waiting:  # nobody waits for the answer to a farewell
+            self._waiting = True
+            self._proxy.turns += 1
+        if self._commits(kind, body):
+            return self.commit(kind, body)
+        return [(kind, body)]
+
+    def commit(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        """What the server hears instead of what commits."""
+        self._proxy.commits += 1
+        if self._proxy.cut_before_commit:
+            self._proxy.cut_before_commit -= 1
+            self._proxy.cuts += 1
+            raise Cut
+        if self._proxy.cut_after_commit:
+            self._proxy.cut_after_commit -= 1
+            self._proxy.cuts += 1
+            self._dropping = True
+        return [(kind, body)]
+
+    def reply(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        """What the client hears instead of a server's message."""
+        self._waiting = False
+        if self._dropping:
+            if kind == b"Z":  # ready for what comes next, so it has committed
+                raise Cut
+            return []
+        return [(kind, body)]
+
+    def _commits(self, kind: bytes, body: bytes) -> bool:
+        if kind == b"P":
+            name, sql, _ = body.split(b"\0", 2)
+            self._prepared[name] = sql.decode()
+            self._proxy.asked.append(sql.decode())
+        elif kind == b"B":
+            _, name, _ = body.split(b"\0", 2)
+            return not self._begun and _CHANGES.match(self._prepared[name]) is not None
+        elif kind == b"Q":
+            sql = body[:-1].decode()
+            self._proxy.asked.append(sql)
+            if sql.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
+                self._begun = sql.startswith("BEGIN")
+            return sql == "COMMIT"
+        return False
+
+
 class Disguise(Proxy):
-    """PostgreSQL in the words of CockroachDB: its version, its errors at COMMIT. It keeps what it was asked.
+    """PostgreSQL in the words of CockroachDB: its version, its errors when something commits.
 
-    `refuse_commits`: how many times a COMMIT is rolled back and answered with 40001; `doubt_commits`: how many times it
-    goes through and is answered with 40003.
-
-    The URL must say sslmode=disable and gssencmode=disable: a connection begins with something else otherwise.
+    `refuse_commits`: how many times what commits is rolled back and answered with 40001; `doubt_commits`: how many
+    times it goes through and is answered with 40003.
     """
 
     def __init__(self, port: int) -> None:
         self.refuse_commits = self.doubt_commits = 0
-        self.asked: list[str] = []
-        """The statements of clients."""
         super().__init__(port)
 
-    def _changes(self) -> tuple[Change, Change]:
-        conversation = _Conversation(self)
-        return _Messages(conversation.question, starts=True), _Messages(conversation.reply)
+    def _conversation(self) -> Conversation:
+        return _Disguised(self)
+
+
+class _Disguised(Conversation):
+    # Texts: CockroachDB documentation, "Transaction Retry Error Reference" and "Common Errors".
+    VERSION = b"CockroachDB CCL v24.3.5 (x86_64-pc-linux-gnu, built 2025/02/05 20:50:11, go1.22.8)"
+    REFUSED = (
+        b"40001",
+        b"restart transaction: TransactionRetryWithProtoRefreshError: retry txn",
+    )
+    DOUBTED = (b"40003", b"result is ambiguous: error=ba: EndTxn(commit) RPC error: connection lost [exhausted]")
+
+    def __init__(self, disguise: Disguise) -> None:
+        super().__init__(disguise)
+        self._disguise = disguise
+        self._error: tuple[bytes, bytes] | None = None
+        """The answer to what commits, while that is under way."""
+
+    def commit(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        if self._disguise.refuse_commits:
+            self._disguise.refuse_commits -= 1
+            self._error = self.REFUSED
+            # A statement by itself: one that the server does not know.
+            return [(kind, b"ROLLBACK\0" if kind == b"Q" else b"\0nothing\0" + bytes(6))]
+        if self._disguise.doubt_commits:
+            self._disguise.doubt_commits -= 1
+            self._error = self.DOUBTED
+        return super().commit(kind, body)
+
+    def reply(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
+        if kind == b"S" and body.startswith(b"server_version\0"):
+            return [(b"S", b"server_version\x0013.0.0\0"), (b"S", b"crdb_version\0" + self.VERSION + b"\0")]
+        if kind == b"D" and body[:2] == b"\0\1" and body[6:].startswith(b"PostgreSQL "):
+            return [(b"D", b"\0\1" + len(self.VERSION).to_bytes(4, "big") + self.VERSION)]
+        if kind in b"CE" and self._error is not None:
+            (state, text), self._error = self._error, None
+            return [(b"E", b"SERROR\0VERROR\0C" + state + b"\0M" + text + b"\0\0")]
+        return super().reply(kind, body)
 
 
 class _Messages:
@@ -176,43 +273,3 @@ class _Messages:
                 continue
             for letter, body in self._change(message[:1], message[5:]):
                 out += letter + (len(body) + 4).to_bytes(4, "big") + body
-
-
-class _Conversation:
-    """One connection of a Disguise."""
-
-    # Texts: CockroachDB documentation, "Transaction Retry Error Reference" and "Common Errors".
-    VERSION = b"CockroachDB CCL v24.3.5 (x86_64-pc-linux-gnu, built 2025/02/05 20:50:11, go1.22.8)"
-    REFUSED = (
-        b"40001",
-        b"restart transaction: TransactionRetryWithProtoRefreshError: retry txn",
-    )
-    DOUBTED = (b"40003", b"result is ambiguous: error=ba: EndTxn(commit) RPC error: connection lost [exhausted]")
-
-    def __init__(self, disguise: Disguise) -> None:
-        self._disguise = disguise
-        self._error: tuple[bytes, bytes] | None = None
-        """The answer to the COMMIT that is under way."""
-
-    def question(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
-        proxy = self._disguise
-        if kind in (b"Q", b"P"):  # of a Parse the second text is the statement
-            proxy.asked.append(body.split(b"\0")[kind == b"P"].decode())
-        if (kind, body) == (b"Q", b"COMMIT\0"):
-            if proxy.refuse_commits:
-                proxy.refuse_commits -= 1
-                self._error, body = self.REFUSED, b"ROLLBACK\0"
-            elif proxy.doubt_commits:
-                proxy.doubt_commits -= 1
-                self._error = self.DOUBTED
-        return [(kind, body)]
-
-    def reply(self, kind: bytes, body: bytes) -> list[tuple[bytes, bytes]]:
-        if kind == b"S" and body.startswith(b"server_version\0"):
-            return [(b"S", b"server_version\x0013.0.0\0"), (b"S", b"crdb_version\0" + self.VERSION + b"\0")]
-        if kind == b"D" and body[:2] == b"\0\1" and body[6:].startswith(b"PostgreSQL "):
-            return [(b"D", b"\0\1" + len(self.VERSION).to_bytes(4, "big") + self.VERSION)]
-        if kind == b"C" and self._error is not None:
-            (state, text), self._error = self._error, None
-            return [(b"E", b"SERROR\0VERROR\0C" + state + b"\0M" + text + b"\0\0")]
-        return [(kind, body)]

@@ -32,7 +32,7 @@ def proxied():
     address = urlsplit(SERVER)
     proxy = Proxy(address.port or 5432)
     with own_schema() as direct:
-        yield proxy, direct.replace(f"{address.hostname}:{address.port or 5432}", f"127.0.0.1:{proxy.port}"), direct
+        yield proxy, proxy.through(direct), direct
     proxy.close()
 
 

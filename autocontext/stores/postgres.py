@@ -1,0 +1,115 @@
+"""One work on a psycopg connection: what it asks the server, and what comes back.
+
+The connection is in autocommit mode, and what a work asks stands between BEGIN and COMMIT, each a round trip of its
+own. A statement that is `Alone` needs neither: one round trip, and it is durable.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.types.array import ListBinaryDumper
+
+from autocontext.flows import arun, run
+from autocontext.stores.checks import refused_value
+from autocontext.stores.database import Alone, Array, Row, Statement, Work
+
+T = TypeVar("T")
+_PARAM = re.compile(r"(?<![:\w]):(\w+)")
+
+
+def drive(connection: psycopg.Connection[Any], name: str, isolation: str, work: Work[T]) -> T:
+    """Run a work on a connection; what it changed is durable when this returns."""
+
+    def answer(statement: Statement) -> list[Row]:
+        cursor = connection.cursor(binary=bool(statement.params))
+        with _refusals(name, statement):
+            if isinstance(statement.params, list):
+                cursor.executemany(_query(statement.sql), statement.params)
+            elif statement.params:
+                cursor.execute(_query(statement.sql), statement.params)
+            else:
+                cursor.execute(statement.sql, prepare=False)  # BEGIN and COMMIT are as quick as they are
+            return cursor.fetchall() if cursor.description else []
+
+    return run(_said(isolation, work), answer)
+
+
+async def adrive(connection: psycopg.AsyncConnection[Any], name: str, isolation: str, work: Work[T]) -> T:
+    """`drive` on an asynchronous connection."""
+
+    async def answer(statement: Statement) -> list[Row]:
+        cursor = connection.cursor(binary=bool(statement.params))
+        with _refusals(name, statement):
+            if isinstance(statement.params, list):
+                await cursor.executemany(_query(statement.sql), statement.params)
+            elif statement.params:
+                await cursor.execute(_query(statement.sql), statement.params)
+            else:
+                await cursor.execute(statement.sql, prepare=False)
+            return await cursor.fetchall() if cursor.description else []
+
+    return await arun(_said(isolation, work), answer)
+
+
+def prepare(connection: Any, driver: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Make a new connection (SQLAlchemy's, and psycopg's beneath) ready for `drive`."""
+    driver.adapters.register_dumper(Array, _ArrayDumper)
+    cursor = connection.cursor()
+    cursor.execute("SELECT pg_backend_pid()")
+    if cursor.fetchone() != (driver.info.backend_pid,):
+        # Somebody between, such as PgBouncer, gives each transaction another of the server's sessions. What was
+        # prepared is not there, or worse: another client's statement is there by the same name.
+        driver.prepare_threshold = None
+    cursor.close()
+
+
+class _ArrayDumper(ListBinaryDumper):
+    """Arrays in the binary form, which is a fifth of the work."""
+
+
+def _said(isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
+    """All that is said for a work."""
+    rows: Any = None
+    begun = False
+    while True:
+        try:
+            statement = work.send(rows)
+        except StopIteration as done:
+            result: T = done.value
+            break
+        if statement.params == []:
+            rows = []
+            continue
+        if not begun and not isinstance(statement, Alone):
+            yield Statement(f"BEGIN ISOLATION LEVEL {isolation}")
+            begun = True
+        rows = yield statement
+    if begun:
+        yield Statement("COMMIT")
+    return result
+
+
+@functools.lru_cache(maxsize=512)
+def _query(sql: str) -> str:
+    """A statement with its `:parameters` in psycopg's form."""
+    return _PARAM.sub(r"%(\1)s", sql.replace("%", "%%"))
+
+
+@contextmanager
+def _refusals(name: str, statement: Statement) -> Iterator[None]:
+    """Name the value that is to blame, if one is."""
+    try:
+        yield
+    except (psycopg.Error, UnicodeEncodeError, OverflowError) as e:
+        params = statement.params
+        if isinstance(params, Mapping):
+            params = {param: value for param, value in params.items() if not isinstance(value, Array)}
+        if (refused := refused_value(name, params)) is not None:
+            raise refused from e
+        raise
