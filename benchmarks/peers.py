@@ -1,8 +1,9 @@
 """Environments with other libraries and this one; the library's own environment never has them.
 
 `.venv-adapters/main` is used when it is there (scripts/adapter_environments.sh makes it); otherwise an environment is
-made once in `.venv-bench/NAME`, which needs the package index. `AUTOCONTEXT_BENCH_PEERS=no` leaves all peers out, and
-so does an index that is out of reach: the benchmarks then say so and go on without them.
+made once in `.venv-bench/NAME`, which needs the package index and is asked for on a terminal. `AUTOCONTEXT_BENCH_PEERS`
+answers beforehand: `yes` installs, `no` leaves all peers out. Without an answer, and with an index out of reach, the
+benchmarks say so and go on without the peers.
 """
 
 from __future__ import annotations
@@ -58,7 +59,24 @@ def here(environment: str) -> bool:
 
 def enabled() -> bool:
     """Whether peers may be used at all."""
-    return os.environ.get("AUTOCONTEXT_BENCH_PEERS", "yes").lower() not in ("no", "0", "")
+    return os.environ.get("AUTOCONTEXT_BENCH_PEERS", "ask").lower() not in ("no", "0", "")
+
+
+def _may_install(environment: str) -> bool:
+    """Whether packages may be installed into an environment of their own: the variable's answer, else the user's."""
+    answer = os.environ.get("AUTOCONTEXT_BENCH_PEERS", "ask").lower()
+    if answer != "ask":
+        return True
+    what = f"{', '.join(packages(environment))} into .venv-bench/{environment}"
+    if not sys.stdin.isatty():
+        print(
+            f"{environment}: the peers are left out; AUTOCONTEXT_BENCH_PEERS=yes installs {what}",
+            file=sys.stderr,
+            flush=True,
+        )
+        return False
+    print(f"Install {what} to compare with them? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @cache
@@ -72,7 +90,7 @@ def python_with(environment: str) -> str:
         python = ROOT / home / "bin" / "python" if home else None
         if python is not None and python.exists() and _complete(python, environment):
             return str(python)
-    return _make(ROOT / ".venv-bench" / environment, environment)
+    return _make(ROOT / ".venv-bench" / environment, environment) if _may_install(environment) else ""
 
 
 def _complete(python: Path, environment: str) -> bool:

@@ -16,7 +16,7 @@ from typing import TextIO
 
 from autocontext import AutoContextError, __version__
 from autocontext.cli import bench, demo, inspect, mcp, prune, replay, report, sessions, show
-from autocontext.cli.arguments import Commands, Run
+from autocontext.cli.arguments import Commands, Parser, Run
 from autocontext.cli.screen import Screen, open_screen
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
@@ -46,9 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # Escape characters that the terminal cannot encode.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    parser, commands = _parser()
+    arguments, surplus = parser.parse_known_args(argv)
     command: Run | None = arguments.command
+    if surplus and command is not None:
+        commands.refuse(arguments.name, surplus)
+    if surplus:
+        parser.error(f"no option {surplus[0]}; COMMAND is missing")
     if command is None:
         parser.print_help()
         return NOTHING_DONE
@@ -97,18 +101,16 @@ def _null_stream() -> TextIO:
     return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (stays open until the process ends)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> tuple[argparse.ArgumentParser, Commands]:
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument(
         "--debug", action="store_true", default=argparse.SUPPRESS, help="show the traceback of an error"
     )
     plain = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(
-        "autocontext", description=_ABOUT, epilog=_EXAMPLES, formatter_class=plain, parents=[common]
-    )
+    parser = Parser("autocontext", description=_ABOUT, epilog=_EXAMPLES, formatter_class=plain, parents=[common])
     parser.add_argument("--version", action="version", version=f"autocontext {__version__}")
     parser.set_defaults(command=None, debug=False)
     commands = Commands(parser, common)
     for module in (demo, replay, bench, inspect, show, report, sessions, prune, mcp):
         module.add(commands)
-    return parser
+    return parser, commands

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from autocontext import AutoContextConfig, AutoContextError
 from autocontext.cli.screen import Screen
 from autocontext.config import parse_window
+from autocontext.errors import did_you_mean
 
 Run = Callable[[Screen, argparse.Namespace], bool]
 """Runs a command; False if it did only a part of its work."""
+_NAME = r"[\w-]+"
+_OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+
+
+class Parser(argparse.ArgumentParser):
+    """Names the nearest command or option for one that does not exist."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line, with the usage before it, and exit with 2."""
+        wrong, _, choices = message.partition(": invalid choice: ")
+        if choices and "choose from " in choices:
+            name, _, known = choices.partition(" (choose from ")
+            wrong = "no command" if wrong == "argument COMMAND" else f"{wrong}: there is no"
+            message = f"{wrong} {name}; {did_you_mean(name.strip(chr(39)), re.findall(_NAME, known))}"
+        super().error(message)
 
 
 class Commands:
@@ -20,6 +37,7 @@ class Commands:
     def __init__(self, parser: argparse.ArgumentParser, parent: argparse.ArgumentParser) -> None:
         self._subparsers = parser.add_subparsers(title="commands", metavar="COMMAND")
         self._parent = parent
+        self._parsers: dict[str, argparse.ArgumentParser] = {}
 
     def add(self, name: str, run: Run, summary: str, description: str, **options: Any) -> argparse.ArgumentParser:
         """Add a command that calls `run`; returns its parser."""
@@ -27,7 +45,17 @@ class Commands:
             name, parents=[self._parent], help=summary, description=description, **options
         )
         parser.set_defaults(command=run, name=name)
+        self._parsers[name] = parser
         return parser
+
+    def refuse(self, name: str, surplus: Sequence[str]) -> NoReturn:
+        """Say which of a command's arguments it does not take, and exit with 2."""
+        parser = self._parsers[name]
+        option = next((word.partition("=")[0] for word in surplus if word.startswith("-")), "")
+        if option:
+            known = sorted(set(_OPTION.findall(parser.format_help())))
+            parser.error(f"no option {option}; {did_you_mean(option, known)}")
+        parser.error(f"too many arguments: {' '.join(surplus)}")
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:

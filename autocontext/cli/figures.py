@@ -152,7 +152,7 @@ def _valid(results: Sequence[ReplayResult], calls: int) -> Figure:
     invalid, broken = sum(r.invalid for r in results), sum(r.came_broken for r in results)
     remark = f"of {calls:,}, by strict chat rules"
     if broken:
-        remark += f"; {broken:,} broken as the conversation is"
+        remark += f"; {broken:,} came broken"
     return Figure("contexts valid", f"{calls - invalid - broken:,}", remark, not invalid and not broken)
 
 

@@ -43,7 +43,11 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Show one session, or the list of all."""
     with stored.open_sessions(arguments.db) as store:
         if arguments.session is None:
-            sessions(screen, store.sessions(arguments.user or None))
+            infos = store.sessions(arguments.user or None)
+            if arguments.user and not infos:
+                others = stored.other_users(store, arguments.user)
+                raise AutoContextError(f"user {arguments.user!r} has no sessions{others}")
+            sessions(screen, infos)
             return True
         memory = stored.open_memory(store, stored.session_info(store, arguments.user, arguments.session))
         if arguments.diff:

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Generic, TypeVar
+from io import BufferedReader
+from typing import Any, BinaryIO, Generic, TypeVar, cast
 
+from autocontext.cli import file_kinds
 from autocontext.errors import InvalidMessage
 
 T = TypeVar("T")
@@ -32,9 +34,16 @@ class JsonLines(Generic[T]):
         self._path, self._parse, self._report = path, parse, report
 
     def __iter__(self) -> Iterator[T]:
-        """Read line by line. Raises OSError if the file cannot be read."""
+        """Read line by line.
+
+        Raises OSError if the file cannot be read, and InvalidMessage if it is another kind of file as a whole.
+        """
         # `open`, not Path.open: an OSError then names the path as the user wrote it.
-        with nullcontext(sys.stdin.buffer) if self._path == "-" else open(self._path, "rb") as file:  # noqa: PTH123
+        stdin = cast("BufferedReader", sys.stdin.buffer)
+        with nullcontext(stdin) if self._path == "-" else open(self._path, "rb") as file:  # noqa: PTH123
+            other = file_kinds.not_json_lines(file.peek(file_kinds.HEAD)[: file_kinds.HEAD])
+            if other:
+                raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {other.replace('FILE', self.name)}")
             for item in read_lines(file, self._parse):
                 if isinstance(item, BrokenLine):
                     self.broken += 1

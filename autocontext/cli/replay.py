@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Replay every conversation of a file; False if a line could not be read or a check failed.
+    """Replay every conversation of a file; False if a line could not be read, a check failed or one came broken.
 
     Raises OSError for an unreadable file, InvalidMessage for an empty one, ConfigError for a wrong model.
     """
@@ -150,7 +150,8 @@ class _Replays:
                 f"{self.meter.model} failed in {self.meter.failures:,} of {self.meter.calls:,} calls; the last: "
                 f"{self.meter.last_failure}"
             )
-        return not self.problems and not model_failed and all(r.passed for r in self.results)
+        broken = any(r.came_broken for r in self.results)
+        return not self.problems and not model_failed and not broken and all(r.passed for r in self.results)
 
 
 _COLUMNS = (
@@ -180,7 +181,7 @@ def _total(results: Sequence[ReplayResult]) -> list[str]:
         f"{full:,}",
         f"{max(r.largest for r in results):,}",
     )
-    verdict = "✓" if all(r.passed for r in results) else "✗"
+    verdict = "✓" if all(r.passed and not r.came_broken for r in results) else "✗"
     return [f"{len(results):,} in all", *numbers, share, f"{sum(r.intact for r in results):,}", verdict]
 
 
@@ -194,6 +195,11 @@ def _problems(r: ReplayResult) -> Iterator[str]:
         yield f"{r.over} of {len(r.calls)} contexts over the window: {r.why_over}"
     if r.invalid:
         yield f"{r.invalid} of {len(r.calls)} contexts invalid: {r.why_invalid}"
+    if r.came_broken:
+        yield (
+            f"{r.came_broken} of {len(r.calls)} contexts invalid as the conversation itself is: {r.why_broken}; "
+            "strict services refuse it"
+        )
     if r.intact < r.messages or r.reachable < r.messages:
         yield f"of {r.messages} messages, {r.intact} are intact and {r.reachable} reachable from the view"
     if not all(item.identical for item in r.reloaded):

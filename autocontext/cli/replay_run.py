@@ -45,7 +45,8 @@ class ReplayResult:
     rule."""
     why_invalid: str = ""
     came_broken: int = 0
-    """Contexts that are invalid because the conversation is."""
+    """Contexts that are invalid because the conversation is; `why_broken` is the first rule that it breaks."""
+    why_broken: str = ""
     passes: int = 0
     in_view: int = 0
     """Messages in the final working view."""
@@ -135,8 +136,10 @@ def _call(memory: AutoContextMemory, messages: Sequence[Msg], result: ReplayResu
         result.over += 1
         result.why_over = result.why_over or memory.compress_if_needed().reason
     problem = _problem(context)
-    if problem and _problem(messages):
+    broken = _problem(messages) if problem else ""
+    if broken:
         result.came_broken += 1
+        result.why_broken = result.why_broken or broken
     elif problem:
         result.invalid += 1
         result.why_invalid = result.why_invalid or problem

@@ -81,7 +81,8 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
             page = DatabaseContentStore(store.database).read(arguments.uuid, namespace=f"user:{arguments.user}")
             if page is None:
                 raise AutoContextError(
-                    f"nothing is stored under {arguments.uuid!r} for user {arguments.user!r}; check --user"
+                    f"nothing is stored under {arguments.uuid!r} for user {arguments.user!r}"
+                    + stored.other_users(store, arguments.user)
                 )
             print(page.text)
             return True
@@ -113,7 +114,8 @@ def search(screen: Screen, arguments: argparse.Namespace) -> bool:
             place = f"{hit.session.session_id} {hit.sequence} "
             screen.line((printable(place), "cyan"), printable(" ".join(hit.snippet.split())))
         if not hits:
-            screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}.")
+            others = stored.other_users(store, arguments.user)
+            screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}{others}.")
     return bool(hits)
 
 
@@ -176,6 +178,9 @@ def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
         screen.progress(text, progress.done / progress.total)
 
     with stored.open_sessions(arguments.db) as source, stored.open_sessions(arguments.to, create=True) as target:
+        if arguments.user is not None and not source.sessions(arguments.user):
+            others = stored.other_users(source, arguments.user)
+            raise AutoContextError(f"user {arguments.user!r} has no sessions{others}")
         entries = copy_sessions(source, target, user_id=arguments.user, progress=show_progress)
         screen.done()
         screen.line(

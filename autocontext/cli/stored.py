@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from autocontext import AutoContextError, AutoContextMemory
+from autocontext.cli import file_kinds
 from autocontext.stores import DatabaseSessionStore, SessionInfo
 
 
@@ -27,6 +28,11 @@ def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSession
     """Open the sessions of a database. A missing file is an error unless `create`."""
     if not create and "://" not in url and not Path(url).is_file():
         raise AutoContextError(f"{url}: no such database file")
+    if "://" not in url and Path(url).is_file():
+        with open(url, "rb") as file:  # noqa: PTH123 (an OSError then names the path as the user wrote it)
+            other = file_kinds.not_a_database(file.read(file_kinds.HEAD))
+        if other:
+            raise AutoContextError(f"{url}: no database of this library; it looks like {other.replace('FILE', url)}")
     store = DatabaseSessionStore(url)
     try:
         yield store
@@ -40,7 +46,7 @@ def session_info(store: DatabaseSessionStore, user: str, session_id: str) -> Ses
     for info in infos:
         if info.session_id == session_id:
             return info
-    raise AutoContextError(f"user {user!r} has no session {session_id!r}{_alternatives(store, infos)}")
+    raise AutoContextError(f"user {user!r} has no session {session_id!r}{_alternatives(store, user, infos)}")
 
 
 def open_memory(store: DatabaseSessionStore, info: SessionInfo) -> AutoContextMemory:
@@ -60,7 +66,13 @@ def find_memory(store: DatabaseSessionStore, user: str, session_id: str | None, 
         if memory.handle(uuid) or (session_id is not None and memory.numbered(uuid)):
             return memory
     scope = f"session {session_id!r}" if session_id is not None else f"the {len(infos)} sessions"
-    raise AutoContextError(f"nothing is stored under {uuid!r} in {scope} of user {user!r}; check --user and --session")
+    raise AutoContextError(f"nothing is stored under {uuid!r} in {scope} of user {user!r}{other_users(store, user)}")
+
+
+def other_users(store: DatabaseSessionStore, user: str) -> str:
+    """What --user can be besides `user`, as the end of a sentence; "" if nobody else has a session."""
+    users = sorted({info.user_id for info in store.sessions()} - {user})
+    return f"; --user can be {', '.join(map(repr, users[:5]))}{' ...' if len(users) > 5 else ''}" if users else ""
 
 
 def session_name(info: SessionInfo) -> str:
@@ -73,11 +85,9 @@ def utc_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _alternatives(store: DatabaseSessionStore, infos: list[SessionInfo]) -> str:
+def _alternatives(store: DatabaseSessionStore, user: str, infos: list[SessionInfo]) -> str:
     if infos:
         names = ", ".join(repr(info.session_id) for info in infos[:5])
         return f"; there are {names}" + (f" and {len(infos) - 5} more" if len(infos) > 5 else "")
-    users = sorted({info.user_id for info in store.sessions()})
-    if not users:
-        return ": the database has no sessions"
-    return f" nor any other; --user can be {', '.join(map(repr, users[:5]))}" + (" ..." if len(users) > 5 else "")
+    others = other_users(store, user)
+    return f" nor any other{others}" if others else ": the database has no sessions"

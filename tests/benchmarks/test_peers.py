@@ -1,6 +1,7 @@
 """Peers: found where they are, left out where they are not, never needed."""
 
 import os
+import pty
 import subprocess
 import sys
 
@@ -58,3 +59,33 @@ def test_rows_come_in_the_order_they_were_asked_for():
     assert [(row["window"], row["policy"]) for row in found] == [
         (2_000, "lines"), (2_000, "truncate"), (1_000, "lines"), (1_000, "truncate"),
     ]  # fmt: skip
+
+
+ASKED = "import peers; print(peers._may_install('diskcache'))"
+
+
+@pytest.mark.parametrize(("variable", "answer"), [("yes", "True"), ("ask", "False")])
+def test_without_a_terminal_a_variable_decides_about_installs(variable, answer):
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED], cwd=peers.ROOT / "benchmarks", input="y\n", capture_output=True, text=True,
+        env={**os.environ, "AUTOCONTEXT_BENCH_PEERS": variable}, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == answer
+    assert ("AUTOCONTEXT_BENCH_PEERS=yes installs diskcache into .venv-bench/diskcache" in done.stderr) == (
+        variable == "ask"
+    )
+
+
+@pytest.mark.parametrize(("typed", "answer"), [(b"y\n", "True"), (b"\n", "False"), (b"n\n", "False")])
+def test_on_a_terminal_installs_are_asked_for(typed, answer):
+    here, there = pty.openpty()
+    environment = {name: value for name, value in os.environ.items() if name != "AUTOCONTEXT_BENCH_PEERS"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", ASKED], cwd=peers.ROOT / "benchmarks", stdin=there, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, env=environment,
+    )  # fmt: skip
+    os.write(here, typed)
+    out, err = process.communicate(timeout=60)
+    os.close(here)
+    os.close(there)
+    assert (out.decode().strip(), b"[y/N]" in err) == (answer, True)

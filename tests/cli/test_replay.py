@@ -79,7 +79,7 @@ def test_broken_lines_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
 
 
 def test_file_of_broken_lines_only(tmp_path: Path) -> None:
-    done = run("replay", write(tmp_path / "chats.jsonl", [b"x"] * 60))
+    done = run("replay", write(tmp_path / "chats.jsonl", [b"{x"] * 60))
     assert (done.code, done.out) == (1, "")
     assert len(done.err.splitlines()) == 51
     assert done.err.endswith("60 lines left out (10 of them not listed), 0 conversations replayed\n")
@@ -146,7 +146,7 @@ def test_context_over_the_window_is_said_and_fails(tmp_path: Path) -> None:
     assert re.search(r"^✗ +largest context sent .* 1 of \d+ over the window$", done.out, re.MULTILINE)
 
 
-def test_conversation_that_came_broken_is_no_fault_of_the_memory(tmp_path: Path) -> None:
+def test_conversation_that_came_broken_is_said_to_be(tmp_path: Path) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     broken = [
         {"role": "user", "content": "hi"},
@@ -154,9 +154,10 @@ def test_conversation_that_came_broken_is_no_fault_of_the_memory(tmp_path: Path)
         {"role": "assistant", "content": "forgot it"},
     ]
     done = run("replay", write(tmp_path / "chats.jsonl", [{"id": "broken", "messages": broken}]))
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, len(done.err.splitlines())) == (1, 1)
+    assert ":1: 1 of 2 contexts invalid as the conversation itself is: messages[1]: " in done.err
     assert row(done.out, "broken")[-2:] == ["was", "broken"]
-    assert "1  of 2, by strict chat rules; 1 was broken" in done.out
+    assert "1  of 2, by strict chat rules; 1 came broken" in done.out
 
 
 def test_foreign_texts_cannot_steer_the_terminal(tmp_path: Path) -> None:

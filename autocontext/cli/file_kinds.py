@@ -1,0 +1,84 @@
+"""What a file is by its first bytes, for one clear error when it is not what a command reads."""
+
+from __future__ import annotations
+
+import json
+
+HEAD = 4096
+"""Bytes that are looked at."""
+
+_SQLITE = b"SQLite format 3\0"
+_MAGIC = (
+    (b"\x1f\x8b", "a gzip file; unpack it first: gunzip -k FILE"),
+    (b"\xfd7zXZ\0", "an xz file; unpack it first: unxz -k FILE"),
+    (b"\x28\xb5\x2f\xfd", "a Zstandard file; unpack it first: zstd -d FILE"),
+    (b"BZh", "a bzip2 file; unpack it first: bunzip2 -k FILE"),
+    (b"PK\x03\x04", "a zip file (or a document of an office program); unpack or export it first"),
+    (b"PAR1", "a Parquet file; export it as JSON lines first"),
+    (b"%PDF", "a PDF"),
+    (b"\x89PNG", "an image"),
+    (b"\xff\xd8\xff", "an image"),
+    (b"\x7fELF", "a program"),
+    (b"\xff\xfe", "text in UTF-16; save it as UTF-8"),
+    (b"\xfe\xff", "text in UTF-16; save it as UTF-8"),
+)
+
+
+def not_json_lines(head: bytes) -> str:
+    """What a file looks like that has no JSON lines at all; "" for JSON lines, even with broken ones among them."""
+    if head.startswith(_SQLITE):
+        return "a SQLite database; `autocontext inspect FILE` lists its sessions"
+    kind = _binary(head)
+    if kind:
+        return kind
+    lines = [line for line in _whole_lines(head.removeprefix(b"\xef\xbb\xbf")) if line.strip()]
+    if not lines:
+        return ""
+    if not any(line.lstrip()[:1] in (b"{", b"[") for line in lines):
+        return _text(lines)
+    pretty = len(lines) > 1 and lines[0][:1] in (b"{", b"[") and lines[1][:1] in (b" ", b"\t", b"]")
+    if pretty and not _is_json(lines[0]):
+        return "one JSON document over several lines; put each conversation on a line of its own: jq -c . FILE"
+    return ""
+
+
+def not_a_database(head: bytes) -> str:
+    """What a file looks like that is no SQLite database; "" for one, and for an empty file."""
+    if not head or head.startswith(_SQLITE):
+        return ""
+    kind = _binary(head)
+    if kind:
+        return "binary data; if it was a database, restore it from a backup" if kind == "binary data" else kind
+    lines = [line for line in _whole_lines(head) if line.strip()]
+    if any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:1]):
+        return "JSON; `autocontext replay FILE` reads conversations"
+    return _text(lines)
+
+
+def _binary(head: bytes) -> str:
+    kind = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
+    return kind or ("binary data" if b"\0" in head else "")
+
+
+def _whole_lines(head: bytes) -> list[bytes]:
+    """The lines of the head; the last one is left out where it may go on behind it."""
+    lines = head.splitlines()
+    return lines[:-1] if len(head) >= HEAD and len(lines) > 1 else lines
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(lines: list[bytes]) -> str:
+    first = lines[0].lstrip() if lines else b""
+    if first.startswith(b"<"):
+        return "HTML or XML"
+    for separator, name in ((b"\t", "tab-separated values"), (b",", "comma-separated values")):
+        if len(lines) > 1 and first.count(separator) and first.count(separator) == lines[1].count(separator):
+            return name
+    return "plain text"

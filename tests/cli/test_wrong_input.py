@@ -1,0 +1,103 @@
+"""Wrong words and wrong files: one error that names what was meant, and the way out."""
+
+import gzip
+import json
+import lzma
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory
+from autocontext.cli import file_kinds
+from tests.cli.terminal import chat, run, write
+
+LINE = json.dumps({"messages": chat(1)}).encode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["repley", "x"], "autocontext: error: no command 'repley'; did you mean 'replay'?"),
+        (["zzz"], "autocontext: error: no command 'zzz'; it has demo, replay, "),
+        (["replay", "--windw", "4000", "x"], "autocontext replay: error: no option --windw; did you mean '--window'?"),
+        (["show", "a.db", "s", "--usr=ann"], "autocontext show: error: no option --usr; did you mean '--user'?"),
+        (["search", "a.db", "42", "lock"], "autocontext search: error: too many arguments: lock"),
+        (["--foo"], "autocontext: error: no option --foo; COMMAND is missing"),
+    ],
+)
+def test_the_nearest_word_is_named(arguments: list[str], problem: str) -> None:
+    done = run(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines()[-1].startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (gzip.compress(LINE), "a gzip file; unpack it first: gunzip -k "),
+        (lzma.compress(LINE), "an xz file; unpack it first: unxz -k "),
+        (b"PK\x03\x04rest", "a zip file"),
+        (b"%PDF-1.7\n", "a PDF"),
+        (bytes(range(256)) * 8, "binary data"),
+        ('{"messages": []}'.encode("utf-16"), "text in UTF-16; save it as UTF-8"),
+        (json.dumps([{"messages": chat(1)}], indent=1).encode(), "one JSON document over several lines"),
+        (json.dumps({"messages": chat(1)}, indent="\t").encode(), "one JSON document over several lines"),
+        (b"id,text\n1,hello\n2,you\n", "comma-separated values"),
+        (b"id\ttext\n1\thello\n", "tab-separated values"),
+        (b"<html><body>", "HTML or XML"),
+        (b"# A title\n\nand text\n", "plain text"),
+    ],
+)
+def test_a_file_of_another_kind_is_one_error(tmp_path: Path, content: bytes, kind: str) -> None:
+    file = write(tmp_path / "chats.jsonl", [content])
+    Path(file).write_bytes(content)
+    others = [["show", file], ["prune", file], ["bench", "facts", file]] if kind == "plain text" else []
+    for command in (["replay", file], *others):
+        done = run(*command)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert f"{file}: not JSON lines; it looks like {kind}" in done.err
+    done = run("inspect", file)
+    assert (done.code, len(done.err.splitlines())) == (2, 1)
+    assert f"{file}: no database of this library; it looks like " in done.err
+    assert Path(file).read_bytes() == content
+
+
+def test_a_database_is_told_from_conversations(tmp_path: Path) -> None:
+    file = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(file, session_id="42", user_id="ann") as memory:
+        memory.add({"role": "user", "content": "hello"})
+    assert f"a SQLite database; `autocontext inspect {file}` lists its sessions" in run("replay", file).err
+    assert run("inspect", file).code == 0
+
+
+@given(st.lists(st.sampled_from([LINE, b"[]", b"{", b"[1", b"", b"x", b'{"a": 1}']), max_size=6))
+def test_json_lines_are_json_lines_even_with_broken_ones(lines: list[bytes]) -> None:
+    if any(line[:1] in (b"{", b"[") for line in lines) or not any(lines):
+        assert file_kinds.not_json_lines(b"\n".join(lines)) == ""
+    else:
+        assert file_kinds.not_json_lines(b"\n".join(lines)) == "plain text"
+
+
+@given(st.binary(max_size=200))
+def test_any_head_has_an_answer(head: bytes) -> None:
+    assert "FILE" not in file_kinds.not_json_lines(head).replace(" FILE", "")
+    assert bool(file_kinds.not_a_database(head)) == (head != b"" and not head.startswith(b"SQLite format 3\0"))
+
+
+def test_every_command_names_the_other_users(tmp_path: Path) -> None:
+    file = str(tmp_path / "agent.db")
+    for user in ("ann", "bob"):
+        with AutoContextMemory.open(file, session_id="42", user_id=user) as memory:
+            memory.add({"role": "user", "content": "hello"})
+    to = str(tmp_path / "to.db")
+    for command in (
+        ["inspect", file, "42"], ["show", file, "42"], ["report", file, "42"], ["export", file, "42"],
+        ["purge", file, "42", "--yes"], ["reload", file, "m1", "--session", "42"], ["reload", file, "c_000000000000"],
+        ["undo", file, "5f3c"], ["copy", file, to, "--user", "cat"], ["inspect", file, "--user", "cat"],
+        ["search", file, "hello"],
+    ):  # fmt: skip
+        done = run(*command)
+        assert done.code == (1 if command[0] == "search" else 2), command
+        assert "; --user can be 'ann', 'bob'" in " ".join((done.err + done.out).split()), command
