@@ -31,7 +31,9 @@ _LONGEST_NUMBER = 20
 _ANY_SIZE = 2**31 - 1
 """Tokens; as good as no limit."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
-"""Names of the built-in strategies, in the order in which they are tried."""
+"""Names of the reference's strategies, in the order in which they are tried: the default."""
+READ_ONCE = "read_once"
+"""Name of the strategy that goes before all others, and the only one of a configuration made for a window."""
 _PACE = frozenset({"msg_threshold", "escalation"})
 """Fields that make passes frequent, as the reference has them."""
 _SELECTION = frozenset(
@@ -50,7 +52,7 @@ class AutoContextConfig(BaseModel):
     The defaults are those of a window of 131,072 tokens. If you set `max_token`, fields that you leave out fit that
     window: `ledger_ratio`; unless you set `msg_threshold` or `escalation`, `msg_threshold` and `target_ratio`; unless
     you set any field that says what to compress, `last_keep` and `large_payload_threshold`; and if you set none of
-    these, `strategies` is (), as in `for_window`.
+    these, `strategies` is ("read_once",), as in `for_window`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
@@ -185,8 +187,9 @@ class AutoContextConfig(BaseModel):
         names = []
         for strategy in self.strategies:
             if isinstance(strategy, str):
-                if strategy not in STRATEGIES:
-                    raise ValueError(f"strategies: unknown name {strategy!r}; use {', '.join(STRATEGIES)} or an object")
+                if strategy not in (READ_ONCE, *STRATEGIES):
+                    known = ", ".join((READ_ONCE, *STRATEGIES))
+                    raise ValueError(f"strategies: unknown name {strategy!r}; use {known} or an object")
                 names.append(strategy)
             elif not (
                 isinstance(getattr(strategy, "name", None), str) and callable(getattr(strategy, "propose", None))
@@ -225,8 +228,8 @@ class AutoContextConfig(BaseModel):
         `window` is the model's context window less the room for its reply, at least 500. The settings were found by
         replaying recorded conversations and measuring what an agent that continues still knows, and the cost with
         prompt caching (benchmarks/handover.py, recall.py and cost.py): a late trigger and a low target, so that the
-        provider's cache lives long; no strategies before the fold; one note about everything out of view, with a larger
-        share of a small window. Below 12,000 tokens the target is higher: that costs more and forgets less.
+        provider's cache lives long; before the fold only `read_once`; one note about everything out of view, with a
+        larger share of a small window. Below 12,000 tokens the target is higher: that costs more and forgets less.
 
             AutoContextConfig.for_window(100_000, last_resort=False)
         """
@@ -240,7 +243,7 @@ class AutoContextConfig(BaseModel):
             "msg_threshold": _message_trigger(window),
             "token_ratio": 0.98,
             "target_ratio": 0.92 if window < _MIDDLE_WINDOW else _LOW_TARGET,
-            "strategies": (),
+            "strategies": (READ_ONCE,),
             "ledger_ratio": _ledger_share(window),
         }
         return cls(**{**settings, **fields})
@@ -279,7 +282,7 @@ def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
         settings["last_keep"] = max(_LEAST_KEEP, 50 * window // _DEFAULT_WINDOW)
         settings["large_payload_threshold"] = max(_LEAST_LARGE, 5 * 1024 * window // _DEFAULT_WINDOW)
     if not paced and not selected:
-        settings["strategies"] = ()
+        settings["strategies"] = (READ_ONCE,)
     return settings
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,17 @@ class HandOver:
     def earlier_notes(self, span: Span) -> str:
         """What models have written in the notes of a span."""
         return "\n".join(filter(None, map(rendering.written_note, span.messages)))
+
+    def changes(self, first: int, last: int) -> Iterator[tuple[int, int, str]]:
+        """What calls in the messages `first` to `last` changed: numbers of call and result, and the thing."""
+        self.learn()
+        calls, changing = self._ledger.calls, self._ledger.changing
+        for at in changing[bisect_left(changing, first, key=lambda at: calls[at].number) :]:
+            call = calls[at]
+            if call.number > last:
+                return
+            if call.result and not call.failed:
+                yield from ((call.number, call.result, change.thing) for change in call.changes)
 
     @cached_property
     def frame(self) -> int:

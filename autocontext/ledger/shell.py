@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
+from typing import NamedTuple
 
 _LONGEST = 4_000
 """Characters of a command that are parsed, without here-documents."""
@@ -62,6 +63,59 @@ _PATCH_FILE = re.compile(
     re.MULTILINE,
 )
 _VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
+
+
+_SHOWS_WHOLE = {"cat": ("-n", "-A", "-b", "-v", "-e", "-t"), "nl": ("-ba",), "bat": ("-p", "--plain")}
+"""Programs that show a whole file, with the options that leave it whole."""
+_READS = frozenset(
+    {"cat", "nl", "bat", "head", "tail", "less", "more", "open", "sed", "grep", "egrep", "rg", "ls", "find", "wc",
+     "tree", "stat", "file"}
+)  # fmt: skip
+"""Programs that only read, unless an option below says otherwise."""
+_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-f", "-F", "--follow", "-fprint"})
+
+
+class FilesRead(NamedTuple):
+    """What a command reads that does nothing else."""
+
+    program: str
+    paths: tuple[str, ...]
+    """The words that may be files, below the folder of a `cd` before it."""
+    whole: bool
+    """Whether it shows all of one file."""
+
+
+def files_read(command: str) -> FilesRead | None:
+    """What a single reading program, perhaps after `cd folder &&`, reads; None for all other commands."""
+    if len(command) > _LONGEST or "<<" in command or "|" in command or "$" in command or "`" in command:
+        return None
+    folder, found = "", None
+    for words, redirects in _commands(command):
+        if not words and not redirects:
+            continue
+        if found is not None or redirects:
+            return None
+        bare = _bare(words, {})
+        if bare[:1] == ["cd"] and len(bare) == 2:
+            folder = bare[1]
+        else:
+            found = _files_read(bare, folder)
+            if found is None:
+                return None
+    return found
+
+
+def _files_read(words: Sequence[str], folder: str) -> FilesRead | None:
+    if not words or words[0] not in _READS or not _ACTS.isdisjoint(words):
+        return None
+    program, rest = words[0], words[1:]
+    if program == "sed" and ("-n" not in rest or any(map(_IN_PLACE.fullmatch, rest))):
+        return None
+    files = [w for w in rest if not w.startswith("-") and _is_file(w)]
+    files = files[1:] if program == "sed" else files
+    paths = tuple(w if w.startswith(("/", "~")) or not folder else f"{folder.rstrip('/')}/{w}" for w in files)
+    whole = program in _SHOWS_WHOLE and len(rest) == len(files) + sum(w in _SHOWS_WHOLE[program] for w in rest)
+    return FilesRead(program, paths, whole and len(paths) == 1)
 
 
 def changes(command: str) -> list[tuple[str, str]]:

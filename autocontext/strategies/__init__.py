@@ -21,6 +21,8 @@ from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import Span, View
 from autocontext.strategies.current_round import CurrentRound, CurrentRoundLargeMessages
 from autocontext.strategies.large_messages import LargeMessages
+from autocontext.strategies.notes import NoteWriter
+from autocontext.strategies.read_once import ReadOnce
 from autocontext.strategies.rounds import Rounds
 from autocontext.strategies.tool_runs import ToolRuns
 
@@ -39,15 +41,22 @@ class Strategy(Protocol):
         ...
 
 
-def steps(config: AutoContextConfig) -> list[Strategy]:
-    """The configured strategies in order; strategy 5 makes two steps."""
+def steps(config: AutoContextConfig, hand_over: NoteWriter | None = None) -> list[Strategy]:
+    """The configured strategies in order; strategy 5 makes two steps.
+
+    `hand_over` knows the numbers of messages; without it `read_once`, whose lines name them, is left out.
+    """
     return [
-        step for name in config.strategies for step in (_built_in(name, config) if isinstance(name, str) else [name])
+        step
+        for name in config.strategies
+        for step in (_built_in(name, config, hand_over) if isinstance(name, str) else [name])
     ]
 
 
-def _built_in(name: str, config: AutoContextConfig) -> list[Strategy]:
+def _built_in(name: str, config: AutoContextConfig, hand_over: NoteWriter | None) -> list[Strategy]:
     match name:
+        case "read_once":
+            return [ReadOnce(config, hand_over)] if hand_over is not None else []
         case "tool_runs":
             return [ToolRuns(config)]
         case "large_messages_protected":

@@ -83,6 +83,21 @@ def note_text(body: str, uuid: str, role: str) -> str:
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
+def read_again(number: int, changed: Sequence[int], *, same: bool, read: bool) -> str:
+    """The line in the place of a result that stands in view once more, in the message with this number.
+
+    `changed` are the numbers of calls that changed the thing in between; `read`: it is a reading, not just any call.
+    """
+    difference = f"changed in {', '.join(f'm{n}' for n in changed)}" if changed else "" if same else "different there"
+    return f"{'read' if read else 'called'} again: m{number}, below" + (difference and f"; {difference}")
+
+
+def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> str:
+    """The line in the place of equal calls with equal results, in the messages with these numbers."""
+    call = f"{one_line(tool[:60])}: {label}" if label else one_line(tool[:60])
+    return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
+
+
 def written_note(msg: Msg) -> str:
     """The part of a note that a model wrote; "" if there is none."""
     meta = msg.metadata.get(COMPRESS_META)

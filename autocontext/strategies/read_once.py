@@ -1,0 +1,191 @@
+"""What was read again stands once: the newest reading of a file or record stays, the place of an older one names it.
+
+The first step of a pass where it is configured, and free of model calls. It changes what a pass would change anyway, so
+the provider's prompt cache is broken no more often.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autocontext.config import AutoContextConfig
+from autocontext.events import READ_ONCE
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.view import View
+from autocontext.messages import ToolResultBlock, ToolUseBlock, is_compressed
+from autocontext.plan import is_plan_block
+from autocontext.strategies.selection import recent, stays
+from autocontext.text import rendering
+
+if TYPE_CHECKING:
+    from autocontext.ledger.readings import Reading
+    from autocontext.strategies.notes import NoteWriter
+
+_LEAST_TEXT = 240
+"""Characters; a shorter result takes hardly more room than the line in its place."""
+_LEAST_RUN = 2
+"""Pairs that become one line together."""
+_GAIN = 1.5
+"""Least size of such pairs, in notes without content."""
+_COMPARED = 4
+"""Newer readings that one is compared with."""
+_MOST_CHANGES = 5
+"""Changes that are named in the place of a reading."""
+
+
+@dataclass(slots=True)
+class _Pair:
+    """A call in view with its result, both originals."""
+
+    call: int
+    """Index of the message with the call."""
+    result: int
+    block: int
+    """Index of the result in its message."""
+    use: ToolUseBlock
+    output: ToolResultBlock
+    reading: Reading
+    again: _Pair | None = field(default=None, repr=False)
+    """The newest reading of the same thing."""
+
+    @property
+    def same(self) -> bool:
+        """Whether the newest reading has the same result."""
+        return self.again is not None and self.again.output.output == self.output.output
+
+
+class ReadOnce:
+    """Replaces the results of readings whose thing is read again further down, and runs of equal pairs as a whole."""
+
+    name = "read_once"
+
+    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter) -> None:
+        self.config, self._hand_over = config, hand_over
+
+    def propose(self, view: View) -> list[Proposal]:
+        """A line for each run of equal pairs, and one for each other result that was read again."""
+        old = self._superseded(view)
+        runs = list(self._runs(view, old))
+        in_runs = {i for start, stop, _ in runs for i in range(start, stop)}
+        proposals = [self._note(view, start, stop, pair) for start, stop, pair in runs]
+        by_message: dict[int, list[_Pair]] = defaultdict(list)
+        for pair in old:
+            if pair.result not in in_runs and len(pair.output.text) >= _LEAST_TEXT:
+                by_message[pair.result].append(pair)
+        return [*proposals, *(self._in_place(view, i, pairs) for i, pairs in by_message.items())]
+
+    # ------------------------------------------------------------------------------------------------- what is old
+    def _superseded(self, view: View) -> list[_Pair]:
+        """The pairs whose reading stands in view once more, newer and whole, in order."""
+        keep, stop = stays(self.config, view), min(view.unread, recent(view, self.config))
+        newer: dict[str, list[_Pair]] = defaultdict(list)
+        old: list[_Pair] = []
+        for pair in reversed(list(self._pairs(view))):
+            others = newer[pair.reading.subject]
+            fixed = pair.result >= stop or keep(view.messages[pair.call]) or keep(view.messages[pair.result])
+            if not fixed:
+                pair.again = next((n for n in others[:_COMPARED] if self._is_read_again(view, pair, n)), None)
+            if pair.again is None:
+                others.append(pair)
+            else:
+                old.append(pair)
+        return old[::-1]
+
+    def _pairs(self, view: View) -> Iterator[_Pair]:
+        """The calls that read something, with their results, in the order of the results."""
+        from autocontext.ledger.readings import reading_of  # noqa: PLC0415 (see `compression.pass_run`)
+
+        waiting: dict[str, list[tuple[int, ToolUseBlock]]] = defaultdict(list)
+        for i, m in enumerate(view.messages):
+            whole = not is_compressed(m) and self._hand_over.number(view.ids[i]) is not None
+            for k, block in enumerate(m.content):
+                if block.type != "tool_result" or not waiting[block.id]:
+                    continue
+                call, use = waiting[block.id].pop()
+                if whole and call >= 0 and (reading := reading_of(use, self.config.tool_effects)):
+                    yield _Pair(call, i, k, use, block, reading)
+            for use in m.tool_uses:
+                waiting[use.id].append((i if whole and not is_plan_block(use) else -1, use))
+
+    # ------------------------------------------------------------------------------------------------- what it gets
+    def _runs(self, view: View, old: list[_Pair]) -> Iterator[tuple[int, int, _Pair]]:
+        """Where equal pairs follow each other: [start, stop), and the first of them."""
+        alone = {pair.call: pair for pair in old if pair.same and _is_alone(view, pair)}
+        stop = 0
+        for start in sorted(alone):
+            if start < stop:
+                continue
+            stop, first = start, alone[start]
+            while (pair := alone.get(stop)) and pair.again is first.again and pair.reading == first.reading:
+                stop = pair.result + 1
+            if (stop - start) // 2 >= _LEAST_RUN and view.tokens(start, stop) > self._hand_over.frame * _GAIN:
+                yield start, stop, first
+
+    def _note(self, view: View, start: int, stop: int, pair: _Pair) -> Proposal:
+        from autocontext.ledger.calls import label_of  # noqa: PLC0415 (as above)
+
+        numbers = [self._hand_over.number(id_) or 0 for id_ in view.ids[start:stop]]
+        text = rendering.equal_calls(numbers, pair.use.name, label_of(pair.use.input), self._again(view, pair))
+        # A ledger, not the note's text: that would count as a model's.
+        return Proposal(
+            view.span(start, stop),
+            "",
+            ledger=lambda _: text,
+            event_type=READ_ONCE,
+            kind="tool_run",
+            role=self.config.note_role,
+        )
+
+    def _in_place(self, view: View, index: int, pairs: list[_Pair]) -> Proposal:
+        blocks: dict[int, str | Question] = {pair.block: self._again(view, pair) for pair in pairs}
+        return Proposal(view.span(index, index + 1), blocks=blocks, event_type=READ_ONCE, kind="stub")
+
+    def _again(self, view: View, pair: _Pair) -> str:
+        """The line that names the newest reading and the changes in between."""
+        assert pair.again is not None  # noqa: S101 (for the type checker)
+        newer = self._hand_over.number(view.ids[pair.again.result]) or 0
+        changed = self._changed(view, pair, pair.again)[-_MOST_CHANGES:]
+        return rendering.read_again(newer, changed, same=pair.same, read=pair.reading.repeats)
+
+    def _changed(self, view: View, older: _Pair, newer: _Pair) -> list[int]:
+        """Numbers of the calls that changed what is read, between two readings of it."""
+        from autocontext.ledger.readings import is_about  # noqa: PLC0415 (as above)
+
+        places = older.call, older.result, newer.result
+        first, read, again = (self._hand_over.number(view.ids[i]) or 0 for i in places)
+        things = older.reading.things
+        changes = self._hand_over.changes(first, again) if things else ()
+        between = (n for n, result, thing in changes if read < result < again and is_about(thing, things))
+        return list(dict.fromkeys(between))
+
+    def _is_read_again(self, view: View, older: _Pair, newer: _Pair) -> bool:
+        """Whether a later pair makes an older one superfluous."""
+        if not newer.reading.covers(older.reading):
+            return False
+        if newer.use.name == older.use.name and newer.output.output == older.output.output:
+            return newer.output.is_error == older.output.is_error
+        if not newer.reading.repeats or _failed(newer) or _failed(older):
+            return False
+        from autocontext.ledger.readings import still_shown  # noqa: PLC0415 (as above)
+
+        if still_shown(older.output.text, newer.output.text):
+            return True
+        return not older.reading.part and bool(self._changed(view, older, newer))
+
+
+def _is_alone(view: View, pair: _Pair) -> bool:
+    """Whether a call and its result follow each other and nothing else stands in their messages."""
+    call, result = view.messages[pair.call], view.messages[pair.result]
+    says_nothing = not call.text.strip() and all(b.type in ("tool_use", "text", "thinking") for b in call.content)
+    only = says_nothing and len(call.tool_uses) == 1 and len(result.content) == 1
+    return only and pair.result == pair.call + 1 and view.closed(pair.call, pair.result + 1)
+
+
+def _failed(pair: _Pair) -> bool:
+    """Whether the result says that nothing could be read."""
+    from autocontext.ledger.outcomes import outcome_of  # noqa: PLC0415 (as above)
+
+    return outcome_of(pair.output.text, is_error=pair.output.is_error, effect="reads").failed
