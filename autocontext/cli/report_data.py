@@ -10,7 +10,7 @@ from typing import Any
 
 from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__
 from autocontext.cli import figures
-from autocontext.cli.session_history import KINDS, Pass, SessionHistory, holders, kind_of, tool_sizes
+from autocontext.cli.session_history import KINDS, Pass, Point, SessionHistory, holders, kind_of, tool_sizes
 from autocontext.stores import SessionKey
 from autocontext.text import rendering
 from autocontext.tokens import TokenCounter
@@ -24,7 +24,7 @@ _ROOM = 1_400_000
 _ROOM_PER_MESSAGE = 700
 """Additional bytes for each message above that."""
 _POINTS = 2_500
-"""Approximate number of plotted sizes; no screen shows more."""
+"""Approximate number of plotted calls; no screen shows more."""
 _IN_VIEW, _REMOVED = -1, -2
 """Where an original is, if not behind a note."""
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
@@ -53,14 +53,13 @@ def data(
         "window": window,
         "size": history.size,
         "full": history.full,
-        "most": max((p[0] for p in history.points), default=0),
         "sent": vars(history.sent),
         "without": vars(history.without),
         "kinds": KINDS,
         "kind_names": _NAMES,
-        "parts": history.points[-1][3:] if history.points else [0] * len(KINDS),
+        "parts": history.parts,
         "tools": list(tool_sizes(log, counter).items()),
-        "points": _thinned(history),
+        "calls": _thinned(history.calls),
         "passes": [_pass(history, p, number) for p in history.passes],
         "originals": len(originals),
         "messages": messages,
@@ -163,14 +162,12 @@ def _ranges(numbers: Sequence[int]) -> list[list[int]]:
     return runs
 
 
-def _thinned(history: SessionHistory) -> list[tuple[int, ...]]:
-    """The sizes to plot: all, or a sample and those around each drop."""
-    points = history.points
-    step = len(points) // _POINTS + 1
-    last = len(points) - 1
+def _thinned(calls: Sequence[Point]) -> list[Point]:
+    """The calls to plot: all, or a sample, the largest of each stretch and those around each drop."""
+    step, last = len(calls) // _POINTS + 1, len(calls) - 1
     return [
-        p for i, p in enumerate(points)
-        if i % step == 0 or i == last or p[1] > points[i + 1][1] or (i and points[i - 1][1] > p[1])
+        p for i, p in enumerate(calls)
+        if i % step == 0 or i == last or p[1] > calls[i + 1][1] or (i and calls[i - 1][1] > p[1])
     ]  # fmt: skip
 
 

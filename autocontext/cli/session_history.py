@@ -14,7 +14,7 @@ from autocontext.tokens import TokenCounter
 KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")
 """The parts of a context."""
 Point = tuple[int, ...]
-"""Messages added so far, tokens of the context, tokens without compression, then tokens of each of KINDS."""
+"""A model call: messages before it, tokens sent, tokens without compression, then tokens of each of KINDS."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class SessionHistory:
 
     def __init__(self, entries: Iterable[Entry], counter: TokenCounter) -> None:
         self.log = Log()
-        self.points: list[Point] = []
+        self.calls: list[Point] = []
         self.passes: list[Pass] = []
         self.sent, self.without = CallTotals(), CallTotals()
         self.messages: dict[str, Msg] = {}
@@ -94,6 +94,11 @@ class SessionHistory:
         return [id_ for id_, m in self.log.messages.items() if id(m) in originals]
 
     @property
+    def parts(self) -> tuple[int, ...]:
+        """Tokens of each of KINDS in the current context."""
+        return tuple(self._parts.values())
+
+    @property
     def size(self) -> int:
         """Tokens of the current context."""
         return sum(self._parts.values())
@@ -124,8 +129,6 @@ class SessionHistory:
             return
         elif entry.type not in ("added", "edited"):
             self._last_sent = min(self._last_sent, self._shared(view))
-        if self._pass is None:
-            self._plot()
 
     def _change(self, entry: Entry, change: ViewChange, covered: Sequence[str]) -> None:
         log = self.log
@@ -166,6 +169,7 @@ class SessionHistory:
             totals.cached += min(size, last)
             totals.largest = max(totals.largest, size)
         self._last_sent, self._last_full = self.size, self._full
+        self.calls.append((len(self.log.original), self.size, self._full, *self.parts))
 
     def _shared(self, before: Sequence[str]) -> int:
         """Tokens of the messages at the start of the view that are the same as before."""
@@ -185,10 +189,6 @@ class SessionHistory:
         done.after, done.messages_after = self.size, len(self.log.view_ids)
         self._last_sent = min(self._last_sent, done.kept)
         self.passes.append(done)
-        self._plot()
-
-    def _plot(self) -> None:
-        self.points.append((len(self.log.original), self.size, self._full, *self._parts.values()))
 
 
 def kind_of(msg: Msg) -> str:

@@ -80,7 +80,8 @@ def test_sizes_and_passes_are_those_the_memory_had(talk: list[Msg], keep: int, l
     assert history.sent.largest == max(sizes, default=0)
     assert history.size == case.memory.token_count
     assert history.full == sum(map(case.memory.counter.count, talk))
-    assert all(sum(point[3:]) == point[1] for point in history.points)
+    assert [call[1] for call in history.calls] == sizes
+    assert all(sum(call[3:]) == call[1] <= max(call[2], case.memory.config.max_token) for call in history.calls)
     assert history.sent.cached == cached
     check_ways_back(case)
 

@@ -97,8 +97,8 @@ function scale(top) {
 }
 const compact = n => n >= 1e6 ? (n / 1e6).toFixed(n % 1e6 ? 1 : 0) + "M" : n >= 1e4 ? Math.round(n / 1e3) + "k" : number(n);
 function frame(box, height, top) {
-  const width = Math.max(240, box.clientWidth - 8), last = D.points.length ? D.points[D.points.length - 1] : [1];
-  const most = Math.max(1, D.most), x = n => LEFT + (width - LEFT - 8) * n / most, y = n => height - BOTTOM - (height - TOP - BOTTOM) * n / Math.max(1, top);
+  const width = Math.max(240, box.clientWidth - 8);
+  const most = Math.max(1, D.originals), x = n => LEFT + (width - LEFT - 8) * n / most, y = n => height - BOTTOM - (height - TOP - BOTTOM) * n / Math.max(1, top);
   const svg = draw("svg", {viewBox: `0 0 ${width} ${height}`, height, role: "img", "aria-hidden": "true"});
   for (const tick of scale(top)) {
     svg.append(draw("line", {x1: LEFT, x2: width - 8, y1: y(tick), y2: y(tick), class: "grid"}));
@@ -111,16 +111,28 @@ function frame(box, height, top) {
     label.textContent = text;
     svg.append(label);
   }
-  return {svg, x, y, width, height, last};
+  return {svg, x, y, width, height, most};
 }
+/* A step for each call: what it was sent stands until the next call. */
 function area(f, low, high) {
-  const up = D.points.map(p => `${f.x(p[0]).toFixed(1)},${f.y(high(p)).toFixed(1)}`);
-  const down = D.points.map(p => `${f.x(p[0]).toFixed(1)},${f.y(low(p)).toFixed(1)}`).reverse();
-  return up.length ? `M${up.join("L")}L${down.join("L")}Z` : "";
+  const up = [], down = [], at = y => Math.max(TOP, f.y(y)).toFixed(1);
+  D.calls.forEach((p, i) => {
+    const from = f.x(p[0]).toFixed(1), to = f.x(i + 1 < D.calls.length ? D.calls[i + 1][0] : f.most).toFixed(1);
+    up.push(`${from},${at(high(p))}`, `${to},${at(high(p))}`);
+    down.push(`${from},${at(low(p))}`, `${to},${at(low(p))}`);
+  });
+  return up.length ? `M${up.join("L")}L${down.reverse().join("L")}Z` : "";
 }
 function plot() {
-  const most = Math.max(D.window || 0, ...D.points.map(p => p[1]));
-  const f = chart = frame($("chart"), 270, most * 1.02);
+  const sent = Math.max(D.window || 0, ...D.calls.map(p => p[1])), without = Math.max(0, ...D.calls.map(p => p[2]));
+  const top = Math.max(1, Math.min(sent * 1.4, Math.max(sent, without) * 1.02));
+  const f = chart = frame($("chart"), 290, top);
+  f.svg.append(draw("path", {d: area(f, p => p[1], p => p[2]), class: "f-full"}));
+  if (without > top) {
+    const label = draw("text", {x: f.width - 14, y: TOP + 14, "text-anchor": "end"});
+    label.textContent = `without compression: up to ${compact(without)} \u2191`;
+    f.svg.append(label);
+  }
   D.kinds.forEach((kind, i) => {
     const low = p => p.slice(3, 3 + i).reduce((a, b) => a + b, 0);
     f.svg.append(draw("path", {d: area(f, low, p => low(p) + p[3 + i]), class: "f-" + kind}));
@@ -141,16 +153,16 @@ function plot() {
   f.svg.addEventListener("pointermove", e => {
     const box = f.svg.getBoundingClientRect(), at = (e.clientX - box.left) * f.width / box.width;
     let best = 0;
-    for (let i = 0; i < D.points.length; i++) if (Math.abs(f.x(D.points[i][0]) - at) <= Math.abs(f.x(D.points[best][0]) - at)) best = i;
-    if (!D.points.length) return;
-    const p = D.points[best];
+    for (let i = 0; i < D.calls.length; i++) if (Math.abs(f.x(D.calls[i][0]) - at) <= Math.abs(f.x(D.calls[best][0]) - at)) best = i;
+    if (!D.calls.length) return;
+    const p = D.calls[best];
     f.cross.setAttribute("x1", f.x(p[0]));
     f.cross.setAttribute("x2", f.x(p[0]));
-    $("read").textContent = `after message ${number(p[0])}: ${plural(p[1], "token")}, without compression ${number(p[2])}`;
+    $("read").textContent = `call after message ${number(p[0])}: ${plural(p[1], "token")} sent, ${number(Math.max(0, p[2] - p[1]))} avoided`;
   });
   f.svg.addEventListener("pointerleave", () => { f.cross.setAttribute("x1", -9); f.cross.setAttribute("x2", -9); $("read").textContent = ""; });
   $("chart").replaceChildren(f.svg);
-  const g = frame($("both"), 150, Math.max(1, ...D.points.map(p => Math.max(p[1], p[2]))));
+  const g = frame($("both"), 150, Math.max(1, ...D.calls.map(p => Math.max(p[1], p[2]))));
   g.svg.append(draw("path", {d: area(g, () => 0, p => p[2]), class: "f-full"}), draw("path", {d: area(g, () => 0, p => p[1]), class: "f-sent"}));
   $("both").replaceChildren(g.svg);
   mark();
@@ -161,8 +173,8 @@ function mark() {
   chart.pick.setAttribute("x1", x);
   chart.pick.setAttribute("x2", x);
 }
-$("legend").append(...D.kinds.flatMap((k, i) => k !== "ledger" || D.points.some(p => p[3 + i]) ? [el("li", {}, el("i", {class: "b-" + k}), D.kind_names[i])] : []),
-  ...(D.passes.length ? [el("li", {}, el("i", {class: "ring"}), "a compression: choose one")] : []),
+$("legend").append(...D.kinds.flatMap((k, i) => k !== "ledger" || D.calls.some(p => p[3 + i]) ? [el("li", {}, el("i", {class: "b-" + k}), D.kind_names[i])] : []),
+  ...(D.passes.length ? [el("li", {}, el("i", {class: "b-full"}), "not sent, thanks to compression"), el("li", {}, el("i", {class: "ring"}), "a compression: choose one")] : []),
   ...(D.window ? [el("li", {}, el("i", {class: "dash"}), `the window, ${number(D.window)} tokens`)] : []));
 $("both-note").textContent = D.sent.calls
   ? `The largest context that a call sent had ${plural(D.sent.largest, "token")}; without compression it would have had ${number(D.without.largest)}.`
