@@ -79,6 +79,8 @@ class CompressionReport(Value):
     cost: float | None = None
     """Cost of the model calls by `AutoContextConfig.prices`; None without prices."""
     refused: tuple[RefusedEdit, ...] = ()
+    receipt: str = ""
+    """What left the view, in one line, with the numbers of the messages; "" if nothing did."""
     first_changed: int | None = None
     """Index of the first message that the pass changed; None if it changed nothing."""
     prefix_tokens_invalidated: int = 0

@@ -146,6 +146,7 @@ def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dic
         "after": done.after,
         "messages": [done.messages_before, done.messages_after],
         "kept": done.kept,
+        "receipt": done.receipt,
         "edits": records,
         "ledger": number.get(done.ledger) if done.ledger is not None else None,
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from autocontext import CompressionEvent, Msg
+from autocontext.compression.receipt import receipt
 from autocontext.history.edits import Edit
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
@@ -40,6 +41,8 @@ class Pass:
     kept: int = 0
     """Tokens at the start of the context that did not change, so a prompt cache keeps them."""
     edits: list[PassEdit] = field(default_factory=list)
+    receipt: str = ""
+    """What left the view, in one line."""
     ledger: str | None = None
     """Id of the evidence ledger it wrote; only in sessions of earlier releases."""
 
@@ -186,6 +189,7 @@ class SessionHistory:
         if done is None:
             return
         done.kept = self._shared(done.view)
+        done.receipt = receipt(self.log, done.view, self.tokens)
         done.after, done.messages_after = self.size, len(self.log.view_ids)
         self._last_sent = min(self._last_sent, done.kept)
         self.passes.append(done)

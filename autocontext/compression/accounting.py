@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from autocontext.compression.questions import SummaryResult
+from autocontext.compression.receipt import receipt
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
@@ -106,9 +107,13 @@ class Account:
             usage=self._usage,
             cost=price(self._usage, self._config),
             refused=tuple(self._refused),
+            receipt=receipt(self._log, self._before.ids, self._tokens_of),
             first_changed=changed,
             prefix_tokens_invalidated=0 if changed is None else self._before.tokens(changed, len(self._before)),
         )
+
+    def _tokens_of(self, id_: str) -> int:
+        return self._token_sum.count(id_, self._log.messages[id_])
 
     def _first_changed(self) -> int | None:
         after = self._log.view_ids

@@ -270,6 +270,8 @@ class PassRunner:
         """Call the listeners. Raises ContextOverflowError with `strict_fit`."""
         if report.outcome in ("not_needed", "busy"):
             return report
+        if report.receipt:
+            _log.info("%s", report.receipt, extra={"conversation": self._conversation})
         for listener in tuple(self._listeners.values()):
             try:
                 listener(report)

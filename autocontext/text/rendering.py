@@ -98,6 +98,19 @@ def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> st
     return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
 
 
+_AGAIN = re.compile(r"(read|called) again: m([0-9]{1,15}), below")
+
+
+def readings_named(msg: Msg) -> list[tuple[str, int]]:
+    """What lines of `read_again` and `equal_calls` in a message say: "read" or "called", and the newest number."""
+    if msg.origin is None:
+        return []
+    # Only texts with the message's own tag: others may hold anything, and so may a label before the line's end.
+    texts = [text for text in msg.texts() if text.endswith(tag(msg.origin.uuid))]
+    found = (_AGAIN.findall(text)[-1:] for text in texts)
+    return list(dict.fromkeys((verb, int(number)) for pairs in found for verb, number in pairs))
+
+
 def written_note(msg: Msg) -> str:
     """The part of a note that a model wrote; "" if there is none."""
     meta = msg.metadata.get(COMPRESS_META)

@@ -297,6 +297,7 @@ function choose(i, open) {
     el("p", {class: "hint"}, `after message ${number(p.at)}` + (p.time ? `, ${day(p.time)} UTC` : "")),
     el("p", {}, `${number(p.before)} → ${plural(p.after, "token")}, ${number(p.messages[0])} → ${plural(p.messages[1], "message")} in view. `
       + `Of the prompt cache ${p.kept ? `the first ${number(p.kept)} tokens stayed` : "no token stayed"}; ${number(p.before - p.kept)} had to be read anew.`),
+    ...(p.receipt ? [el("p", {}, `${p.receipt}.`)] : []),
     ...p.edits.map(edit),
   ];
   if (p.ledger != null) parts.push(el("details", {}, el("summary", {}, el("span", {class: "num"}), el("span", {class: "role"}, el("i", {class: "sw b-ledger"}), "evidence"), el("span", {class: "first"}, "lines of what left the view, as earlier releases kept them"), el("span", {class: "meta"}, plural(D.messages[p.ledger].tokens, "token"))), el("div", {class: "body"}, ...blocks(D.messages[p.ledger], []))));

@@ -1,0 +1,135 @@
+"""The receipt of a pass: one line that says what left the view, under which numbers, and that it can be restored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from autocontext.events import READ_ONCE
+from autocontext.history.log import Log
+from autocontext.history.numbering import names
+from autocontext.history.runs import Runs
+from autocontext.messages import Msg
+from autocontext.text import rendering
+
+_MOST_NOTES = 3
+"""Notes with a part of their own in the line."""
+_MOST_RANGES = 8
+"""Numbers and ranges in a list."""
+_MOST_READINGS = 4
+"""Readings that are named by which others gave way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A message that the pass has made, and what it replaced of the view before."""
+
+    id: str
+    left: Runs
+    """Numbers of the originals that left the view for it, in full or what was still shown of them."""
+    covers: Runs
+    """Numbers of all originals that it stands for."""
+    before: int
+    """Tokens of what it replaced."""
+    after: int
+    """Its own tokens."""
+
+
+def receipt(log: Log, before: Sequence[str], tokens: Callable[[str], int]) -> str:
+    """What has left the view since its ids were `before`; "" for nothing. `tokens` counts a message by its id.
+
+    "m12-m40 folded into one note (9,812 -> 1,204 tokens), m44 read again in m57; 30 messages out of view, all can be
+    restored"
+    """
+    changes = [_change(log, id_, set(before), tokens) for id_ in _made(log, before)]
+    if not changes:
+        return ""
+    kinds = _event_types(log, {change.id for change in changes})
+    repeated = [c for c in changes if kinds.get(c.id) == READ_ONCE]
+    others = [c for c in changes if kinds.get(c.id) != READ_ONCE]
+    notes = [c for c in others if _is_about_others(log.messages[c.id])]
+    stubs = [c for c in others if not _is_about_others(log.messages[c.id])]
+    parts = [*_notes(notes), *_shortened(stubs), *_read_again(log, repeated)]
+    out = len(log.original) - sum(id_ in log.place for id_ in log.view_ids)
+    end = f"{out:,} message{'' if out == 1 else 's'} out of view, all can be restored"
+    return f"{', '.join(parts)}; {end}"
+
+
+def _made(log: Log, before: Collection[str]) -> list[str]:
+    """The messages in view that compressions have made since."""
+    known = set(before)
+    return [id_ for id_ in log.view_ids if id_ not in known and id_ in log.replaced]
+
+
+def _change(log: Log, id_: str, before: Collection[str], tokens: Callable[[str], int]) -> _Change:
+    replaced: list[str] = []
+    todo = [id_]
+    while todo:
+        inner = todo.pop()
+        if inner in before:
+            replaced.append(inner)
+        else:
+            todo += log.behind(inner)
+    left = log.numbers(i for i in replaced if not _is_about_others(log.messages[i]))
+    return _Change(id_, left, log.numbers([id_]), sum(map(tokens, replaced)), tokens(id_))
+
+
+def _is_about_others(msg: Msg) -> bool:
+    """Whether a message stands for several: a note or a summary."""
+    return msg.origin is not None and msg.origin.kind != "stub"
+
+
+def _event_types(log: Log, ids: Collection[str]) -> dict[str, str]:
+    types: dict[str, str] = {}
+    for event in reversed(log.events):
+        if len(types) == len(ids):
+            break
+        id_ = event.compressed_message_id
+        if id_ is not None and id_ in ids:
+            types.setdefault(id_, event.event_type)
+    return types
+
+
+def _notes(changes: Sequence[_Change]) -> Iterator[str]:
+    for change in changes[:_MOST_NOTES]:
+        whole = _list(change.covers)
+        if not change.left:
+            yield f"the note about {whole} shortened{_sizes([change])}"
+        elif change.left == change.covers:
+            yield f"{_list(change.left)} folded into one note{_sizes([change])}"
+        else:
+            yield f"{_list(change.left)} folded into the note about {whole}{_sizes([change])}"
+    if more := changes[_MOST_NOTES:]:
+        left = Runs.union(change.left for change in more)
+        yield f"{_list(left)} folded into {len(more)} more note{'s' if len(more) > 1 else ''}{_sizes(more)}"
+
+
+def _shortened(changes: Sequence[_Change]) -> Iterator[str]:
+    if changes:
+        yield f"{_list(Runs.union(c.covers for c in changes))} shortened{_sizes(changes)}"
+
+
+def _read_again(log: Log, changes: Sequence[_Change]) -> Iterator[str]:
+    """Which readings gave way to which newer ones, the newest first."""
+    named = ((change, rendering.readings_named(log.messages[change.id])) for change in changes)
+    pairs = ((newer, verb, change) for change, readings in named for verb, newer in readings)
+    again = sorted(pairs, key=lambda item: item[:2], reverse=True)
+    groups = [(key, [c for *_, c in items]) for key, items in groupby(again, key=lambda item: item[:2])]
+    for (newer, verb), items in groups[:_MOST_READINGS]:
+        yield f"{_list(Runs.union(c.left for c in items))} {verb} again in m{newer}"
+    if more := [c for _, items in groups[_MOST_READINGS:] for c in items]:
+        yield f"{_list(Runs.union(c.left for c in more))} read again later"
+
+
+def _sizes(changes: Iterable[_Change]) -> str:
+    changes = list(changes)
+    return f" ({sum(c.before for c in changes):,} -> {sum(c.after for c in changes):,} tokens)"
+
+
+def _list(numbers: Runs) -> str:
+    """The numbers as ranges, of many only the first."""
+    if len(numbers.pairs) <= _MOST_RANGES:
+        return names(numbers)
+    first = names(n for low, high in numbers.pairs[:_MOST_RANGES] for n in range(low, high + 1))
+    return f"{first},… ({len(numbers):,} in all)"
