@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from autocontext.compression.loading import Loading
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
@@ -80,7 +81,9 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._lock = fork_lock(Level.MEMORY)
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         self._log = self._journal.log
-        self._token_sum = TokenSum(_counter(self.config, model), self._log)
+        counter = _counter(self.config, model)
+        loading = Loading(counter)
+        self._token_sum = TokenSum(counter, self._log, loading.wait)
         self._pass_runner = PassRunner(
             log=self._log,
             token_sum=self._token_sum,
@@ -88,6 +91,7 @@ class AutoContextMemory(ProviderMessages, Closing):
             model=model,
             lock=self._lock,
             commit=self._journal.commit,
+            loading=loading,
             conversation=self.session.session_id,
         )
         self._pass_runner.plan = plan
@@ -200,7 +204,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
-            self._token_sum.fixed = sum(map(self._token_sum.counter.count_text, texts))
+            self._token_sum.send_besides(texts)
 
     def count(self, messages: Iterable[Msg]) -> int:
         """Tokens of these messages and the overhead; messages of the previous call are not counted again."""

@@ -31,7 +31,9 @@ CORE = {
     "tokens", "text", "ranking", "history", "ledger", "strategies", "compression",
     "cache.canonical", "cache.canonical_numbers",
 }  # fmt: skip
-DRIVERS = {"compression.runner", "compression.pass_run", "compression.lock", "compression.asking"}
+DRIVERS = {
+    "compression.runner", "compression.pass_run", "compression.lock", "compression.asking", "compression.loading",
+}  # fmt: skip
 DOES_IO = {
     "os", "pathlib", "shutil", "tempfile", "glob", "fileinput", "mmap", "io",
     "socket", "ssl", "select", "selectors", "http", "urllib", "ftplib", "smtplib", "socketserver", "xmlrpc",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
 from autocontext.compression.limits import Limits, Pacing, PassOptions, due
+from autocontext.compression.loading import Loading
 from autocontext.compression.pass_run import PassContext, PassRun
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
@@ -55,6 +56,7 @@ class PassRunner:
         model: Any,
         lock: threading.RLock,
         commit: Callable[[Entry], None],
+        loading: Loading,
         conversation: str = "",
     ) -> None:
         self.plan: PlanLike | None = None
@@ -67,6 +69,7 @@ class PassRunner:
         self._pass_lock = self._context.pass_lock
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
+        self._loading, self._loads_ahead = loading, False
         self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
@@ -95,6 +98,7 @@ class PassRunner:
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
         """Run the pass that is due before the view is shown, or start it in the background."""
+        self._load_ahead()
         if not self._waits():
             self._start_thread()
         elif self._due():
@@ -102,6 +106,7 @@ class PassRunner:
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
+        self._load_ahead()
         await self._count_aside()
         async with self.held():
             waits = self._waits()
@@ -110,6 +115,15 @@ class PassRunner:
             await self.arun()
         elif due:
             self._start_task()
+
+    def _load_ahead(self) -> None:
+        """Have the vocabulary loaded in a thread once the view may be half of what a pass needs, before one is due."""
+        if not self._loads_ahead and (
+            2 * self._token_sum.at_most >= self._config.max_token
+            or 2 * len(self._log.view_ids) >= self._config.msg_threshold
+        ):
+            self._loads_ahead = True
+            self._loading.start()
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -258,6 +272,10 @@ class PassRunner:
         async with self.held():
             share = self._config.background_ratio if self._config.background else self._config.token_ratio
             needed = anyway or self._token_sum.at_most >= int(self._config.max_token * share)
+        if needed and not self._loading.ready:
+            self._loading.start()
+            await in_thread(self._loading.wait)
+        async with self.held():
             waiting = self._token_sum.waiting(_COUNTED_ASIDE) if needed else []
         if waiting:
             counted = await in_thread(lambda: [(id_, msg, self._token_sum.counter.count(msg)) for id_, msg in waiting])

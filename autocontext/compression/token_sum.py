@@ -5,12 +5,13 @@ UTF-8 bytes bound tokens from above, so as long as the sum of bounds stays under
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import lru_cache
 
 from autocontext.history.log import Log, ViewChange
 from autocontext.messages import Msg
-from autocontext.tokens import TokenCounter
+from autocontext.tokens import TokenCounter, VocabularyCounter
 
 _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
@@ -19,12 +20,19 @@ _REMEMBERED = 4_096
 class TokenSum:
     """Token counts by message id, and the sum over the working view and what is sent with it."""
 
-    def __init__(self, counter: TokenCounter, log: Log) -> None:
-        self.fixed = 0
-        """Tokens that are sent besides the messages: system text, tool schemas."""
+    def __init__(self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None) -> None:
         self.correction = 0
         """What a provider's own count had more than ours; void after the next edit."""
         self.counter = counter
+        self._wait = wait
+        """Called before anything is tokenized: returns when a vocabulary that is being loaded is there."""
+        self._besides: Sequence[str] = ()
+        """What is sent besides the messages: system text, tool schemas."""
+        self._fixed = 0
+        """Its tokens; their upper bound as long as it waits to be counted."""
+        self._fixed_waits = False
+        self._fixed_anchored = False
+        """Whether `correction` holds that bound."""
         self.count_text = lru_cache(maxsize=_REMEMBERED)(counter.count_text)
         """Tokens of a text; most lines of a note are those of the note before it."""
         self._log = log
@@ -32,6 +40,8 @@ class TokenSum:
         """Every message counted so far, also those that have left the view."""
         self._bounds: dict[str, int] = {}
         """Messages in view that are not counted yet, with their upper bound."""
+        self._anchored: set[str] = set()
+        """Messages whose bounds `correction` holds instead of their tokens."""
         self._counted = 0
         self._bounded = 0
         self.update(ViewChange(added=tuple(log.view_ids)))
@@ -44,6 +54,8 @@ class TokenSum:
             self._counted = self._bounded = 0
         if change.removed or change.all_new:
             self.correction = 0
+            self._anchored.clear()
+            self._fixed_anchored = False
         for id_ in change.removed:
             if id_ in self._bounds:
                 self._bounded -= self._bounds.pop(id_)
@@ -65,19 +77,47 @@ class TokenSum:
     @property
     def at_most(self) -> int:
         """Upper bound of the view's tokens; their number once all are counted."""
-        return self._counted + self._bounded + self.fixed + self.correction
+        return self._counted + self._bounded + self._fixed + self.correction
 
     def total(self) -> int:
         """Tokens of the view."""
+        self._count_besides()
         for id_ in list(self._bounds):
             self._settle(id_)
         return self.at_most
+
+    @property
+    def fixed(self) -> int:
+        """Tokens that are sent besides the messages: system text, tool schemas."""
+        self._count_besides()
+        return self._fixed
+
+    def send_besides(self, texts: Sequence[str]) -> None:
+        """Let `fixed` be the tokens of these texts; they are counted when that is asked for."""
+        if texts == self._besides:
+            return
+        if self._fixed_anchored:
+            self._count_besides()
+        self._besides = texts
+        if isinstance(self.counter, VocabularyCounter):
+            self._fixed, self._fixed_waits = sum(map(self.counter.bound_text, texts)), bool(texts)
+        else:
+            self._fixed, self._fixed_waits = sum(map(self.counter.count_text, texts)), False
+
+    def _count_besides(self) -> None:
+        if self._fixed_waits:
+            self._wait()
+            tokens = sum(map(self.counter.count_text, self._besides))
+            if self._fixed_anchored:
+                self.correction += self._fixed - tokens
+            self._fixed, self._fixed_waits, self._fixed_anchored = tokens, False, False
 
     def count(self, id_: str, msg: Msg) -> int:
         """Tokens of one message, counted now or earlier."""
         if id_ in self._bounds:
             return self._settle(id_)
         if id_ not in self._counts:
+            self._wait()
             self._counts[id_] = self.counter.count(msg)
         return self._counts[id_]
 
@@ -88,14 +128,18 @@ class TokenSum:
     def learn(self, id_: str, msg: Msg, tokens: int) -> None:
         """Take over a count that was made elsewhere; void when the id means another message by now."""
         if id_ in self._bounds and self._log.messages[id_] is msg:
-            self._bounded -= self._bounds.pop(id_)
+            bound = self._bounds.pop(id_)
+            self._bounded -= bound
             self._counts[id_] = tokens
             self._counted += tokens
+            if id_ in self._anchored:
+                self.correction += bound - tokens
 
     def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
         twin = copy(self)
         twin._log, twin._counts, twin._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
+        twin._anchored = self._anchored.copy()  # noqa: SLF001
         return twin
 
     def learn_from(self, fork: TokenSum) -> None:
@@ -106,10 +150,12 @@ class TokenSum:
 
     def anchor(self, tokens: int) -> None:
         """Let the sum be what a provider has counted; holds until something leaves the view."""
+        self._anchored, self._fixed_anchored = set(self._bounds), self._fixed_waits
         self.correction = 0
-        self.correction = tokens - self.total()
+        self.correction = tokens - self.at_most
 
     def _settle(self, id_: str) -> int:
+        self._wait()
         msg = self._log.messages[id_]
         n = self.counter.count(msg)
         self.learn(id_, msg, n)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -139,6 +140,43 @@ def test_a_provider_s_count_holds_until_something_leaves_the_view() -> None:
     assert memory.token_count == grown + 50
     memory.delete_message(2)
     assert memory.token_count == bare
+
+
+turns = st.lists(
+    st.one_of(
+        st.tuples(st.just("add"), st.text(max_size=30)),
+        st.tuples(st.just("usage"), st.integers(0, 300)),
+        st.tuples(st.just("besides"), st.text(max_size=30)),
+        st.tuples(st.just("delete"), st.integers(0, 5)),
+        st.tuples(st.just("look"), st.none()),
+    ),
+    max_size=12,
+)
+
+
+@given(turns, st.sampled_from(["o200k_base", "qwen", "bytes4"]))
+def test_whatever_waits_to_be_counted_the_sum_is_that_of_counting_at_once(
+    steps: list[tuple[str, Any]], name: str
+) -> None:
+    memory = AutoContextMemory(AutoContextConfig(token_counter=name))
+    count = memory.counter.count_text
+    more = besides = 0
+    for step, value in [*steps, ("look", None)]:
+        plain = sum(map(memory.counter.count, memory.messages))
+        if step == "add":
+            memory.add_message(user(value))
+        elif step == "usage":
+            memory.record_usage(value)
+            more = value - plain - besides
+        elif step == "besides":
+            memory.set_overhead(value)
+            besides = count(value)
+        elif step == "delete" and value < len(memory):
+            memory.delete_message(value)
+            more = 0
+        else:
+            assert int(repr(memory).partition("at most ")[2].split()[0].replace(",", "")) >= plain + besides + more
+            assert memory.token_count == plain + besides + more
 
 
 def test_a_negative_count_of_a_provider_is_refused() -> None:
