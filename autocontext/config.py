@@ -102,6 +102,10 @@ class AutoContextConfig(BaseModel):
     keep_recent: float = Field(default=0.0, ge=0, lt=1)
     """Share of `max_token`: the strategies leave the newest messages of this size alone while the view can fit."""
 
+    provider_compaction: Literal["keep", "instead"] = "keep"
+    """What a provider has compacted itself (Claude's `compaction` blocks, OpenAI's encrypted items): "keep" sends its
+    block in the place of what stands before it; "instead" leaves the block out, and the passes compress."""
+
     # --- notes
     ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)
     """Share of `max_token` for work ledgers: what was said, changed, called and found in the messages that a note
@@ -347,6 +351,7 @@ class ConfigBuilder:
     strict_fit: _Setter[bool]
     user_message_budget: _Setter[int]
     keep_recent: _Setter[float]
+    provider_compaction: _Setter[Literal["keep", "instead"]]
     ledger_ratio: _Setter[float]
     tool_effects: _Setter[Mapping[str, Literal["reads", "changes", "runs"]] | None]
     note_role: _Setter[Literal["user", "assistant"]]

@@ -16,6 +16,8 @@ PREVIOUS_ROUND_CONVERSATION_SUMMARY = "PREVIOUS_ROUND_CONVERSATION_SUMMARY"
 CURRENT_ROUND_LARGE_MESSAGE_SUMMARY = "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY"
 CURRENT_ROUND_MESSAGE_COMPRESS = "CURRENT_ROUND_MESSAGE_COMPRESS"
 READ_ONCE = "READ_ONCE"
+PROVIDER_COMPACTION = "PROVIDER_COMPACTION"
+PROVIDER_COMPACTION_LEFT_OUT = "PROVIDER_COMPACTION_LEFT_OUT"
 
 
 class CompressionEvent(Value):
@@ -32,7 +34,8 @@ class CompressionEvent(Value):
     compressed_message_id: str | None = None
     """The message that replaces them."""
     metadata: JsonObject = Field(default_factory=dict)
-    """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages."""
+    """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages; the uuid
+    of the offload entry where no message replaces them."""
     token_reduction: int = 0
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from autocontext.compression.giving_back import giving_back, is_readable
 from autocontext.compression.loading import Loading
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
@@ -18,6 +19,7 @@ from autocontext.config import AutoContextConfig, as_config
 from autocontext.errors import ConfigError, InvalidMessage, StateError, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.flows.forking import Level, fork_lock
+from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, NoteReplaced, Offloaded, Removed, Restored
@@ -174,14 +176,36 @@ class AutoContextMemory(ProviderMessages, Closing):
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
         """What the model should see; compresses first if a threshold is reached."""
+        if self.config.provider_compaction == "instead":
+            self._give_back()
         self._pass_runner.before_reading()
-        return self.messages
+        return self._shown()
 
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
+        if self.config.provider_compaction == "instead":
+            self._give_back()
         await self._pass_runner.abefore_reading()
         async with self._pass_runner.held():
-            return self.messages
+            return self._shown()
+
+    def _shown(self) -> list[Msg]:
+        with self._lock:
+            return block_first(self._log.view_messages) if self._log.compactions else list(self._log.view_messages)
+
+    def make_readable(self, provider: str) -> None:
+        """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view.
+
+        From then on they are compressed like any others. `to_openai`, `to_responses` and `to_anthropic` call it.
+        """
+        with self._lock:
+            if self._log.compactions and not all(is_readable(m, provider) for m in self._log.view_messages):
+                self._give_back()
+
+    def _give_back(self) -> None:
+        with self._lock:
+            if self._log.compactions and (entries := giving_back(self._log, self._token_sum, self.config)):
+                self._journal.commit(*entries)
 
     @property
     def messages(self) -> list[Msg]:

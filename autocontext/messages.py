@@ -25,6 +25,10 @@ WRITTEN = "written"
 PINNED = "pinned"
 WIRE_HINTS = "_openai"
 """Metadata key for the original spelling of OpenAI messages where blocks do not show it."""
+COMPACTION = "_compaction"
+"""Metadata key of a block by which a provider has compacted what stands before it: "anthropic" or "openai"."""
+ENCRYPTED = "_encrypted"
+"""Metadata key of a block that only its provider can read: the number of characters of its encrypted content."""
 
 
 class _FrozenDict(dict[str, Any]):
@@ -418,6 +422,16 @@ def is_pinned(msg: Msg) -> bool:
 def with_pin(msg: Msg) -> Msg:
     """A copy of the message that is pinned."""
     return msg.model_copy(update={"metadata": freeze({**msg.metadata, PINNED: True})})
+
+
+def compacted_by(msg: Msg) -> str:
+    """The provider whose compaction this message holds, the last one of several; "" without any."""
+    return next((str(b.metadata[COMPACTION]) for b in reversed(msg.content) if COMPACTION in b.metadata), "")
+
+
+def own_text(msg: Msg) -> str:
+    """The text of a message without a provider's compaction."""
+    return "\n".join([b.text for b in msg.content if b.type == "text" and COMPACTION not in b.metadata])
 
 
 def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, compaction_block, hints, jsonable, remember
 from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.messages import (
     Msg,
@@ -126,6 +126,8 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
     if kind == "thinking" and isinstance(part.get("thinking"), str):
         rest = {k: v for k, v in part.items() if k not in ("type", "thinking")}
         return ThinkingBlock(thinking=part["thinking"], metadata=_remember(part=rest, own=True))
+    if kind == "compaction":
+        return compaction_block(part, _remember(carried=_jsonable(part)))
     block_type = MEDIA.get(str(kind))
     if block_type is not None and (source := _standard_source(part)) is not None:
         rest = {k: v for k, v in part.items() if k not in ("type", "url", "base64", "mime_type")}

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, remember
+from autocontext.formats.blocks import MEDIA, compaction_block, hints, remember
 from autocontext.formats.openai_parts import read_function, stand_in, write_function
 from autocontext.messages import (
     AudioBlock,
@@ -134,6 +134,11 @@ def _read_spoken(part: Mapping[str, Any]) -> Any:
             form=None if isinstance(args, str) else "none" if args is None else "object",
         )
         return call.model_copy(update={"metadata": TextBlock(text="", metadata={**call.metadata, **known}).metadata})
+    if kind == "compaction" and part.get("provider_name"):
+        # Its own part says "content" for Claude's text and keeps OpenAI's encrypted content among the details.
+        details = part.get("provider_details") or {}
+        item = {"content": content} if content else {"encrypted_content": details.get("encrypted_content")}
+        return compaction_block(item, _remember(whole=dict(part)))
     return TextBlock(text=f"[{kind}]", metadata=_remember(whole=dict(part)))
 
 

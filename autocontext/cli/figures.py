@@ -20,6 +20,8 @@ _STRATEGIES = {
     "PREVIOUS_ROUND_CONVERSATION_SUMMARY": "4  earlier rounds",
     "CURRENT_ROUND_LARGE_MESSAGE_SUMMARY": "5  current round, large messages",
     "CURRENT_ROUND_MESSAGE_COMPRESS": "5  current round",
+    "PROVIDER_COMPACTION": "+  compacted by the provider",
+    "PROVIDER_COMPACTION_LEFT_OUT": "+  the provider's compaction left out",
     "FIRST_MESSAGE_SHORTENED": "+  first message in part",
     "PASTE_SHORTENED": "+  the user's paste in part",
     "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",

@@ -180,6 +180,7 @@ def event(view: View, edit: Edit, usage: Usage, tokens_after: int) -> Compressio
             "time": usage.seconds,
             "tokenBefore": tokens_before,
             "tokenAfter": tokens_after,
+            **({} if edit.messages else {"uuid": edit.uuid}),
         },
         token_reduction=tokens_before - tokens_after,
     )

@@ -38,6 +38,7 @@ from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import LENGTHS, Previews
 from autocontext.strategies.pastes import Pastes
+from autocontext.strategies.provider_compaction import ProviderCompaction
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 
@@ -108,6 +109,10 @@ class _Engine:
         if self.options.only is not None:
             changed = yield from self._run_strategy(self.options.only(self.hand_over))
             return self.account.report("applied" if changed else "not_needed", "")
+        if self.log.compactions:
+            shorter = yield from self._run_strategy(ProviderCompaction(self.config))
+            if shorter and not self.options.force and not self.budget.limits.reached(self.log, self.token_sum):
+                return self.account.report("applied", "")
         for strategy in steps(self.config, self.hand_over):
             changed = yield from self._run_strategy(strategy)
             if (changed and self.config.escalation == "single") or self._fits():

@@ -10,7 +10,9 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
+from autocontext.history.view import View
 from autocontext.plan import PlanLike
+from autocontext.strategies.provider_compaction import ProviderCompaction
 
 if TYPE_CHECKING:
     from autocontext.compression.handover import HandOver
@@ -112,9 +114,16 @@ class PassOptions:
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
 
+def compaction_due(log: Log, config: AutoContextConfig) -> bool:
+    """Whether a provider's compaction has come, so that something leaves the view whatever its size."""
+    if not log.compactions:
+        return False
+    return bool(ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)))
+
+
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
-    if options.force or options.only is not None:
+    if options.force or options.only is not None or compaction_due(log, options.config):
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"

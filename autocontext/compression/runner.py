@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
-from autocontext.compression.limits import Limits, Pacing, PassOptions, due
+from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due
 from autocontext.compression.loading import Loading
 from autocontext.compression.pass_run import PassContext, PassRun
 from autocontext.compression.questions import Ask
@@ -142,15 +142,14 @@ class PassRunner:
         if not self._config.background:
             return True
         with self._lock:
-            return self._token_sum.reaches(self._config.max_token + 1)
+            return self._token_sum.reaches(self._config.max_token + 1) or compaction_due(self._log, self._config)
 
     def _due(self, *, early: bool = False) -> bool:
         limits = self._early_limits if early else self._limits
         with self._lock:
             # The two comparisons by themselves first: every turn makes them.
-            return limits.reached(self._log, self._token_sum) and not due(
-                self._log, self._token_sum, self._options(early=early)
-            )
+            near = self._log.compactions or limits.reached(self._log, self._token_sum)
+            return bool(near) and not due(self._log, self._token_sum, self._options(early=early))
 
     def _start_thread(self) -> None:
         with self._lock:

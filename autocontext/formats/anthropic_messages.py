@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import hints, remember
+from autocontext.formats.blocks import block_first, compaction_block, hints, remember
 from autocontext.formats.openai_parts import kind_of, put_back, rest, stand_in, text_at
 from autocontext.messages import (
     AudioBlock,
@@ -103,10 +103,18 @@ def _read_block(block: Any, where: str, names: Mapping[str, str]) -> Any:
         more = rest(block, ("type", "source"), where)
         inner = rest(block["source"], ("type", "url", "media_type", "data"), f"{dot}source")
         return ImageBlock(source=source, metadata=_remember(inner=inner, rest=more))
+    return _carried(block, kind, where)
+
+
+def _carried(block: Mapping[str, Any], kind: str, where: str) -> Any:
+    """A block of a kind that this library has none for, as it is."""
+    whole = _remember(whole=rest(block, (), where))
+    if kind == "compaction":
+        return compaction_block(block, whole)
+    if kind == "redacted_thinking":
+        return ThinkingBlock(thinking="", metadata=whole)
     title = block.get("title")
-    shown = f"[{kind}: {title}]" if isinstance(title, str) else f"[{kind}]"
-    thinking = ThinkingBlock(thinking="", metadata=_remember(whole=rest(block, (), where)))
-    return thinking if kind == "redacted_thinking" else TextBlock(text=shown, metadata=dict(thinking.metadata))
+    return TextBlock(text=f"[{kind}: {title}]" if isinstance(title, str) else f"[{kind}]", metadata=whole)
 
 
 def _source(source: Any) -> dict[str, Any] | None:
@@ -169,10 +177,18 @@ def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
 
 
 def request(messages: Iterable[Msg]) -> dict[str, Any]:
-    """`messages` and, where there is one, `system`: keyword arguments for `client.messages.create`."""
-    msgs = as_messages(messages)
+    """`messages` and, where there is one, `system`: keyword arguments for `client.messages.create`.
+
+    Claude's last compaction comes first, as its API demands. Keys that only replies have (`id`, `usage`) stay out.
+    """
+    msgs = block_first(as_messages(messages))
     system = system_of(msgs)
-    return {**({} if system is None else {"system": system}), "messages": to_anthropic(msgs)}
+    return {**({} if system is None else {"system": system}), "messages": sendable_messages(msgs)}
+
+
+def sendable_messages(messages: Iterable[Msg]) -> list[dict[str, Any]]:
+    """`to_anthropic` without the keys of messages that only replies have: the API refuses them."""
+    return [{key: message[key] for key in ("role", "content")} for message in to_anthropic(messages)]
 
 
 def _write(msg: Msg) -> dict[str, Any] | None:

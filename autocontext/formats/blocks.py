@@ -7,17 +7,30 @@ the hints. They never repeat what a block says, so one whose text was replaced i
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from pydantic_core import to_jsonable_python
 
-from autocontext.messages import AudioBlock, Block, ImageBlock, Msg, VideoBlock
+from autocontext.messages import (
+    COMPACTION,
+    ENCRYPTED,
+    AudioBlock,
+    Block,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    VideoBlock,
+    compacted_by,
+    is_pinned,
+)
 
 Media: TypeAlias = ImageBlock | AudioBlock | VideoBlock
 MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBlock, "video": VideoBlock}
 """By the first half of their media type, which is also the block's own type."""
 
+UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
+"""What another provider reads in the place of an encrypted compaction whose originals are not known."""
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 
@@ -31,6 +44,46 @@ def remember(key: str, /, **values: Any) -> dict[str, Any]:
     """Metadata that holds these hints; {} when there is nothing to remember."""
     kept = {k: v for k, v in values.items() if v is not None and v != {} and v is not False}
     return {key: kept} if kept else {}
+
+
+def compaction_block(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> TextBlock:
+    """A provider's compaction: Claude's has a text, OpenAI's is encrypted; `metadata` carries it as it came.
+
+    One without either is a compaction that failed, which Claude's API takes back and passes over.
+    """
+    text, encrypted = item.get("content"), item.get("encrypted_content")
+    if isinstance(text, str) and text:
+        return TextBlock(text=text, metadata={**metadata, COMPACTION: "anthropic"})
+    if isinstance(encrypted, str) and encrypted and "content" not in item:
+        return TextBlock(text=UNREADABLE, metadata={**metadata, COMPACTION: "openai", ENCRYPTED: len(encrypted)})
+    return TextBlock(text="[compaction]", metadata=metadata)
+
+
+def block_first(messages: Sequence[Msg]) -> list[Msg]:
+    """The messages as Claude takes them if the last compaction among them is its own: it must come first.
+
+    System messages stay before it, where they are sent apart; pinned ones and their exchanges follow it, so that the
+    model reads them. What else stands before it is left out, as the API reads nothing of it.
+    """
+    at = next((i for i in range(len(messages) - 1, -1, -1) if compacted_by(messages[i])), -1)
+    if at < 0 or compacted_by(messages[at]) != "anthropic":
+        return list(messages)
+    msg = messages[at]
+    first = max(i for i, block in enumerate(msg.content) if COMPACTION in block.metadata)
+    before = [m for m in messages[:at] if m.role != "system"]
+    calls = {id_ for m in before if is_pinned(m) for id_ in _call_ids(m)}
+    kept = [m for m in before if is_pinned(m) or not calls.isdisjoint(_call_ids(m))]
+    head = [m for m in messages[:at] if m.role == "system"]
+    if not kept:
+        cut = msg.model_copy(update={"content": msg.content[first:]}) if first else msg
+        return [*head, cut, *messages[at + 1 :]]
+    alone = msg.model_copy(update={"content": (msg.content[first],)})
+    rest = msg.model_copy(update={"id": f"{msg.id}.1", "content": msg.content[first + 1 :]})
+    return [*head, alone, *kept, *([rest] if rest.content else []), *messages[at + 1 :]]
+
+
+def _call_ids(msg: Msg) -> set[str]:
+    return {use.id for use in msg.tool_uses} | {result.id for result in msg.tool_results}
 
 
 def source_of(url: str) -> dict[str, Any]:

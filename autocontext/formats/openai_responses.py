@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import hints, source_of, url_of
+from autocontext.formats.blocks import compaction_block, hints, source_of, url_of
 from autocontext.formats.openai_parts import (
     kind_of,
     put_back,
@@ -26,6 +26,7 @@ from autocontext.formats.openai_parts import (
     write_function,
 )
 from autocontext.messages import (
+    ENCRYPTED,
     WIRE_HINTS,
     ImageBlock,
     Msg,
@@ -86,11 +87,24 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
     if isinstance(kind, str) and kind.endswith("_call") and isinstance(item.get("call_id"), str):
         inner = rest(item, ("type", "call_id", "id", "status"))
         return [ToolUseBlock(id=item["call_id"], name=kind, input=inner, metadata=_hints({"kind": rest(item, inner)}))]
+    return [_read_carried(item, kind)]
+
+
+def _read_carried(item: Mapping[str, Any], kind: Any) -> Any:
+    """A block for an item that is carried along as it is."""
+    whole = _hints({"whole": rest(item, ())})
     if kind == "reasoning":
         parts = item.get("summary") if isinstance(item.get("summary"), list) else []
         said = [str(p.get("text") or "") for p in parts or () if isinstance(p, Mapping)]
-        return [ThinkingBlock(thinking="\n".join(said), metadata=_hints({"whole": rest(item, ())}))]
-    return [TextBlock(text=f"[{kind or 'item'}]", metadata=_hints({"whole": rest(item, ())}))]
+        return ThinkingBlock(thinking="\n".join(said), metadata=whole | _encrypted(item))
+    if kind in ("compaction", "compaction_summary"):
+        return compaction_block(item, whole)
+    return TextBlock(text=f"[{kind or 'item'}]", metadata=whole)
+
+
+def _encrypted(item: Mapping[str, Any]) -> dict[str, Any]:
+    encrypted = item.get("encrypted_content")
+    return {ENCRYPTED: len(encrypted)} if isinstance(encrypted, str) and encrypted else {}
 
 
 def _hints(own: Mapping[str, Any], openai: Mapping[str, Any] | None = None) -> dict[str, Any]:

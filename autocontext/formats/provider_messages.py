@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from autocontext.formats.anthropic_messages import to_anthropic
+from autocontext.formats.anthropic_messages import sendable_messages
 from autocontext.formats.openai_chat import to_openai
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
@@ -38,6 +38,10 @@ class ProviderMessages(ABC):
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
 
+    @abstractmethod
+    def make_readable(self, provider: str) -> None:
+        """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
+
     def add(self, messages: Message | Iterable[Message]) -> None:
         """Add one message or several, all or none: Msgs, or dicts (or SDK objects) in a provider's format.
 
@@ -51,27 +55,33 @@ class ProviderMessages(ABC):
 
     def to_openai(self) -> list[dict[str, Any]]:
         """The context as OpenAI chat messages; compresses first, as `get_messages` does."""
+        self.make_readable("")
         return to_openai(sendable(self.get_messages()))
 
     async def ato_openai(self) -> list[dict[str, Any]]:
         """`to_openai` without blocking the event loop."""
+        self.make_readable("")
         return to_openai(sendable(await self.aget_messages()))
 
     def to_responses(self) -> list[dict[str, Any]]:
         """The context as items of OpenAI's Responses API; compresses first."""
-        return to_responses(sendable(self.get_messages()))
+        self.make_readable("openai")
+        return _items(sendable(self.get_messages()))
 
     async def ato_responses(self) -> list[dict[str, Any]]:
         """`to_responses` without blocking the event loop."""
-        return to_responses(sendable(await self.aget_messages()))
+        self.make_readable("openai")
+        return _items(sendable(await self.aget_messages()))
 
     def to_anthropic(self) -> list[dict[str, Any]]:
         """The context as Anthropic messages; compresses first. `formats.anthropic_messages.request` adds `system`."""
-        return to_anthropic(sendable(self.get_messages()))
+        self.make_readable("anthropic")
+        return sendable_messages(sendable(self.get_messages()))
 
     async def ato_anthropic(self) -> list[dict[str, Any]]:
         """`to_anthropic` without blocking the event loop."""
-        return to_anthropic(sendable(await self.aget_messages()))
+        self.make_readable("anthropic")
+        return sendable_messages(sendable(await self.aget_messages()))
 
     def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
         """The messages, with the tool's name in results whose call was added earlier."""
@@ -79,6 +89,12 @@ class ProviderMessages(ABC):
             return msgs
         names = {use.id: use.name for msg in self.messages for use in msg.tool_uses}
         return [_named(msg, names) for msg in msgs]
+
+
+def _items(msgs: list[Msg]) -> list[dict[str, Any]]:
+    """Responses items without a key that the API gives and does not take."""
+    items = to_responses(msgs)
+    return [{k: v for k, v in i.items() if k != "created_by" or i.get("type") != "compaction"} for i in items]
 
 
 def _named(msg: Msg, names: dict[str, str]) -> Msg:

@@ -23,7 +23,9 @@ _CHAT_KEYS = frozenset({"tool_calls", "tool_call_id", "function_call"})
 _PARTS: Mapping[str, Format] = {
     **dict.fromkeys(("image_url", "video_url", "input_audio", "file"), "OpenAI chat"),
     **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "OpenAI Responses"),
-    **dict.fromkeys(("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"), "Anthropic"),
+    **dict.fromkeys(
+        ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction"), "Anthropic"
+    ),
 }
 """The format of a message by the `type` of a part of its content."""
 _EXAMPLE = '{"role": "user", "content": "..."}'

@@ -13,7 +13,8 @@ The rules that `apply` enforces:
 4. the edit's offload entry, under its UUID, holds everything that is replaced;
 5. system messages and pinned messages stay;
 6. the tokens decrease;
-7. a note in the user's role does not come last: it would read as the question to answer.
+7. a note in the user's role does not come last: it would read as the question to answer;
+8. a provider's compaction stays as it is, until a later one stands for it or what it stands for is in view again.
 
 An edit that breaks a rule is refused with the reason; the other edits are still made. Strict mode raises InvalidEdit,
 except for rule 6: a strategy cannot know the length of a text that the model has not written yet.
@@ -27,6 +28,7 @@ from dataclasses import dataclass
 from autocontext.errors import InvalidEdit
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import (
+    COMPACTION,
     Msg,
     TextBlock,
     ToolResultBlock,
@@ -136,7 +138,7 @@ def _judge(view: View, edit: Edit, replaced_ids: set[str], count: Callable[[Msg]
         return 0, "the messages to replace are not contiguous in this view"
     if not replaced_ids.isdisjoint(edit.ids):
         return 0, "another edit of the same strategy has replaced these messages"
-    for rule in (_pairing, _offload, _fixed_messages, _last):
+    for rule in (_pairing, _offload, _fixed_messages, _last, _compactions):
         if reason := rule(case):
             return 0, reason
     gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
@@ -174,6 +176,17 @@ def _last(case: _Case) -> str:
     at_end = case.start + len(case.old) == len(case.view) and case.edit.messages
     if at_end and is_note(new := case.edit.messages[-1]) and new.role == "user" and not is_note(case.old[-1]):
         return "a note in the user's role must not come last"
+    return ""
+
+
+def _compactions(case: _Case) -> str:
+    if all(COMPACTION not in b.metadata for m in case.old for b in m.content):
+        return ""
+    kept = [b for m in case.edit.messages for b in m.content if COMPACTION in b.metadata]
+    for at, m in enumerate(case.old, case.start):
+        lost = any(COMPACTION in b.metadata and b not in kept for b in m.content)
+        if lost and case.view.compacted < case.start + len(case.old) and not case.view.holds_compacted(at):
+            return "a provider's compaction stays until a later one or the originals stand for it"
     return ""
 
 

@@ -28,7 +28,7 @@ from autocontext.history.entries import (
     Snapshot,
 )
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, is_ledger, with_pin
+from autocontext.messages import Msg, compacted_by, is_ledger, with_pin
 
 
 class ViewChange(NamedTuple):
@@ -72,6 +72,8 @@ class Log:
         self.events: list[CompressionEvent] = []
         self._edit_uuids: set[str] = set()
         """UUIDs of the offload entries that edits made."""
+        self.compactions: set[str] = set()
+        """Ids of the added messages that hold a provider's compaction."""
 
     def fork(self) -> Log:
         """An independent copy of this log."""
@@ -128,6 +130,8 @@ class Log:
                 key = f"{msg.id}~{n}"
             self._suffixes[msg.id] = n
         self.messages[key] = msg
+        if compacted_by(msg):
+            self.compactions.add(key)
         return key
 
     def _share(self, msg: Msg) -> str:
@@ -210,6 +214,8 @@ class Log:
         self._set_view(entry.view)
         self.offloads = dict(entry.offloads)
         self.events = list(entry.events)
+        self._edit_uuids = {str(e.metadata["uuid"]) for e in entry.events if "uuid" in e.metadata}
+        self.compactions = {id_ for id_, m in entry.messages.items() if compacted_by(m)}
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
             if m.origin is not None and counts.get(id_, 0) > 0:

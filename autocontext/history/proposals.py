@@ -14,6 +14,7 @@ from typing import Any, get_args
 from autocontext.history.edits import Edit
 from autocontext.history.view import Span
 from autocontext.messages import (
+    COMPACTION,
     COMPRESS_META,
     OFFLOAD_UUID,
     WRITTEN,
@@ -60,7 +61,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A replacement: a span by one note, or one message by a shorter one of the same shape.
+    """A replacement: a span by one note or by nothing, or one message by a shorter one of the same shape.
 
     For a note, `text` is its text or the Question for it. For one message, `blocks` maps block indices (MESSAGE_TEXT
     for the message's text) to the new text or the Question for it.
@@ -81,6 +82,10 @@ class Proposal:
     """For one message: cut texts in the arguments of its calls to this many characters."""
     footer: str = ""
     """A fixed line after the note's text."""
+    leaves: bool = False
+    """The span leaves the view without a note: a provider's compaction stands for it."""
+    bares: bool = False
+    """For one message: it stays without the provider's compaction in it."""
     context: Span | None = None
     """Messages that stay in view but come first in the offload entry, as context for a reload."""
 
@@ -90,11 +95,11 @@ class Proposal:
         if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
             return False
         note = self.text is not None
-        in_place = bool(self.blocks) or self.arguments_to is not None
-        if self.kind == "ledger":
+        in_place = bool(self.blocks) or self.arguments_to is not None or self.bares
+        if self.kind == "ledger" or note + in_place + self.leaves != 1:
             return False
         # No other role suits a note: a tool message answers calls, and system messages are never replaced.
-        return note != in_place and (self.role in ("user", "assistant") if note else len(self.span) == 1)
+        return self.role in ("user", "assistant") if note else self.leaves or len(self.span) == 1
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -122,16 +127,17 @@ def build(
     def resolve(text: str | Question) -> str:
         return next(replies) if isinstance(text, Question) else text
 
-    if proposal.blocks or proposal.arguments_to is not None:
+    new: tuple[Msg, ...] = ()
+    if proposal.blocks or proposal.arguments_to is not None or proposal.bares:
         texts = {i: resolve(t) for i, t in proposal.blocks.items()}
-        new = _rewrite(proposal, texts, origin)
-    else:
-        new = _note(proposal, resolve(proposal.text or ""), origin)
+        new = (_rewrite(proposal, texts, origin),)
+    elif not proposal.leaves:
+        new = (_note(proposal, resolve(proposal.text or ""), origin),)
     context = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,
         ids=proposal.span.ids,
-        messages=(new,),
+        messages=new,
         offload=context + proposal.span.ids,
         event_type=proposal.event_type,
         strategy=strategy,
@@ -140,7 +146,7 @@ def build(
 
 def _handle(proposal: Proposal, handles: Container[str]) -> str:
     """The UUID if all replaced texts are reloaded pages of it; otherwise ""."""
-    if proposal.arguments_to is not None or MESSAGE_TEXT in proposal.blocks:
+    if proposal.arguments_to is not None or MESSAGE_TEXT in proposal.blocks or proposal.leaves or proposal.bares:
         return ""
     replaced = [proposal.span.messages[0].content[i] for i in proposal.blocks]
     blocks = replaced or [b for m in proposal.span.messages for b in m.content if not isinstance(b, ToolUseBlock)]
@@ -175,8 +181,10 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
     mark = "\n" + rendering.tag(origin.uuid)
     blocks: list[ContentBlock] = []
     for i, block in enumerate(msg.content):
-        if isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
-            if not any(isinstance(b, TextBlock) for b in msg.content[:i]):
+        if COMPACTION in block.metadata:
+            blocks.extend([] if proposal.bares else [block])
+        elif isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
+            if not any(isinstance(b, TextBlock) and COMPACTION not in b.metadata for b in msg.content[:i]):
                 text = rendering.escape_tags(texts[MESSAGE_TEXT]) + mark
                 blocks.append(block.model_copy(update={"text": text}))
         elif isinstance(block, ToolResultBlock) and i in texts:

@@ -13,7 +13,17 @@ from itertools import accumulate, chain, islice
 from types import MappingProxyType
 
 from autocontext.history.cached import cached_property
-from autocontext.messages import Msg, is_final_reply, is_note, is_tool_message, is_user_turn
+from autocontext.messages import (
+    COMPACTION,
+    Msg,
+    compacted_by,
+    is_compressed,
+    is_final_reply,
+    is_note,
+    is_pinned,
+    is_tool_message,
+    is_user_turn,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +205,19 @@ class View:
     def latest_user(self) -> int:
         """Index of the last message the user wrote; -1 without one. The current round follows it."""
         return next((i for i in range(len(self) - 1, -1, -1) if is_user_turn(self.messages[i])), -1)
+
+    @cached_property
+    def compacted(self) -> int:
+        """Index of the last message with a provider's compaction, which stands for all before it; -1 without one."""
+        return next((i for i in range(len(self) - 1, -1, -1) if compacted_by(self.messages[i])), -1)
+
+    def holds_compacted(self, index: int) -> bool:
+        """Whether what the compaction at `index` stands for is in view before it, in its own words or in notes."""
+        return any(
+            is_compressed(m) or m.role != "user"
+            for m in self.messages[:index]
+            if m.role != "system" and not is_pinned(m) and any(COMPACTION not in b.metadata for b in m.content)
+        )
 
     @cached_property
     def unread(self) -> int:

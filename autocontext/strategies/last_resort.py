@@ -8,7 +8,7 @@ from typing import Any
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned
+from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, own_text
 from autocontext.text import rendering
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
@@ -60,7 +60,7 @@ class Previews:
     def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
         m = view.messages[i]
         texts = {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock)}
-        texts[MESSAGE_TEXT] = m.text
+        texts[MESSAGE_TEXT] = own_text(m)
         blocks: dict[int, str | Question] = {
             k: self._shorter(rendering.untagged(text), limit)
             for k, text in texts.items()
@@ -83,7 +83,7 @@ class Previews:
 
 def _lengths(m: Msg) -> Iterator[int]:
     """Lengths, in characters, of the texts in a message that may be cut."""
-    yield len(m.text)
+    yield len(own_text(m))
     for result in m.tool_results:
         yield len(result.text)
     for use in m.tool_uses:

@@ -40,16 +40,18 @@ def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
 
 
 def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> Callable[[Msg], bool]:
-    """A test for messages that no strategy changes: system, pinned, and those of protected tools.
+    """A test for messages that no strategy changes: system, pinned, those of protected tools, a provider's compaction.
 
-    Reloaded pages stay only until the user writes again.
+    Reloaded pages stay only until the user writes again. What stands before a compaction belongs to it.
     """
     tools = config.protected_tools if protected else frozenset()
     always_protected = tools - {RELOAD_TOOL}
     current_ids = {m.id for m in view.messages[view.latest_user + 1 :]}
 
+    compacted_ids = {m.id for m in view.messages[: view.compacted + 1]}
+
     def test(m: Msg) -> bool:
-        if m.role == "system" or is_pinned(m):
+        if m.role == "system" or is_pinned(m) or m.id in compacted_ids:
             return True
         names = tools if m.id in current_ids else always_protected
         # Every strategy tests every message: without protected tools no names are collected.

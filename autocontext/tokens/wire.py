@@ -7,9 +7,10 @@ harmony format, which puts a call's name and arguments, not its id, between five
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable
 
-from autocontext.messages import WIRE_HINTS, Msg, OutputBlock, ToolUseBlock
+from autocontext.messages import ENCRYPTED, WIRE_HINTS, Msg, OutputBlock, ToolUseBlock
 from autocontext.tokens.media import media_tokens
 
 TOKENS_PER_MESSAGE = 4
@@ -20,13 +21,16 @@ TOKENS_PER_TOOL_CALL = 4
 """Marks a call and separates its name from its arguments."""
 TOKENS_PER_FURTHER_TEXT = 1
 """The newline between two text parts."""
+_ENCRYPTED_CHARACTERS_PER_TOKEN = 16 / 3
+"""Encrypted content is base64, four characters for three bytes, and four bytes are about a token of what it hides. The
+cipher's own overhead counts along: an estimate that is rather too high."""
 
 
 def wire_texts(msg: Msg) -> tuple[int, list[str]]:
     """Fixed tokens and the texts of one message.
 
     Every tool result is sent as a message of its own and has its overhead. Ids and metadata do not count: prompts do
-    not contain them. Thinking counts, as with the providers that accept it.
+    not contain them. Thinking counts, as with the providers that accept it; encrypted content by its length.
     """
     fixed = results = text_blocks = 0
     texts: list[str] = []
@@ -35,6 +39,10 @@ def wire_texts(msg: Msg) -> tuple[int, list[str]]:
         texts.append(msg.name)
     # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
     for block in msg.content:
+        if ENCRYPTED in block.metadata:
+            fixed += math.ceil(block.metadata[ENCRYPTED] / _ENCRYPTED_CHARACTERS_PER_TOKEN)
+            if block.type == "text":
+                continue  # its text only says what stands here
         if block.type == "text":
             text_blocks += 1
             texts.append(block.text)

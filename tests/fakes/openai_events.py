@@ -44,8 +44,7 @@ def response_events(response: dict[str, Any]) -> Iterator[bytes]:
     ]
     for index, item in enumerate(response["output"]):
         place = {"item_id": item["id"], "output_index": index}
-        inner = _text_events(item, place) if item["type"] == "message" else _call_events(item, place)
-        empty = {"content": []} if item["type"] == "message" else {"arguments": ""}
+        inner, empty = _inner(item, place)
         started = {**item, "status": "in_progress", **empty}
         events.append({"type": "response.output_item.added", "output_index": index, "item": started})
         events.extend(inner)
@@ -53,6 +52,15 @@ def response_events(response: dict[str, Any]) -> Iterator[bytes]:
     events.append({"type": "response.completed", "response": response})
     for number, event in enumerate(events):
         yield f"event: {event['type']}\n".encode() + _data({**event, "sequence_number": number})
+
+
+def _inner(item: dict[str, Any], place: dict[str, Any]) -> tuple[Iterator[dict[str, Any]], dict[str, Any]]:
+    """The events within an item, and what is still empty when it begins; a compaction comes whole."""
+    if item["type"] == "message":
+        return _text_events(item, place), {"content": []}
+    if item["type"] == "compaction":
+        return iter(()), {}
+    return _call_events(item, place), {"arguments": ""}
 
 
 def _text_events(item: dict[str, Any], place: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.fakes.http_server import Refusal
+from tests.fakes.sealing import seal, unseal
 
 PARAMETERS = frozenset(
     {
@@ -12,14 +14,14 @@ PARAMETERS = frozenset(
         "store", "include",
         "max_output_tokens", "temperature", "top_p", "top_logprobs", "metadata", "text", "reasoning",
         "truncation", "user", "previous_response_id", "conversation", "prompt_cache_key", "prompt_cache_retention",
-        "service_tier", "background", "safety_identifier", "max_tool_calls", "prompt",
+        "service_tier", "background", "context_management", "safety_identifier", "max_tool_calls", "prompt",
     }
 )  # fmt: skip
 _PARTS = {"input_text", "input_image", "input_file", "output_text", "refusal"}
 _ROLES = ("user", "assistant", "system", "developer")
 
 
-def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:
+def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:  # noqa: C901 (one case for each kind of item)
     """The request's conversation as chat messages. Raises Refusal (400) for items that the service does not take."""
     value = body.get("input")
     items = [{"role": "user", "content": value}] if isinstance(value, str) else value
@@ -45,7 +47,15 @@ def as_chat(body: dict[str, Any]) -> list[dict[str, Any]]:
             messages.append({"role": "tool", "tool_call_id": call, "content": _output(item, where)})
         elif kind == "message":
             messages.append(_message(item, where))
-        elif kind != "reasoning":
+        elif kind == "compaction":
+            # What was said before is in it; the model reads it together with the words of the users before it.
+            messages = [m for m in messages if m["role"] in ("user", "system", "developer")]
+            messages.append({"role": "assistant", "content": _opened(item, where)})
+            called, answered = set(), set()
+        elif kind == "reasoning":
+            if item.get("encrypted_content") is not None:
+                _opened(item, where)
+        else:
             raise _bad(f"{where}: invalid value {kind!r} for 'type'")
     if called != answered:
         raise _bad(f"No tool output found for function call {min(called - answered)}.")
@@ -97,6 +107,20 @@ def _output(item: dict[str, Any], where: str) -> Any:
         return output
     parts = _parts(output, f"{where}.output", "user")
     return [part if part["type"] == "text" else {"type": "text", "text": "[image]"} for part in parts]
+
+
+def compacted(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """A conversation as the service's own compaction item."""
+    return {"type": "compaction", "id": "cmp_1", "encrypted_content": seal(json.dumps(messages, sort_keys=True))}
+
+
+def _opened(item: dict[str, Any], where: str) -> str:
+    if unknown := sorted(item.keys() - {"type", "id", "encrypted_content", "summary", "content", "status"}):
+        raise _bad(f"Unknown parameter: '{where}.{unknown[0]}'.")
+    text = unseal(item.get("encrypted_content"))
+    if text is None:
+        raise Refusal(400, f"The encrypted content of {where} could not be verified.", "invalid_encrypted_content")
+    return text
 
 
 def _text(item: dict[str, Any], key: str, where: str) -> str:

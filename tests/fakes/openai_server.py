@@ -1,4 +1,4 @@
-"""A fake of OpenAI's chat completions and Responses endpoints, streaming or not.
+"""A fake of OpenAI's chat completions and Responses endpoints, streaming or not, with the service's own compaction.
 
     with FakeOpenAI(window=16_000, default=agent) as service: ...
 
@@ -59,6 +59,7 @@ class FakeOpenAI(FakeService):
     prefix = "/v1"
     path = "/chat/completions"
     responses = "/responses"
+    compact = "/responses/compact"
 
     def __init__(
         self,
@@ -76,19 +77,21 @@ class FakeOpenAI(FakeService):
         """Tokens of the largest request so far."""
 
     def respond(self, request: Request) -> Raw | Streamed | None:
-        known = (self.prefix + self.path, self.prefix + self.responses)
+        known = [self.prefix + path for path in (self.path, self.responses, self.compact)]
         if request.path in known and isinstance(request.body, dict):
             # The body alone tells the two endpoints apart, but each takes only its own.
-            mine = "input" if request.path.endswith(self.responses) else "messages"
+            mine = "messages" if request.path == known[0] else "input"
             if mine not in request.body:
                 request = Request(request.path, request.headers, {**request.body, mine: None})
+        if request.path == self.prefix + self.compact and isinstance(request.body, dict):
+            request = Request(request.path, request.headers, {**request.body, "_compact": True})
         answer = super().respond(request)
         if isinstance(answer, Raw) and answer.status in (400, 404):
             self.refused.append(json.dumps(answer.body))
         return answer
 
     def _admit(self, request: Request) -> None:
-        alike = request.path == self.prefix + self.responses
+        alike = request.path in (self.prefix + self.responses, self.prefix + self.compact)
         super()._admit(Request(self.prefix + self.path if alike else request.path, request.headers, request.body))
 
     def turn(self, body: dict[str, Any]) -> Turn:
@@ -99,7 +102,7 @@ class FakeOpenAI(FakeService):
 
     def check(self, body: Any) -> None:
         known = openai_responses.PARAMETERS if "input" in body else _PARAMETERS
-        if unknown := sorted(body.keys() - known):
+        if unknown := sorted(body.keys() - known - {"_compact"}):
             raise _bad(f"Unrecognized request argument supplied: {unknown[0]}")
         if not isinstance(body.get("model"), str) or not body["model"]:
             raise _bad("you must provide a model parameter")
@@ -122,11 +125,36 @@ class FakeOpenAI(FakeService):
             raise Refusal(400, text, "context_length_exceeded")
 
     def answer(self, reply: Reply, body: Any) -> Any:
-        return _response(reply, body) if "input" in body else _completion(reply, body)
+        if "_compact" in body:
+            return self._compacted(reply, body)
+        return self._response(reply, body) if "input" in body else _completion(reply, body)
+
+    def _response(self, reply: Reply, body: Any) -> dict[str, Any]:
+        """The response; over the threshold of `context_management` the service compacts what it was sent, first."""
+        response, turn = _response(reply, body), self.turn(body)
+        limits = [e["compact_threshold"] for e in body.get("context_management") or () if e["type"] == "compaction"]
+        if any(turn.tokens > limit for limit in limits):
+            response["output"].insert(0, openai_responses.compacted(turn.messages))
+        return response
+
+    def _compacted(self, reply: Reply, body: Any) -> dict[str, Any]:
+        """All messages of the user, then one item: the next window as it is to be sent."""
+        items = body["input"] if isinstance(body["input"], list) else [{"role": "user", "content": body["input"]}]
+        said = [
+            {"type": "message", "id": f"msg_{i}", "status": "completed", **m}
+            for i, m in enumerate(items)
+            if m.get("role") == "user"
+        ]
+        for message in said:
+            if isinstance(message["content"], str):
+                message["content"] = [{"type": "input_text", "text": message["content"]}]
+        usage = _response(reply, body)["usage"]
+        output = [*said, openai_responses.compacted(self.turn(body).messages)]
+        return {"id": "resp_2", "object": "response.compaction", "created_at": 1, "output": output, "usage": usage}
 
     def events(self, reply: Reply, body: Any) -> list[bytes]:
         if "input" in body:
-            return list(response_events(_response(reply, body)))
+            return list(response_events(self._response(reply, body)))
         usage = bool((body.get("stream_options") or {}).get("include_usage"))
         return list(chat_events(_completion(reply, body), usage=usage))
 

@@ -1,0 +1,60 @@
+"""Originals that left the view for a provider's compaction come back, where nobody can read that compaction."""
+
+from __future__ import annotations
+
+from autocontext.compression.accounting import event
+from autocontext.compression.token_sum import TokenSum
+from autocontext.config import AutoContextConfig
+from autocontext.events import PROVIDER_COMPACTION
+from autocontext.history.edits import apply
+from autocontext.history.entries import Edited, Entry, Restored
+from autocontext.history.log import Log
+from autocontext.history.proposals import build
+from autocontext.history.view import View
+from autocontext.messages import COMPACTION, ENCRYPTED, Msg
+from autocontext.requests import Usage
+from autocontext.strategies.provider_compaction import ProviderCompaction
+
+
+def is_readable(msg: Msg, provider: str) -> bool:
+    """Whether a provider can read all compactions in a message: its own, and those of others that are plain text."""
+    marks = [b.metadata for b in msg.content if COMPACTION in b.metadata]
+    return all(mark[COMPACTION] == provider or ENCRYPTED not in mark for mark in marks)
+
+
+def giving_back(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> list[Entry]:
+    """Entries after which the originals of all providers' compactions are in view, and these compactions are not.
+
+    A compaction that came without what it stands for stays: there is nothing else.
+    """
+    fork = log.fork()
+    entries: list[Entry] = [entry for uuid, place in _left(log) if (entry := _restored(fork, uuid, place))]
+    counts = token_sum.fork(fork)
+    view = View(fork.view_ids, fork.view_messages, counts.count)
+    proposals = ProviderCompaction(config.model_copy(update={"provider_compaction": "instead"})).propose(view)
+    edits = [build(p, [], strategy=ProviderCompaction.name) for p in proposals]
+    done = apply(view, edits, lambda m: counts.count(m.id, m))
+    if done.edits:
+        events = (event(view, e, Usage(), sum(counts.count(m.id, m) for m in e.messages)) for e in done.edits)
+        entries.append(Edited(edits=done.edits, events=tuple(events)))
+    return entries
+
+
+def _left(log: Log) -> list[tuple[str, str | None]]:
+    """The offload entries of what left for a compaction, the newest first, each with the message that followed."""
+    spans = [e for e in log.events if e.event_type == PROVIDER_COMPACTION and "uuid" in e.metadata]
+    returned = {entry.uuid for entry in log.entries if isinstance(entry, Restored)}
+    return [(uuid, e.next_message_id) for e in reversed(spans) if (uuid := str(e.metadata["uuid"])) not in returned]
+
+
+def _restored(fork: Log, uuid: str, place: str | None) -> Restored | None:
+    """The entry that brings a span back before the message that followed it, else before the last compaction."""
+    ids = fork.offloads.get(uuid, ())
+    last = View(fork.view_ids, fork.view_messages).compacted
+    before = place if place in fork.view_ids else fork.view_ids[last] if last >= 0 else None
+    in_view = fork.numbers(fork.view_ids)  # also behind notes: a snapshot may have forgotten that they came back
+    if before is None or not ids or any(number in in_view for number in fork.numbers(ids)):
+        return None
+    entry = Restored(uuid=uuid, note=before, ids=(*ids, before))
+    fork.record(entry)
+    return entry
