@@ -177,9 +177,8 @@ def check_sent(sent: list[Any], added: list[Any], mode: str, provider: str) -> N
         # One is sent only if nobody has said anything before it that it could stand for.
         for block in found:
             before = added[: next(i for i, m in enumerate(added) if compactions([m]) == [block])]
-            assert all(
-                m.get("role") == "user" or (compactions([m]) and len(m.get("content") or "x") == 1) for m in before
-            )
+            alone = [m for m in before if compactions([m]) and len(m.get("content") or "x") == 1]
+            assert all(m.get("role") == "user" or m in alone for m in before)
 
 
 # ------------------------------------------------------------------------------------------------------ the two ways
