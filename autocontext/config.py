@@ -138,6 +138,14 @@ class AutoContextConfig(BaseModel):
     prices: Mapping[str, float] | None = None
     """What the summarising model costs per million tokens: {"input": ..., "output": ...}; fills `report.cost`."""
 
+    # --- the agent's own tools
+    steering: bool = False
+    """Adapters, loop and MCP server give the agent all of `memory.tools()`, and not only `context_reload`."""
+    show_status: bool = False
+    """The last message of each request is one line about the room in the context; it is not stored."""
+    search_scope: Literal["session", "user"] = "session"
+    """What the agent may search: this conversation, or all of its user's."""
+
     # --- in the background
     background: bool = False
     """Start passes early, in parallel to the conversation: a turn waits only when the view is over `max_token`."""
@@ -364,6 +372,9 @@ class ConfigBuilder:
     summary_max_input_tokens: _Setter[int | None]
     redact: _Setter[Callable[[str], str] | None]
     prices: _Setter[Mapping[str, float] | None]
+    steering: _Setter[bool]
+    show_status: _Setter[bool]
+    search_scope: _Setter[Literal["session", "user"]]
     background: _Setter[bool]
     background_ratio: _Setter[float]
     token_counter: _Setter[Any]

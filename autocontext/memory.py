@@ -16,16 +16,17 @@ from autocontext.compression.loading import Loading
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
-from autocontext.errors import ConfigError, InvalidMessage, StateError, short
+from autocontext.errors import ConfigError, InvalidMessage, StateError, did_you_mean, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.flows.forking import Level, fork_lock
 from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
-from autocontext.history.entries import Added, Cleared, Entry, Forgotten, NoteReplaced, Offloaded, Removed, Restored
+from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.log import Log, ViewChange, contents
+from autocontext.history.undoing import undoing
 from autocontext.history.view import View
-from autocontext.messages import Msg, as_messages, is_compressed, is_ledger, is_tool_message
+from autocontext.messages import Msg, as_messages, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.models.opening import checked_model, open_model
 from autocontext.plan import PlanLike, is_plan
@@ -35,8 +36,10 @@ from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
 from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tools import ContextOffloadTool
 
 if TYPE_CHECKING:
+    from autocontext.steering import ContextTool
     from autocontext.stores.database import Database
     from autocontext.stores.database_sessions import DatabaseSessionStore
 
@@ -81,6 +84,7 @@ class AutoContextMemory(ProviderMessages, Closing):
             )
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
         self._lock = fork_lock(Level.MEMORY)
+        self._store = store
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         self._log = self._journal.log
         counter = _counter(self.config, model)
@@ -279,16 +283,21 @@ class AutoContextMemory(ProviderMessages, Closing):
             return list(self._log.events)
 
     # ------------------------------------------------------------------------------------------------- compressing
-    def compress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
+    def compress_if_needed(
+        self, *, force: bool = False, max_token: int | None = None, focus: str = ""
+    ) -> CompressionReport:
         """Run a pass if a threshold is reached, or always with `force`; the report is true if something changed.
 
-        `max_token` overrides the window for this pass, in tokens.
+        `max_token` overrides the window for this pass, in tokens. `focus` ("the billing bug") is what its notes keep
+        first and in most detail.
         """
-        return self._pass_runner.run(force=force, max_token=max_token)
+        return self._pass_runner.run(force=force, max_token=max_token, focus=focus)
 
-    async def acompress_if_needed(self, *, force: bool = False, max_token: int | None = None) -> CompressionReport:
+    async def acompress_if_needed(
+        self, *, force: bool = False, max_token: int | None = None, focus: str = ""
+    ) -> CompressionReport:
         """`compress_if_needed` without blocking the event loop."""
-        return await self._pass_runner.arun(force=force, max_token=max_token)
+        return await self._pass_runner.arun(force=force, max_token=max_token, focus=focus)
 
     @property
     def usage(self) -> UsageTotals:
@@ -308,17 +317,41 @@ class AutoContextMemory(ProviderMessages, Closing):
         check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             note = self._log.note_of(uuid)
-            ids = self._log.behind(note) if note is not None else ()
-            if note is None or not ids or not set(ids).isdisjoint(self._log.view_ids):
-                return False
-            then = (*self._log.view_messages, *self._log.read(ids))
-            notes = [m for m in then if is_compressed(m) and not is_ledger(m) and m.id != note]
-            # Without notes the ledger note is obsolete; otherwise the next pass renews it.
-            entries: list[Entry] = [Restored(uuid=uuid, note=note, ids=ids)]
-            if self._log.ledger is not None and not notes:
-                entries.append(NoteReplaced(message=None))
+            entries = undoing(self._log, note) if note is not None else []
             self._journal.commit(*entries)
-            return True
+            return bool(entries)
+
+    # ------------------------------------------------------------------------------------------- the agent's tools
+    def tools(self, *names: str) -> list[ContextOffloadTool | ContextTool]:
+        """The tools with which an agent reads, sees and steers its context, or those with these names.
+
+        "reload", "status", "archive", "restore", "pin", "note", "search": each has a `name`, a `schema()` (an OpenAI
+        function schema), and is called with the model's arguments (`await tool.acall(...)` in asynchronous code).
+
+            loop.run(client, model, memory, tools=[read_log, *memory.tools()])
+
+        Raises ConfigError for an unknown name.
+        """
+        from autocontext.steering import Steered, context_tools  # noqa: PLC0415 (only agents that steer need it)
+
+        steered = Steered(
+            log=self._log,
+            token_sum=self._token_sum,
+            config=self.config,
+            runner=self._pass_runner,
+            journal=self._journal,
+            lock=self._lock,
+            session=self.session,
+            store=self._store,
+        )
+        everything: list[ContextOffloadTool | ContextTool] = [ContextOffloadTool(self), *context_tools(steered)]
+        tools = {tool.name: tool for tool in everything}
+        wanted = [name if name in tools else f"context_{name}" for name in names]
+        for name, full in zip(names, wanted, strict=True):
+            if full not in tools:
+                known = [tool.removeprefix("context_") for tool in tools]
+                raise ConfigError(f"tools: there is no tool {name!r}; {did_you_mean(name, known)}")
+        return [tools[name] for name in wanted or tools]
 
     # --------------------------------------------------------------------------------------------------- offloads
     def offload(self, uuid: str, msgs: Msg | Iterable[Msg]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autocontext.flows.threads import in_thread
 from autocontext.history import numbering
@@ -17,7 +17,6 @@ from autocontext.tokens import TokenCounter, get_counter
 
 if TYPE_CHECKING:
     from autocontext.content.store import ContentStore
-    from autocontext.memory import AutoContextMemory
 
 _ARGUMENT = "working_context_offload_uuid"
 PAGE_TOKENS = 8_000
@@ -58,6 +57,26 @@ class _Source(NamedTuple):
     """Reads from a start, up to a number of characters or to the end."""
 
 
+class Originals(Protocol):
+    """The memory that a tool reads: an AutoContextMemory."""
+
+    def handle(self, uuid: str) -> str:
+        """The full UUID for a UUID or prefix."""
+        ...
+
+    def reload(self, uuid: str) -> list[Msg]:
+        """The original messages of an offload entry."""
+        ...
+
+    def numbered(self, numbers: str) -> dict[int, Msg]:
+        """The originals with these numbers."""
+        ...
+
+    def get_original_memory_msgs(self) -> list[Msg]:
+        """Every message ever added."""
+        ...
+
+
 class ContextOffloadTool:
     """The tool `context_reload` of one memory; it accepts only this memory's UUIDs and message numbers.
 
@@ -77,7 +96,7 @@ class ContextOffloadTool:
     )
 
     def __init__(
-        self, memory: AutoContextMemory, *, content: ContentStore | None = None, content_namespace: str = ""
+        self, memory: Originals, *, content: ContentStore | None = None, content_namespace: str = ""
     ) -> None:
         self._memory = memory
         self._content, self._namespace = content, content_namespace

@@ -1,0 +1,85 @@
+"""The parts of a memory that the tools work on, and the numbers that an agent names."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from autocontext.compression.runner import PassRunner
+from autocontext.compression.token_sum import TokenSum
+from autocontext.config import AutoContextConfig
+from autocontext.history import numbering
+from autocontext.history.log import Log
+from autocontext.history.runs import Runs
+from autocontext.stores.protocol import SessionKey, SessionStore
+from autocontext.text.rendering import one_line
+
+if TYPE_CHECKING:
+    from autocontext.stores.journal import Journal
+
+_DIGITS = re.compile(r"[0-9]+")
+_ECHO = 80
+"""Characters of an argument that an error repeats."""
+_LONGEST_LIST = 200
+"""Characters of a list of numbers in an answer."""
+
+
+class Refusal(Exception):
+    """What the agent asked for cannot be done: one sentence that says why, and the way out. Nothing has changed."""
+
+
+@dataclass(frozen=True)
+class Steered:
+    """What a memory lends to its tools; `lock` is held while they read `log`."""
+
+    log: Log
+    token_sum: TokenSum
+    config: AutoContextConfig
+    runner: PassRunner
+    journal: Journal
+    lock: threading.RLock
+    session: SessionKey
+    store: SessionStore | None
+
+    def numbers(self, argument: Any) -> Runs:
+        """The message numbers in an argument. Raises Refusal for anything else, and for numbers that do not exist."""
+        text = as_text(argument)
+        total = len(self.log.original)
+        found = numbering.parse(text, total)
+        there = f"m1 to {numbering.name(total)}" if total else "no messages yet"
+        if found is None:
+            raise Refusal(
+                f'{one_line(text)[:_ECHO]!r} names no messages. Pass numbers such as "m12", "m12-m40" or "m1,m7"; this '
+                f"conversation has {there}."
+            )
+        beyond = [digits for digits in _DIGITS.findall(text) if len(digits) > 15 or int(digits) > total]
+        if beyond or not found:
+            raise Refusal(f"there is no m{(beyond or ['0'])[0][:_ECHO]}: this conversation has {there}.")
+        return Runs.of(found)
+
+    def in_view(self) -> dict[int, int]:
+        """The index in view of each original that is there as it was said, by number."""
+        places = self.log.place
+        return {places[id_] + 1: i for i, id_ in enumerate(self.log.view_ids) if id_ in places}
+
+
+def as_text(value: Any) -> str:
+    """An argument of a model as text: some pass numbers, also as floats, or lists."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(as_text, value[:1_000]))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return "" if value is None else str(value).strip().strip("\"'`")
+
+
+def short(numbers: Runs) -> str:
+    """Numbers for an answer, not too many."""
+    text = numbering.names(numbers)
+    return text if len(text) <= _LONGEST_LIST else text[: text.rfind(",", 0, _LONGEST_LIST) + 1] + "..."
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: "1 message", "1,200 tokens"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

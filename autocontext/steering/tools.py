@@ -1,0 +1,131 @@
+"""The tools themselves: what the model is told about them, and the functions that answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from autocontext.errors import AutoContextError
+from autocontext.flows.threads import in_thread
+from autocontext.ledger.notes import LONGEST_NOTE
+from autocontext.steering import archiving, marking, searching
+from autocontext.steering.status import ContextStatus
+from autocontext.steering.steered import Refusal, Steered
+
+_MESSAGES = {"type": "string", "description": 'Numbers of messages: "m12", a range "m12-m40", a list "m1,m7".'}
+_TEXT = {"type": "string"}
+_DESCRIPTIONS: Mapping[str, str] = {
+    "context_status": "Show how full your context is, what takes the room (numbered, with size, age and use), what is "
+    "condensed, and when the oldest messages will be condensed next.",
+    "context_archive": "Put messages that you no longer need out of your context. A short note stands in their place "
+    "and context_restore brings them back. Calls go together with their results.",
+    "context_restore": "Bring messages back into your context, word for word, that were archived or condensed.",
+    "context_pin": "Keep messages in your context: they are not condensed until you unpin them.",
+    "context_note": "Write down a decision, a finding or an open question. It stays in your context word for word, "
+    "also when the conversation around it is condensed.",
+    "context_search": "Search everything that was ever said in this conversation, in your context or not. Answers with "
+    "message numbers, which context_reload reads.",
+}
+_PARAMETERS: Mapping[str, tuple[dict[str, Any], list[str]]] = {
+    "context_status": ({}, []),
+    "context_archive": (
+        {"messages": _MESSAGES, "reason": {**_TEXT, "description": "Why they are no longer needed, in a few words."}},
+        ["messages", "reason"],
+    ),
+    "context_restore": ({"messages": _MESSAGES}, ["messages"]),
+    "context_pin": (
+        {"messages": _MESSAGES, "unpin": {"type": "boolean", "description": "True takes the pin away again."}},
+        ["messages"],
+    ),
+    "context_note": ({"text": {**_TEXT, "description": f"The note, at most {LONGEST_NOTE:,} characters."}}, ["text"]),
+    "context_search": (
+        {
+            "query": {**_TEXT, "description": "Words to look for."},
+            "messages": {**_MESSAGES, "description": "Only these numbers, such as m12-m40."},
+            "tool": {**_TEXT, "description": "Only calls and results of this tool."},
+            "since": {**_TEXT, "description": "Only from this time on, such as 2026-11-22 or 2026-11-22T16:30."},
+            "until": {**_TEXT, "description": "Only up to this time."},
+            "limit": {"type": "integer", "description": "Most results, 8 if left out."},
+        },
+        ["query"],
+    ),
+}
+_ALL_SESSIONS = {"type": "boolean", "description": "True searches the user's other conversations, too."}
+NAMES = tuple(_DESCRIPTIONS)
+"""The names of the tools, in their order."""
+
+
+class ContextTool:
+    """A tool for the model: `name`, `description`, `schema()`, and a call that returns text.
+
+    Wrong arguments return a text that the model can act on, never an exception; arguments it does not know are ignored.
+
+        [status] = memory.tools("status")
+        text = status()
+    """
+
+    def __init__(self, name: str, memory: Steered) -> None:
+        self.name, self.description = name, _DESCRIPTIONS[name]
+        self._memory = memory
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI function schema."""
+        properties, required = _PARAMETERS[self.name]
+        if self.name == "context_search" and self._memory.config.search_scope == "user":
+            properties = {**properties, "all_sessions": _ALL_SESSIONS}
+        parameters = {"type": "object", "properties": dict(properties), "required": list(required)}
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": parameters},
+        }
+
+    def __call__(self, **arguments: Any) -> str:
+        """The answer of a call."""
+        properties, required = _PARAMETERS[self.name]
+        missing = [key for key in required if arguments.get(key) is None]
+        if missing:
+            return f"Error: {', '.join(missing)}: must be passed."
+        known = {k: v for k, v in arguments.items() if k in properties or k == "all_sessions"}
+        try:
+            return _ANSWERS[self.name](self._memory, **known)
+        except (Refusal, AutoContextError) as e:
+            return f"Error: {e}"
+
+    async def acall(self, **arguments: Any) -> str:
+        """`__call__` for asynchronous agents, in a thread: it may have to read and to store."""
+        return await in_thread(lambda: self(**arguments))
+
+
+def context_tools(memory: Steered) -> list[ContextTool]:
+    """All tools of a memory."""
+    return [ContextTool(name, memory) for name in NAMES]
+
+
+def _status(memory: Steered, **_: Any) -> str:
+    return ContextStatus.of(memory).text()
+
+
+def _archive(memory: Steered, messages: Any, reason: Any, **_: Any) -> str:
+    return archiving.archive(memory, messages, reason)
+
+
+def _restore(memory: Steered, messages: Any, **_: Any) -> str:
+    return archiving.restore(memory, messages)
+
+
+def _pin(memory: Steered, messages: Any, unpin: Any = False, **_: Any) -> str:
+    return marking.pin(memory, messages, unpin=unpin is True or str(unpin).lower() == "true")
+
+
+def _note(memory: Steered, text: Any, **_: Any) -> str:
+    return marking.note(memory, text)
+
+
+_ANSWERS: Mapping[str, Callable[..., str]] = {
+    "context_status": _status,
+    "context_archive": _archive,
+    "context_restore": _restore,
+    "context_pin": _pin,
+    "context_note": _note,
+    "context_search": searching.search,
+}
