@@ -133,29 +133,39 @@ def _entry_reader() -> Callable[[bytes], Entry]:
     return _entry_json().validator.validate_json
 
 
+@functools.cache
+def _entry_writer() -> Callable[..., bytes]:
+    return _entry_json().serializer.to_json
+
+
 _WRAPPED = b'{"type":"base64","data":"'
 """How the line of an entry with lone surrogates begins: neither JSON readers nor databases accept them."""
-_REPLACED = "\ufffd"
+_REPLACED = "\ufffd".encode()
 """What pydantic writes for each byte of a lone surrogate in a key; in a text it raises."""
 
 
 def dump_entry(entry: Entry) -> str:
-    """An entry as one line of JSON in valid UTF-8; `load_entry` reads it back.
+    """`entry_bytes` as a text."""
+    return entry_bytes(entry).decode()
+
+
+def entry_bytes(entry: Entry) -> bytes:
+    """An entry as one line of JSON in UTF-8; `load_entry` reads it back.
 
     If a text holds a lone surrogate, the line holds the JSON in base64. Escapes would not do: two adjacent halves would
     be read back as one character.
     """
     try:
-        line = _entry_json().dump_json(entry, warnings=False).decode()
+        line = _entry_writer()(entry, warnings=False)
     except PydanticSerializationError:
         line = _REPLACED
-    if _REPLACED not in line:
+    if line.isascii() or _REPLACED not in line:
         return line
     text = json.dumps(_entry_json().dump_python(entry, warnings=False), ensure_ascii=False)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return (_WRAPPED + b64encode(text.encode("utf-8", "surrogatepass")) + b'"}').decode()
+        return _WRAPPED + b64encode(text.encode("utf-8", "surrogatepass")) + b'"}'
     return line
 
 

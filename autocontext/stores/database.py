@@ -95,6 +95,12 @@ def write(work: Callable[[], Work[T]]) -> Steps[T]:
     return result
 
 
+class OnSqlite(str):
+    """A statement of a schema that PostgreSQL does without."""
+
+    __slots__ = ()
+
+
 class Schema(NamedTuple):
     """The tables of one part of the library: per version, the statements that lead to it from the one before."""
 
@@ -204,7 +210,8 @@ class Database(ABC):
         version = yield from self._version(schema)
         for statements in schema.versions[version:]:
             for sql in statements:
-                yield Statement(sql)
+                if self.dialect == "sqlite" or not isinstance(sql, OnSqlite):
+                    yield Statement(sql)
         yield Statement(
             "INSERT INTO autocontext_schema (part, version) VALUES (:part, :version) "
             "ON CONFLICT (part) DO UPDATE SET version = excluded.version",

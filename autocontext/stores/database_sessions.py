@@ -11,7 +11,7 @@ from typing import Any
 from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry
-from autocontext.stores import postgres_sessions
+from autocontext.stores import postgres_sessions, sqlite_sessions
 from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
@@ -37,7 +37,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
         self._ttl = checked_seconds("ttl", ttl)
         super().__init__(url, statements.SCHEMA)
-        self._append = (postgres_sessions if self.database.dialect == "postgresql" else statements).append
+        self._append = (postgres_sessions if self.database.dialect == "postgresql" else sqlite_sessions).append
         self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
@@ -198,10 +198,10 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:
     storable(session)
     batch = batch_number()
-    return [{"batch": batch, **_row(session, after + i, entry)} for i, entry in enumerate(entries)]
+    return [_row(session, number, entry, batch=batch) for number, entry in enumerate(entries, after)]
 
 
-def _row(session: SessionKey, number: int, entry: Entry) -> dict[str, Any]:
+def _row(session: SessionKey, number: int, entry: Entry, **batch: int) -> dict[str, Any]:
     body, checksum = pack(entry)
     return {
         "user_id": session[0],
@@ -209,6 +209,7 @@ def _row(session: SessionKey, number: int, entry: Entry) -> dict[str, Any]:
         "sequence": number,
         "checksum": checksum,
         "body": body,
+        **batch,
     }
 
 

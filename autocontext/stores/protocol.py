@@ -20,11 +20,23 @@ class SessionKey(NamedTuple):
 
 def storable(session: SessionKey) -> SessionKey:
     """A key that every store can hold. Raises InvalidMessage for NUL, halves of surrogate pairs and what is no text."""
+    if type(session) is SessionKey and _plain(*session):
+        return session
     if not isinstance(session, tuple) or len(session) != len(SessionKey._fields):
         raise InvalidMessage(f"session must be a SessionKey(user_id, session_id) (got {short(session)})")
     for field, value in zip(SessionKey._fields, session, strict=True):
         check_id(field, value, InvalidMessage)
     return SessionKey(*session)
+
+
+def _plain(user_id: object, session_id: object) -> bool:
+    """Whether these are texts of printable ASCII, of which every store takes all."""
+    return (
+        type(user_id) is type(session_id) is str
+        and user_id.isascii()
+        and session_id.isascii()
+        and (user_id + session_id).isprintable()
+    )
 
 
 class Version(NamedTuple):
@@ -66,7 +78,7 @@ def new_version() -> Version:
 
 def version_of(value: object) -> Version | None:
     """The version that a Position or Entries has; None for a plain number or list."""
-    return value.version if isinstance(value, Position | Entries) else None
+    return value.version if isinstance(value, (Position, Entries)) else None
 
 
 def check_identity(session: SessionKey, expected: Version | None, found: Version | None) -> None:

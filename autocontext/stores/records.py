@@ -1,17 +1,17 @@
-"""How one log entry lies in a database: JSON, compressed when that pays, with a checksum."""
+"""How one log entry lies in a database: JSON with signs for its commonest phrases, or compressed; with a checksum."""
 
 from __future__ import annotations
 
-import secrets
+import os
 import time
 import zlib
 
 from autocontext.errors import StoreCorruptError
-from autocontext.history.entries import Entry, dump_entry, load_entry
+from autocontext.history.entries import Entry, entry_bytes, load_entry
 from autocontext.stores.checks import checked_seconds
 
-_WORTH_COMPRESSING = 128
-"""Bytes; below that the time costs more than the space."""
+_WORTH_COMPRESSING = 1024
+"""Bytes; below that compressing takes longer than storing, and the signs save most of what it would."""
 _LONG = 4096
 """Bytes; up to that a small window finds all there is, and a compressor with one is made in a tenth of the time."""
 _RANDOM_BITS = 21
@@ -28,11 +28,33 @@ _KNOWN = b"""<!-- CONTEXT_OFFLOAD: uuid= -->"}],"metadata":{"_compress_meta":{"o
 "name":"user","content":[{"type":"text","text":"","timestamp":"2026-01-01T00:00:00.000+00:00"}}"""
 """What entries have in common, for the compressor to refer to. Never change it: what is stored needs it to be read."""
 
+_SIGNS = tuple(
+    (phrase, bytes((sign,)))
+    for sign, phrase in enumerate(
+        (
+            b'{"type":"added","message":{"id":"',
+            b'","role":"user","name":"user","content":[{"type":"',
+            b'","role":"assistant","name":"assistant","content":[{"type":"',
+            b'","role":"tool","name":"tool","content":[{"type":"tool_result","id":"',
+            b'text","text":"',
+            b'tool_use","id":"',
+            b'}],"timestamp":"',
+        ),
+        start=1,
+    )
+)
+"""Phrases of short entries and the control character that stands for each: JSON has none. Never change them, either."""
+
+_UNCOMPRESSED = (b"{", _SIGNS[0][1])
+"""How JSON and JSON with signs begin; zlib's streams never do."""
+
 
 def to_bytes(entry: Entry) -> bytes:
-    """An entry as JSON, compressed when that pays."""
-    body = dump_entry(entry).encode()
+    """An entry as JSON with signs, compressed when that pays."""
+    body = entry_bytes(entry)
     if len(body) < _WORTH_COMPRESSING:
+        for phrase, sign in _SIGNS:
+            body = body.replace(phrase, sign)
         return body
     level, window, memory = (2, 12, 5) if len(body) <= _LONG else (1, 15, 8)
     compressor = zlib.compressobj(level, zlib.DEFLATED, window, memory, zdict=_KNOWN)
@@ -41,11 +63,19 @@ def to_bytes(entry: Entry) -> bytes:
 
 def from_bytes(body: bytes) -> Entry:
     """The entry of such bytes. Raises StoreCorruptError."""
-    try:
-        # JSON begins with a brace, zlib's streams never do.
-        return load_entry(body if body[:1] == b"{" else zlib.decompressobj(zdict=_KNOWN).decompress(body))
-    except zlib.error as e:
-        raise StoreCorruptError(f"entry: {e}") from e
+    return load_entry(_json(body))
+
+
+def _json(body: bytes) -> bytes:
+    """The JSON that stands in such bytes. Raises StoreCorruptError."""
+    if body[:1] not in _UNCOMPRESSED:
+        try:
+            return zlib.decompressobj(zdict=_KNOWN).decompress(body)
+        except zlib.error as e:
+            raise StoreCorruptError(f"entry: {e}") from e
+    for phrase, sign in _SIGNS:
+        body = body.replace(sign, phrase)
+    return body
 
 
 def pack(entry: Entry) -> tuple[bytes, int]:
@@ -63,7 +93,7 @@ def unpack(body: bytes, checksum: int) -> Entry:
 
 def batch_number() -> int:
     """A number for entries stored together: the milliseconds since 1970, then random bits; 63 bits in all."""
-    return now() << _RANDOM_BITS | secrets.randbits(_RANDOM_BITS)
+    return now() << _RANDOM_BITS | int.from_bytes(os.urandom(3), "big") >> 24 - _RANDOM_BITS
 
 
 def batch_time(batch: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
 from autocontext.stores.checks import check_id
-from autocontext.stores.database import Row, Schema, Statement, Work
+from autocontext.stores.database import OnSqlite, Row, Schema, Statement, Work
 from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
 from autocontext.stores.records import NEVER, now
@@ -42,6 +42,16 @@ SCHEMA = Schema(
             "ALTER TABLE autocontext_sessions ADD COLUMN head BIGINT",
             "ALTER TABLE autocontext_sessions ADD COLUMN previous BIGINT",
             "ALTER TABLE autocontext_entries ADD COLUMN previous BIGINT",
+        ),
+        (
+            # From here on short entries are stored with signs, which earlier releases cannot read.
+            OnSqlite(
+                # Who has moved the counter before, as all do who add several entries, finds it moved and left alone.
+                "CREATE TRIGGER autocontext_entry_added AFTER INSERT ON autocontext_entries BEGIN "
+                "UPDATE autocontext_sessions SET entries = NEW.sequence + 1, updated_at = NEW.batch >> 21, "
+                "head = NEW.checksum "
+                "WHERE user_id = NEW.user_id AND session_id = NEW.session_id AND entries = NEW.sequence; END"
+            ),
         ),
     ),
 )
@@ -89,7 +99,7 @@ def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
     """
     first, last = rows[0], rows[-1]
     after = first["sequence"]
-    version = version or (_ANY if after else new_version())
+    version = version or (ANY if after else new_version())
     params = {
         "user_id": first["user_id"], "session_id": first["session_id"], "at": now(), "then": last["sequence"] + 1,
         "head": last["checksum"], "identity": version.identity, "edition": version.edition,
@@ -265,13 +275,11 @@ _START = (
     "VALUES (:user_id, :session_id, :then, :edition, :at, :at, :expires_at, :identity, :head, :first) "
     "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING previous"
 )
-_ANY = Version(-1, -1)
+ANY = Version(-1, -1)
 """No session's version: it stands for whichever is there."""
+OF_VERSION = f":identity IN ({ANY.identity}, {_IDENTITY}) AND :edition IN ({ANY.edition}, edition)"
 _MOVED = "UPDATE autocontext_sessions SET entries = :then, updated_at = :at, previous = head, head = :head"
-_AFTER = (
-    f"WHERE {_SESSION} AND entries = :after AND :identity IN ({_ANY.identity}, {_IDENTITY}) "
-    f"AND :edition IN ({_ANY.edition}, edition) RETURNING previous"
-)
+_AFTER = f"WHERE {_SESSION} AND entries = :after AND {OF_VERSION} RETURNING previous"
 _GO_ON = f"{_MOVED} {_AFTER}"
 # Apart, since a column that is set has its index written, even to the same value.
 _GO_ON_EXPIRING = (

@@ -10,15 +10,16 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Literal, TypeVar
+from typing import ClassVar, Literal, ParamSpec, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
 from autocontext.flows.forking import Level, fork_lock, part_at_fork
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
-from autocontext.stores.database import Database, Row, Work
+from autocontext.stores.database import Alone, Database, Row, Statement, Work
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 _STATEMENTS_KEPT = 256
 _LAST_PAUSE = 0.05
@@ -159,24 +160,17 @@ class SqliteDatabase(Database):
                 self._idle = []
 
     def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
-        if self._in_memory:
-            with self._lock:  # there is one connection only, so it is waited for
-                return self._with_connection(begin, work)
-        return self._with_connection(begin, work)
+        if not self._in_memory:
+            return self._with_connection(begin, work)
+        with self._lock:  # there is one connection only, so it is waited for
+            return self._with_connection(begin, work)
 
     def _with_connection(self, begin: str, work: Callable[[], Work[T]]) -> T:
         """Run one transaction on a connection that nobody else is using."""
         connection = None
         try:
             connection = self._take()
-            self._begin(connection, begin)
-            try:
-                result = _drive(self.name, connection, work())
-                connection.execute("COMMIT")
-            except BaseException:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-                raise
+            return self._transaction(connection, begin, work())
         except sqlite3.Error as e:
             raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
@@ -184,15 +178,31 @@ class SqliteDatabase(Database):
         finally:
             if connection is not None:
                 self._put_back(connection)
-        return result
 
-    def _begin(self, connection: sqlite3.Connection, begin: str) -> None:
+    def _transaction(self, connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+        rows: list[Row] | None = None
+        begun = False
         try:
-            connection.execute(begin)
-        except sqlite3.OperationalError as e:
-            if _primary_code(e) not in _LOCKED:
-                raise
-            self._with_retries(lambda: connection.execute(begin))
+            while True:
+                try:
+                    statement = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
+                except StopIteration as done:
+                    result: T = done.value
+                    break
+                if not begun and not isinstance(statement, Alone):
+                    self._patiently(connection.execute, begin)
+                    begun = True
+                rows = (
+                    self._rows(connection, statement) if begun else self._patiently(self._rows, connection, statement)
+                )
+            if begun:
+                connection.execute("COMMIT")
+        except BaseException:
+            if begun:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+            raise
+        return result
 
     def _take(self) -> sqlite3.Connection:
         with self._lock:
@@ -206,7 +216,7 @@ class SqliteDatabase(Database):
             if self._idle:
                 return self._idle.pop()
         try:
-            return self._with_retries(self._open)
+            return self._patiently(self._open)
         except BaseException:
             self._put_back(None)
             raise
@@ -259,18 +269,31 @@ class SqliteDatabase(Database):
             raise
         return connection
 
-    def _with_retries(self, attempt: Callable[[], T]) -> T:
+    def _rows(self, connection: sqlite3.Connection, statement: Statement) -> list[Row]:
+        """The rows that a statement gives; one that gives none has an empty row for each row that it changed."""
+        sql, params = statement
+        try:
+            if isinstance(params, list):
+                connection.executemany(sql, params)
+                return []
+            cursor = connection.execute(sql, params)
+        except (sqlite3.ProgrammingError, sqlite3.InterfaceError, UnicodeEncodeError, OverflowError) as e:
+            if (refused := refused_value(self.name, params)) is not None:
+                raise refused from e
+            raise
+        return cursor.fetchall() if cursor.description else [()] * cursor.rowcount
+
+    def _patiently(self, attempt: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Retry while the file is locked: SQLite's own timeout does not cover every case."""
-        deadline = time.monotonic() + self._patience
-        pause = 0.001
+        deadline, pause = time.monotonic() + self._patience, 0.0
         while True:
             try:
-                return attempt()
+                return attempt(*args, **named)
             except sqlite3.OperationalError as e:
                 if _primary_code(e) not in _LOCKED or time.monotonic() > deadline:
                     raise
+            pause = min(2 * pause + 0.001, _LAST_PAUSE)
             time.sleep(pause * random.random())
-            pause = min(2 * pause, _LAST_PAUSE)
 
     def _translated(self, error: sqlite3.Error) -> AutoContextError:
         """The library's error for SQLite's."""
@@ -284,26 +307,6 @@ class SqliteDatabase(Database):
         if code in _WAYS_OUT:
             return StoreError(f"{self.name}: {_WAYS_OUT[code]} ({error})")
         return StoreError(f"{self.name}: a statement failed, nothing was changed ({error})")
-
-
-def _drive(name: str, connection: sqlite3.Connection, work: Work[T]) -> T:
-    rows: list[Row] | None = None
-    while True:
-        try:
-            sql, params = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
-        except StopIteration as done:
-            result: T = done.value
-            return result
-        try:
-            if isinstance(params, list):
-                connection.executemany(sql, params)
-                rows = []
-            else:
-                rows = connection.execute(sql, params).fetchall()
-        except (sqlite3.ProgrammingError, sqlite3.InterfaceError, UnicodeEncodeError, OverflowError) as e:
-            if (refused := refused_value(name, params)) is not None:
-                raise refused from e
-            raise
 
 
 def _truncated(connection: sqlite3.Connection) -> bool:
