@@ -81,7 +81,8 @@ class Proxy:
         """How many times clients have asked and waited: the round trips."""
         self.asked: list[str] = []
         """The statements of clients, each time they are parsed."""
-        self.commits = 0
+        self.commits = self.prepared = 0
+        """How many times something was to be made lasting; how many statements were given a name, for later."""
         self._to = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -183,6 +184,7 @@ class Conversation:
         if kind == b"P":
             name, sql, _ = body.split(b"\0", 2)
             self._prepared[name] = sql.decode()
+            self._proxy.prepared += name != b""
             self._proxy.asked.append(sql.decode())
         elif kind == b"B":
             _, name, _ = body.split(b"\0", 2)
