@@ -1,0 +1,60 @@
+"""The documentation site: every public name has a reference and an example, every page a place in the navigation."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.test_public_names import PUBLIC
+
+ROOT = Path(__file__).parent.parent
+PAGES = {page.name: page.read_text("utf-8") for page in sorted((ROOT / "docs" / "api").glob("*.md"))}
+REFERENCE = {name: page for page, text in PAGES.items() for name in re.findall(r"^::: ([\w.]+)", text, re.MULTILINE)}
+ROOMS = (
+    "autocontext", "autocontext.cache", "autocontext.compat", "autocontext.content", "autocontext.ledger",
+    "autocontext.loop", "autocontext.memories", "autocontext.models", "autocontext.ranking", "autocontext.sessions",
+    "autocontext.stores", "autocontext.strategies", "autocontext.suite", "autocontext.tokens",
+    "autocontext.adapters.anthropic_messages", "autocontext.adapters.openai_chat",
+    "autocontext.adapters.openai_responses", "autocontext.adapters.sendable",
+)  # fmt: skip
+NAMES = sorted(
+    {f"{module}.{name}" for module, names in PUBLIC.items() for name in names}
+    | {f"{room}.{name}" for room in ROOMS for name in importlib.import_module(room).__all__}
+)
+
+
+def value(path: str) -> object:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def pages_of(path: str) -> set[str]:
+    """The pages that have the reference of a name, wherever else the same object can be imported from."""
+    if path in REFERENCE:
+        return {REFERENCE[path]}
+    name = path.rpartition(".")[2]
+    same = [known for known in REFERENCE if known.rpartition(".")[2] == name and ".adapters." not in known]
+    return {REFERENCE[known] for known in same if value(known) is value(path)}
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_every_public_name_has_a_reference_with_an_example(path: str) -> None:
+    pages = pages_of(path)
+    assert pages, f"::: {path} is missing in docs/api"
+    name = path.rpartition(".")[2]
+    code = [block for page in pages for block in re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)]
+    assert any(re.search(rf"\b{name}\b", block) for block in code), f"no example of {path} in {pages}"
+
+
+@pytest.mark.parametrize("path", [path for path in REFERENCE if ".adapters." not in path])
+def test_a_reference_is_of_something_that_is_there(path: str) -> None:
+    assert path == "autocontext.errors" or value(path) is not None
+
+
+def test_every_page_stands_in_the_navigation() -> None:
+    listed = re.findall(r"^ +- (?:[^:\n]+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").glob("**/*.md")}
+    assert pages <= set(listed)
+    assert len(listed) == len(set(listed))
+    assert all((ROOT / "docs" / page).is_file() or (ROOT / page).is_file() for page in listed)
