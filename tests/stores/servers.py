@@ -9,9 +9,11 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 Change = Callable[[bytes], bytes]
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
@@ -63,6 +65,45 @@ def _running(home: Path) -> Iterator[Server]:
     finally:
         with suppress(subprocess.CalledProcessError):
             server.stop()
+
+
+def pgbouncer() -> str | None:
+    """The path of PgBouncer, where it is installed and may be run, as another user than root."""
+    found = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    return found if os.geteuid() == 0 and shutil.which("setpriv") else None
+
+
+@contextmanager
+def pooled(url: str) -> Iterator[str]:
+    """The URL of a server's database through PgBouncer, which gives each transaction one of two sessions there."""
+    address = urlsplit(url)
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        shutil.chown(folder, "postgres")
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        Path(folder, "users").write_text('"postgres" ""\n', encoding="utf-8")
+        Path(folder, "ini").write_text(
+            f"[databases]\n* = host={address.hostname} port={address.port or 5432}\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
+            f"auth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\ndefault_pool_size = 2\n",
+            encoding="utf-8",
+        )
+        command = ["setpriv", "--reuid=postgres", "--clear-groups", pgbouncer(), "-q", f"{folder}/ini"]
+        running = subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL)
+        try:
+            _wait_for(port)
+            yield f"postgresql://postgres@127.0.0.1:{port}{address.path}"
+        finally:
+            running.kill()
+            running.wait()
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(200):
+        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.05)
 
 
 class Proxy:

@@ -11,6 +11,7 @@ from autocontext import Msg
 from autocontext.errors import Conflict, StoreError
 from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqlSessionStore
+from autocontext.stores.database import Statement
 from autocontext.stores.sql_database import SqlDatabase
 from tests.stores.homes import SERVER, own_schema
 from tests.stores.servers import Proxy, can_run_a_server, own_server
@@ -93,6 +94,73 @@ def test_connections_that_break_between_calls_are_opened_anew(proxied):
         proxy.cut_all()
     assert texts(store) == list("01234")
     store.close()
+
+
+def test_one_lost_connection_tells_of_all_that_are_as_old(proxied):
+    proxy, url, _ = proxied
+    database, together = SqlDatabase(url), threading.Barrier(4)
+    attempts: list[str] = []
+
+    def waiting():
+        yield Statement("SELECT 1")
+        together.wait()
+
+    def counted(what):
+        attempts.append(what)
+        return (yield Statement("SELECT 1"))
+
+    threads = [threading.Thread(target=database.read, args=(waiting,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    proxy.cut_all()
+    for what in ("first", "second"):
+        assert database.read(lambda what=what: counted(what)) == [(1,)]
+    assert attempts == ["first", "first", "second"]
+
+    async def go():
+        await asyncio.gather(*(database.aread(lambda: counted("async")) for _ in range(4)))
+        proxy.cut_all()
+        del attempts[:]
+        await database.aread(lambda: counted("async"))
+        await database.aread(lambda: counted("async"))
+
+    asyncio.run(go())
+    assert attempts == ["async"] * 3
+    database.close()
+
+
+@pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
+def test_what_is_interrupted_changes_nothing_and_leaves_the_pool_whole(error):
+    with own_schema() as url:
+        database = SqlDatabase(url, pool_size=1)
+        database._pool["pool_timeout"] = 0.5
+        database.write(lambda: one("CREATE TABLE things (thing BIGINT)"))
+
+        def interrupted():
+            yield Statement("INSERT INTO things VALUES (1)")
+            raise error
+
+        async def go():
+            for _ in range(4):
+                with pytest.raises(error):
+                    await database.awrite(interrupted)
+                with pytest.raises(TimeoutError):
+                    await asyncio.wait_for(database.awrite(lambda: one("SELECT pg_sleep(5)")), 0.05)
+            return await database.aread(lambda: one("SELECT thing FROM things"))
+
+        for _ in range(4):
+            with pytest.raises(error):
+                database.write(interrupted)
+        assert database.read(lambda: one("SELECT thing FROM things")) == []
+        if error is KeyError:  # the other one ends an event loop
+            assert asyncio.run(go()) == []
+        database.close()
+
+
+def one(sql):
+    return (yield Statement(sql))
 
 
 def test_patience_ends_with_one_clear_error(proxied):

@@ -1,0 +1,88 @@
+"""Behind PgBouncer in transaction mode each transaction has another session of the server: nothing may rest on one."""
+
+import os
+import threading
+import uuid
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.history.entries import Added
+from autocontext.stores import SessionKey, SqlSessionStore
+from tests.stores.homes import SERVER, need_server, own_schema
+from tests.stores.servers import Conversation, Proxy, pgbouncer, pooled
+
+CONFIG = AutoContextConfig(msg_threshold=10**6, max_token=10**9)
+S = SessionKey("u", "s")
+
+
+class Pooler(Proxy):
+    """What tells a pooler: the process that a client was told is not the one that answers it."""
+
+    def _conversation(self):
+        return _Pooled(self)
+
+
+class _Pooled(Conversation):
+    def reply(self, kind, body):
+        return [(kind, bytes(8))] if kind == b"K" else super().reply(kind, body)
+
+
+@pytest.mark.parametrize("kind", [Proxy, Pooler])
+def test_statements_are_prepared_only_in_a_session_of_ones_own(kind):
+    with own_schema() as url:
+        proxy = kind(urlsplit(SERVER).port or 5432)
+        store = SqlSessionStore(proxy.through(url))
+        for i in range(30):
+            store.append(S, [Added(message=Msg(role="user", content=str(i)))], after=i)
+        assert len(store.read(S)) == 30
+        assert bool(proxy.prepared) == (kind is Proxy)
+        store.close()
+        proxy.close()
+
+
+@pytest.fixture
+def url():
+    need_server()
+    if pgbouncer() is None:
+        if os.environ.get("AUTOCONTEXT_REQUIRE_PGBOUNCER"):
+            pytest.fail("PgBouncer is not installed, or this is not root")
+        pytest.skip("needs root and PgBouncer: it was NOT tested")
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(SERVER, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        try:
+            with pooled(SERVER.rpartition("/")[0] + f"/{name}") as through:
+                yield through
+        finally:
+            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_writers_behind_pgbouncer_lose_nothing_and_never_run_each_others_statements(url):
+    stores = [SqlSessionStore(url) for _ in range(3)]
+
+    def write(n):
+        store = stores[n % 3]
+        shared = AutoContextMemory(CONFIG, store=store, user_id="u", session_id="shared")
+        own = AutoContextMemory(CONFIG, store=store, user_id="u", session_id=f"own {n}")
+        for i in range(20):
+            shared.add_message(Msg(role="user", content=f"{n} {i}"))
+            own.add_messages([Msg(role="user", content=f"{n} {i} {part}") for part in "ab"])
+            store.expire(SessionKey("u", f"own {n}"), 1000)
+            assert len(store.read(SessionKey("u", f"own {n}"))) == 2 * i + 2
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    said = [e.message.text for e in stores[0].read(SessionKey("u", "shared"))]
+    assert len(said) == 120
+    for n in range(6):
+        assert [text for text in said if text.startswith(f"{n} ")] == [f"{n} {i}" for i in range(20)]
+        own = [e.message.text for e in stores[1].read(SessionKey("u", f"own {n}"))]
+        assert own == [f"{n} {i} {part}" for i in range(20) for part in "ab"]
+    for store in stores:
+        store.close()
