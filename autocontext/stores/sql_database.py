@@ -145,7 +145,7 @@ class SqlDatabase(Database):
                     try:
                         return drive(connection, self.name, isolation, work())
                     except BaseException as e:
-                        if self._is_lost(connection, raw.info, e):
+                        if self._is_lost(connection, raw.info):
                             pooled.invalidate(e)
                         raise
             except FAILURES as e:
@@ -165,24 +165,21 @@ class SqlDatabase(Database):
                     try:
                         return await adrive(connection, self.name, isolation, work())
                     except BaseException as e:
-                        if self._is_lost(connection, raw.info, e):
+                        if self._is_lost(connection, raw.info):
                             await pooled.invalidate(e)
                         raise
             except FAILURES as e:
                 await asyncio.sleep(attempts.pause_after(e, reached=self._reached))
 
     def _is_lost(
-        self,
-        connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
-        info: dict[Any, Any],
-        error: BaseException,
+        self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], info: dict[Any, Any]
     ) -> bool:
-        """Whether a connection is of no more use after an error; otherwise the pool rolls back and keeps it."""
+        """Whether a connection is of no more use after an error; the pool rolls back and keeps any other."""
         if connection.closed:
             self._generation = max(self._generation, info[_GENERATION] + 1)
             return True
-        # What was interrupted may still be on its way.
-        return not isinstance(error, Exception) and connection.info.transaction_status != TransactionStatus.IDLE
+        # What a signal has interrupted: the answer is still on its way.
+        return connection.info.transaction_status == TransactionStatus.ACTIVE
 
     def _engine(self) -> Engine:
         self._check_process()

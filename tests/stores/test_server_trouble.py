@@ -1,6 +1,7 @@
 """A PostgreSQL server that restarts, refuses to serialize, or whose answers are lost: nothing is lost or doubled."""
 
 import asyncio
+import signal
 import threading
 from urllib.parse import urlsplit
 
@@ -132,7 +133,7 @@ def test_one_lost_connection_tells_of_all_that_are_as_old(proxied):
 
 
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
-def test_what_is_interrupted_changes_nothing_and_leaves_the_pool_whole(error):
+def test_what_is_interrupted_changes_nothing_and_leaves_the_pool_whole(error, caplog):
     with own_schema() as url:
         database = SqlDatabase(url, pool_size=1)
         database._pool["pool_timeout"] = 0.5
@@ -140,6 +141,9 @@ def test_what_is_interrupted_changes_nothing_and_leaves_the_pool_whole(error):
 
         def interrupted():
             yield Statement("INSERT INTO things VALUES (1)")
+            raise error
+
+        def alarmed(*_):
             raise error
 
         async def go():
@@ -150,12 +154,20 @@ def test_what_is_interrupted_changes_nothing_and_leaves_the_pool_whole(error):
                     await asyncio.wait_for(database.awrite(lambda: one("SELECT pg_sleep(5)")), 0.05)
             return await database.aread(lambda: one("SELECT thing FROM things"))
 
-        for _ in range(4):
-            with pytest.raises(error):
-                database.write(interrupted)
+        handler = signal.signal(signal.SIGALRM, alarmed)
+        try:
+            for _ in range(4):
+                with pytest.raises(error):
+                    database.write(interrupted)
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                with pytest.raises(error):
+                    database.write(lambda: one("SELECT pg_sleep(5)"))
+        finally:
+            signal.signal(signal.SIGALRM, handler)
         assert database.read(lambda: one("SELECT thing FROM things")) == []
         if error is KeyError:  # the other one ends an event loop
             assert asyncio.run(go()) == []
+        assert caplog.text == ""
         database.close()
 
 
