@@ -144,12 +144,20 @@ async def _same(task: asyncio.Task[Any]) -> Any:
 def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
     answering = ScriptedModel("Short.", latency=5)
 
+    async def expire(limit: asyncio.Timeout, turn: int) -> None:
+        while len(answering.requests) < turn:
+            await asyncio.sleep(0.001)
+        limit.reschedule(asyncio.get_running_loop().time())
+
     async def run() -> None:
         memory = AutoContextMemory(CONFIG, answering)
         memory.add_messages(HALF)
-        for _ in range(3):
+        for turn in range(1, 4):
             with pytest.raises(TimeoutError):
-                await asyncio.wait_for(memory.aget_messages(), 0.05)
+                async with asyncio.timeout(None) as limit:
+                    expiring = asyncio.create_task(expire(limit, turn))
+                    await memory.aget_messages()
+            await expiring
             assert memory.messages == HALF
             assert not memory._pass_runner._pass_lock.taken
 
