@@ -269,7 +269,9 @@ def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:
         yield {**problem, "loc": named}
 
 
-OriginKind: TypeAlias = Literal["tool_run", "stub", "round_summary", "current_round", "fold", "archive", "ledger"]
+OriginKind: TypeAlias = Literal[
+    "tool_run", "stub", "bare", "round_summary", "current_round", "fold", "archive", "ledger"
+]
 
 
 class Origin(Value):
@@ -278,7 +280,8 @@ class Origin(Value):
     uuid: str
     """Key of the offload entry with the messages that this one replaces."""
     kind: OriginKind
-    """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); round_summary: 4;
+    """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); bare: one message
+    without the provider's compaction in it; round_summary: 4;
     current_round: 5's note; fold: the oldest rounds in one note; archive: what the agent put away; ledger: the note of
     earlier releases' ledgers."""
     fallback: bool = Field(default=False, exclude_if=_absent)
@@ -372,6 +375,11 @@ class Msg(Value):
 def is_compressed(msg: Msg) -> bool:
     """Whether a compression made this message (here or in the reference)."""
     return msg.origin is not None or COMPRESS_META in msg.metadata
+
+
+def is_rewritten(msg: Msg) -> bool:
+    """Whether a compression put other words into this message: keys about its exact words are wrong then."""
+    return is_compressed(msg) and (msg.origin is None or msg.origin.kind != "bare")
 
 
 def is_note(msg: Msg) -> bool:

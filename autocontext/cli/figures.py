@@ -32,6 +32,7 @@ _STRATEGIES = {
 
 _KINDS = {
     "tool_run": "tool run",
+    "bare": "without the provider's compaction",
     "round_summary": "earlier round",
     "stub": "large message",
     "current_round": "current round",

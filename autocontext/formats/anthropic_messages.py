@@ -27,7 +27,7 @@ from autocontext.messages import (
     ToolUseBlock,
     VideoBlock,
     as_messages,
-    is_compressed,
+    is_rewritten,
     thaw,
 )
 
@@ -52,7 +52,11 @@ def from_anthropic(
     msgs = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
     names: dict[str, str] = {}
     for i, original in enumerate(messages):
-        message = original.model_dump(mode="json", exclude_unset=True) if isinstance(original, BaseModel) else original
+        message = (
+            original.model_dump(mode="json", exclude_unset=True, warnings=False)
+            if isinstance(original, BaseModel)
+            else original
+        )
         if not isinstance(message, Mapping):
             raise InvalidMessage(f"messages[{i}]: must be an object, not {kind_of(message)}")
         if message.get("role") not in ("user", "assistant"):
@@ -205,7 +209,7 @@ def _write(msg: Msg) -> dict[str, Any] | None:
 
 
 def _write_blocks(msg: Msg) -> list[dict[str, Any]]:
-    changed = is_compressed(msg)
+    changed = is_rewritten(msg)
     blocks = [_write_block(block, changed=changed) for block in msg.content]
     return [block for block in blocks if block is not None]
 

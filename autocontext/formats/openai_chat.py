@@ -44,7 +44,7 @@ from autocontext.messages import (
     ToolUseBlock,
     VideoBlock,
     as_messages,
-    is_compressed,
+    is_rewritten,
 )
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
@@ -71,7 +71,11 @@ def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
         at = f"messages[{i}]"
         if isinstance(original, Msg):
             raise InvalidMessage(f"{at}: is a Msg already, not an OpenAI chat message")
-        message = original.model_dump(mode="json", exclude_unset=True) if isinstance(original, BaseModel) else original
+        message = (
+            original.model_dump(mode="json", exclude_unset=True, warnings=False)
+            if isinstance(original, BaseModel)
+            else original
+        )
         if not isinstance(message, Mapping):
             raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
         try:
@@ -222,7 +226,7 @@ def _write_spoken(msg: Msg) -> dict[str, Any] | None:
     if known.get("named") or (msg.role == role and _sendable(msg.name, role)):
         message["name"] = msg.name
     remembered = known.get("extra")
-    if is_compressed(msg) and isinstance(remembered, dict):
+    if is_rewritten(msg) and isinstance(remembered, dict):
         remembered = {k: v for k, v in remembered.items() if k not in _ABOUT_THE_TEXT}
     silent = not (others or keyed or msg.tool_uses or remembered or known.get("content"))
     if silent and (role == "assistant" or msg.role == "tool" or msg.tool_results):

@@ -36,7 +36,7 @@ from autocontext.messages import (
     ToolUseBlock,
     as_messages,
     freeze,
-    is_compressed,
+    is_rewritten,
     thaw,
 )
 
@@ -185,12 +185,12 @@ def to_responses(messages: Iterable[Msg]) -> list[dict[str, Any]]:
 
 def _announced_calls(messages: Iterable[Msg]) -> set[str]:
     """Calls of special tools whose results a compression has replaced: their items can hold no such text."""
-    blocks = [(is_compressed(m), b) for m in messages for b in m.tool_results]
+    blocks = [(is_rewritten(m), b) for m in messages for b in m.tool_results]
     return {b.id for changed, b in blocks if changed and _known(b).get("shape") in ("json", "missing")}
 
 
 def _write(msg: Msg, announced: set[str]) -> Iterator[dict[str, Any]]:
-    changed = is_compressed(msg)
+    changed = is_rewritten(msg)
     if msg.role == "assistant":
         yield from _write_output(msg, announced, changed=changed)
         return

@@ -56,7 +56,7 @@ def _as_list(messages: Message | Iterable[Message]) -> list[Any]:
     elif isinstance(messages, str) or not isinstance(messages, Iterable):
         raise InvalidMessage(f"messages: {short(messages)} is not a message; write {_EXAMPLE}")
     return [
-        item.model_dump(mode="json", exclude_unset=True)
+        item.model_dump(mode="json", exclude_unset=True, warnings=False)
         if isinstance(item, BaseModel) and not isinstance(item, Msg)
         else item
         for item in messages

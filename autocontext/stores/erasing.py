@@ -9,6 +9,7 @@ from autocontext.history.edits import Edit
 from autocontext.history.entries import Added, Edited, Entry, NoteReplaced, Offloaded, Snapshot
 from autocontext.history.log import Log
 from autocontext.messages import (
+    COMPACTION,
     COMPRESS_META,
     PINNED,
     WRITTEN,
@@ -18,6 +19,7 @@ from autocontext.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    compacted_by,
 )
 from autocontext.text.rendering import with_tag
 
@@ -28,8 +30,8 @@ _KEPT_METADATA = (COMPRESS_META, PINNED)
 def erase_messages(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[int, Entry], frozenset[str]]:
     """The entries to rewrite, by number, and which of the ids the session has.
 
-    What a compression made loses its text when anything it stands for is erased; a ledger, which may quote any line,
-    when anything before it is.
+    What a compression made loses its text when anything it stands for is erased; a ledger and a provider's compaction,
+    which may quote any line, when anything before it is.
     """
     eraser = _Eraser(ids)
     changes = {}
@@ -57,6 +59,9 @@ class _Eraser:
             case Added() if entry.message.id in self._ids:
                 self._touched.update(change.added)
                 update = {"message": self._tombstone(entry.message)}
+            case Added() if self._touched and compacted_by(entry.message):
+                self._touched.update(change.added)
+                update = {"message": _without_compaction(entry.message)}
             case Edited():
                 update = {"edits": tuple(map(self._edit, entry.edits))}
             case NoteReplaced(message=Msg() as ledger) if self._touched:
@@ -75,19 +80,38 @@ class _Eraser:
 
     def _snapshot(self, messages: Mapping[str, Msg]) -> dict[str, Msg]:
         has_erased = any(m.id in self._ids for m in messages.values())
-        self._touched.update(key for key, m in messages.items() if m.id in self._ids or (has_erased and m.origin))
+        quoting = [key for key, m in messages.items() if m.id in self._ids or (has_erased and _may_quote(m))]
+        self._touched.update(quoting)
         return dict(zip(messages, self._all(messages.values(), notes=has_erased), strict=True))
 
     def _all(self, messages: Iterable[Msg], *, notes: bool = False) -> tuple[Msg, ...]:
-        """Messages with the chosen ones erased; with `notes` the notes of compressions too."""
+        """Messages with the chosen ones erased; with `notes` the notes of compressions and of providers too."""
         return tuple(
-            self._tombstone(m) if m.id in self._ids else tombstone(m) if notes and m.origin is not None else m
+            self._tombstone(m)
+            if m.id in self._ids
+            else tombstone(m)
+            if notes and m.origin is not None
+            else _without_compaction(m)
+            if notes
+            else m
             for m in messages
         )
 
     def _tombstone(self, msg: Msg) -> Msg:
         self.erased_ids.add(msg.id)
         return tombstone(msg)
+
+
+def _may_quote(msg: Msg) -> bool:
+    return msg.origin is not None or bool(compacted_by(msg))
+
+
+def _without_compaction(msg: Msg) -> Msg:
+    """The message without what a provider has compacted, which nobody can erase a part of."""
+    if not compacted_by(msg):
+        return msg
+    blocks = [TextBlock(text=ERASED) if COMPACTION in b.metadata else b for b in msg.content]
+    return msg.model_copy(update={"content": tuple(blocks)})
 
 
 def tombstone(msg: Msg) -> Msg:

@@ -41,6 +41,6 @@ class ProviderCompaction:
         for i, m in enumerate(view.messages):
             if compacted_by(m) and not is_pinned(m) and view.holds_compacted(i):
                 alone = all(COMPACTION in b.metadata for b in m.content)
-                kind: dict[str, Any] = {"event_type": PROVIDER_COMPACTION_LEFT_OUT, "kind": "stub"}
-                proposals.append(Proposal(view.span(i, i + 1), leaves=alone, bares=not alone, **kind))
+                why: dict[str, Any] = {"event_type": PROVIDER_COMPACTION_LEFT_OUT, "kind": "bare"}
+                proposals.append(Proposal(view.span(i, i + 1), leaves=alone, bares=not alone, **why))
         return proposals

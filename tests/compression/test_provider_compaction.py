@@ -16,6 +16,7 @@ from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.history.log import Log
 from autocontext.messages import PINNED, compacted_by, is_compressed
 from autocontext.stores import SqliteSessionStore
+from autocontext.stores.erasing import erase_messages
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from tests.fakes.anthropic_server import ON_DEMAND, THRESHOLD, FakeAnthropic
 from tests.fakes.openai_responses import as_chat, compacted
@@ -269,6 +270,22 @@ def test_a_readable_compaction_is_text_for_other_services() -> None:
     memory = claude_memory()
     assert [m["content"] for m in memory.to_openai()] == ["Be brief.", BLOCK["content"]]
     assert memory.to_responses()[-1] == {"role": "assistant", "content": BLOCK["content"]}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_erased_is_erased_from_a_compaction_too(whole: bool) -> None:
+    """Nobody can take a sentence out of a signed or encrypted text: all of it goes, and the rest of the log stays."""
+    memory = claude_memory()
+    memory.get_messages()
+    entries = [memory._log.snapshot()] if whole else memory._log.entries
+    msg = memory.get_original_memory_msgs()[1]
+    changes, _ = erase_messages(entries, frozenset({msg.id}))
+    log = Log([changes.get(n, entry) for n, entry in enumerate(entries)])
+    assert BLOCK["content"] not in json.dumps([m.to_dict() for m in log.messages.values()])
+    assert not log.compactions
+    assert len(log.original) == len(memory.get_original_memory_msgs())
+    later, _ = erase_messages(memory._log.entries, frozenset({memory.get_original_memory_msgs()[-1].id}))
+    assert len(later) == 1
 
 
 # ----------------------------------------------------------------------------------------------------------- details

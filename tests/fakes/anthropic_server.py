@@ -48,8 +48,10 @@ class FakeAnthropic(FakeService):
         body = request.body
         if isinstance(body, dict):
             body = {**body, "_betas": request.headers.get("anthropic-beta", "").split(",")}
-        key = f"Bearer {request.headers.get('x-api-key')}"
-        return super().respond(Request(path, {**request.headers, "authorization": key}, body))
+        headers = dict(request.headers)
+        if "x-api-key" in headers:
+            headers["authorization"] = f"Bearer {headers['x-api-key']}"
+        return super().respond(Request(path, headers, body))
 
     def refusal(self, refusal: Refusal) -> Any:
         self.refused.append(refusal.message)

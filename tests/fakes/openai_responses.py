@@ -110,8 +110,9 @@ def _output(item: dict[str, Any], where: str) -> Any:
 
 
 def compacted(messages: list[dict[str, Any]]) -> dict[str, Any]:
-    """A conversation as the service's own compaction item."""
-    return {"type": "compaction", "id": "cmp_1", "encrypted_content": seal(json.dumps(messages, sort_keys=True))}
+    """A conversation as the service's own compaction item: the beginning of each message."""
+    summary = json.dumps([str(m.get("content"))[:30] for m in messages])
+    return {"type": "compaction", "id": "cmp_1", "encrypted_content": seal(summary)}
 
 
 def _opened(item: dict[str, Any], where: str) -> str:

@@ -67,3 +67,23 @@ def test_the_script_is_followed_then_the_default(fake):
     answers = [json.dumps(post(fake, body(fake, [USER]))[1]) for _ in range(3)]
     assert ['"one"' in answers[0], '"two"' in answers[1], '"SUMMARY"' in answers[2]] == [True] * 3
     assert len(fake.requests) == 3
+
+
+def test_a_compaction_is_taken_back_only_as_it_was_given():
+    """The sealed text of one character is enough to tell; so are keys that only replies have."""
+    with FakeOpenAI() as service:
+
+        def answered(path, items):
+            headers = {"Authorization": "Bearer test-key"}
+            url = service.base_url + path
+            with requests.post(url, json={"model": "m", "input": items}, headers=headers, timeout=10) as response:
+                return response.status_code, response.json()
+
+        status, window = answered("/responses/compact", [USER, {"role": "assistant", "content": "hello"}])
+        assert (status, [item["type"] for item in window["output"]]) == (200, ["message", "compaction"])
+        item = window["output"][1]
+        assert answered("/responses", [*window["output"], USER])[0] == 200
+        assert answered("/responses", [{**item, "created_by": "me"}, USER])[0] == 400
+        changed = item["encrypted_content"].replace(item["encrypted_content"][0], "_", 1)
+        status, refusal = answered("/responses", [{**item, "encrypted_content": changed}, USER])
+        assert (status, refusal["error"]["code"]) == (400, "invalid_encrypted_content")

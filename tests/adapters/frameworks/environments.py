@@ -16,6 +16,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_pydantic_ai.py",
         "test_pydantic_ai_history.py",
         "test_anthropic.py",
+        "test_anthropic_compaction.py",
         "test_agentscope_v2.py",
         "test_agentscope_v2_state.py",
         "test_agent_framework.py",
