@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
+from autocontext.config import READ_ONCE, STRATEGIES
 from autocontext.history.log import Log
 from autocontext.messages import ToolResultBlock, ToolUseBlock
 from autocontext.testing import ScriptedModel
@@ -40,7 +41,7 @@ CONFIGS: dict[str, AutoContextConfig] = {
     "default": AutoContextConfig(model_retries=0),
     "window": AutoContextConfig.for_window(2_000, model_retries=0),
     "tiny": _tiny(),
-    "roomy": _tiny(max_token=6_000, msg_threshold=12, last_keep=4),
+    "roomy": _tiny(max_token=6_000, msg_threshold=12, last_keep=4, strategies=(READ_ONCE, *STRATEGIES)),
     "assistant notes": _tiny(note_role="assistant", keep_unread=False, **ESTIMATE),
     "java": AutoContextConfig.agentscope_java(
         msg_threshold=4,

@@ -82,14 +82,18 @@ class ReadOnce:
         """The pairs whose reading stands in view once more, newer and whole, in order."""
         keep, stop = stays(self.config, view), min(view.unread, recent(view, self.config))
         newer: dict[str, list[_Pair]] = defaultdict(list)
+        equal: dict[tuple[str, Reading, str, bool], _Pair] = {}
         old: list[_Pair] = []
         for pair in reversed(list(self._pairs(view))):
             others = newer[pair.reading.subject]
-            fixed = pair.result >= stop or keep(view.messages[pair.call]) or keep(view.messages[pair.result])
-            if not fixed:
-                pair.again = next((n for n in others[:_COMPARED] if self._is_read_again(view, pair, n)), None)
+            same = pair.use.name, pair.reading, pair.output.text, pair.output.is_error
+            if not (pair.result >= stop or keep(view.messages[pair.call]) or keep(view.messages[pair.result])):
+                # However many others there are, the newest with the same result is among those that are compared.
+                found = [*others[:_COMPARED], *([equal[same]] if same in equal else [])]
+                pair.again = next((n for n in found if self._is_read_again(view, pair, n)), None)
             if pair.again is None:
                 others.append(pair)
+                equal.setdefault(same, pair)
             else:
                 old.append(pair)
         return old[::-1]
