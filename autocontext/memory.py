@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from autocontext.compression.giving_back import giving_back, is_readable
+from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
@@ -35,11 +36,12 @@ from autocontext.stores.checks import check_text, json_text
 from autocontext.stores.closing import Closing
 from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
+from autocontext.text.rendering import status_line
 from autocontext.tokens import TokenCounter, get_counter
 from autocontext.tools import ContextOffloadTool
 
 if TYPE_CHECKING:
-    from autocontext.steering import ContextTool
+    from autocontext.steering import ContextTool, Steered
     from autocontext.stores.database import Database
     from autocontext.stores.database_sessions import DatabaseSessionStore
 
@@ -101,6 +103,9 @@ class AutoContextMemory(ProviderMessages, Closing):
             conversation=self.session.session_id,
         )
         self._pass_runner.plan = plan
+        largest = self.config.max_token
+        self._status_room = [f"[user] {status_line(largest, largest, largest)}"] * self.config.show_status
+        self.set_overhead()
         self._count_cache: dict[int, tuple[Msg, int]] = {}
         """The messages outside the view of the last `count`, by identity, with their tokens."""
 
@@ -211,6 +216,19 @@ class AutoContextMemory(ProviderMessages, Closing):
             if self._log.compactions and (entries := giving_back(self._log, self._token_sum, self.config)):
                 self._journal.commit(*entries)
 
+    def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
+        """The messages of a request in a form that strict services take; with `show_status` a line about the room last.
+
+        The line is in no log: what a provider has cached of the messages before it stays valid.
+        """
+        sent = super().as_sent(messages)
+        # Behind an answer it would read as the user's reply to it.
+        if not self.config.show_status or not sent or sent[-1].role not in ("user", "tool"):
+            return sent
+        trigger = Limits.of(self.config, early=self.config.background).tokens
+        line = status_line(self.token_count, self.config.max_token, trigger)
+        return [*sent, Msg(id="context-status", role="user", content=line)]
+
     @property
     def messages(self) -> list[Msg]:
         """The working view, without compressing."""
@@ -232,7 +250,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
-            self._token_sum.send_besides(texts)
+            self._token_sum.send_besides([*texts, *self._status_room])
 
     def count(self, messages: Iterable[Msg]) -> int:
         """Tokens of these messages and the overhead; messages of the previous call are not counted again."""
@@ -332,19 +350,12 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         Raises ConfigError for an unknown name.
         """
-        from autocontext.steering import Steered, context_tools  # noqa: PLC0415 (only agents that steer need it)
+        from autocontext.steering import context_tools  # noqa: PLC0415 (only agents that steer need it)
 
-        steered = Steered(
-            log=self._log,
-            token_sum=self._token_sum,
-            config=self.config,
-            runner=self._pass_runner,
-            journal=self._journal,
-            lock=self._lock,
-            session=self.session,
-            store=self._store,
-        )
-        everything: list[ContextOffloadTool | ContextTool] = [ContextOffloadTool(self), *context_tools(steered)]
+        everything: list[ContextOffloadTool | ContextTool] = [
+            ContextOffloadTool(self),
+            *context_tools(self._steered()),
+        ]
         tools = {tool.name: tool for tool in everything}
         wanted = [name if name in tools else f"context_{name}" for name in names]
         for name, full in zip(names, wanted, strict=True):
@@ -464,6 +475,20 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._journal.commit(Log(entries).snapshot())
 
     # ------------------------------------------------------------------------------------------------------- inner
+    def _steered(self) -> Steered:
+        from autocontext.steering import Steered  # noqa: PLC0415 (as in `tools`)
+
+        return Steered(
+            log=self._log,
+            token_sum=self._token_sum,
+            config=self.config,
+            runner=self._pass_runner,
+            journal=self._journal,
+            lock=self._lock,
+            session=self.session,
+            store=self._store,
+        )
+
     def _after_entry(self, entry: Entry, change: ViewChange) -> None:
         """Update the token sum and the passes after an entry was recorded."""
         self._token_sum.update(change)

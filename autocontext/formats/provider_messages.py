@@ -42,6 +42,10 @@ class ProviderMessages(ABC):
     def make_readable(self, provider: str) -> None:
         """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
 
+    def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
+        """The messages of a request in a form that strict services take: see `formats.sendable`."""
+        return sendable(messages)
+
     def add(self, messages: Message | Iterable[Message]) -> None:
         """Add one message or several, all or none: Msgs, or dicts (or SDK objects) in a provider's format.
 
@@ -56,32 +60,32 @@ class ProviderMessages(ABC):
     def to_openai(self) -> list[dict[str, Any]]:
         """The context as OpenAI chat messages; compresses first, as `get_messages` does."""
         self.make_readable("")
-        return to_openai(sendable(self.get_messages()))
+        return to_openai(self.as_sent(self.get_messages()))
 
     async def ato_openai(self) -> list[dict[str, Any]]:
         """`to_openai` without blocking the event loop."""
         self.make_readable("")
-        return to_openai(sendable(await self.aget_messages()))
+        return to_openai(self.as_sent(await self.aget_messages()))
 
     def to_responses(self) -> list[dict[str, Any]]:
         """The context as items of OpenAI's Responses API; compresses first."""
         self.make_readable("openai")
-        return _items(sendable(self.get_messages()))
+        return _items(self.as_sent(self.get_messages()))
 
     async def ato_responses(self) -> list[dict[str, Any]]:
         """`to_responses` without blocking the event loop."""
         self.make_readable("openai")
-        return _items(sendable(await self.aget_messages()))
+        return _items(self.as_sent(await self.aget_messages()))
 
     def to_anthropic(self) -> list[dict[str, Any]]:
         """The context as Anthropic messages; compresses first. `formats.anthropic_messages.request` adds `system`."""
         self.make_readable("anthropic")
-        return sendable_messages(sendable(self.get_messages()))
+        return sendable_messages(self.as_sent(self.get_messages()))
 
     async def ato_anthropic(self) -> list[dict[str, Any]]:
         """`to_anthropic` without blocking the event loop."""
         self.make_readable("anthropic")
-        return sendable_messages(sendable(await self.aget_messages()))
+        return sendable_messages(self.as_sent(await self.aget_messages()))
 
     def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
         """The messages, with the tool's name in results whose call was added earlier."""

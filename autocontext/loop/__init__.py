@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import AutoContextError
 from autocontext.flows import lazy
+from autocontext.loop.commands import acompact, compact
 from autocontext.loop.replies import StreamedReply
-from autocontext.loop.tools import Tool, ToolObject, Toolset
+from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
@@ -37,7 +38,11 @@ def run(
 
     The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises
     AutoContextError after `max_steps` requests without an answer: call it again to go on. The client's errors pass.
+
+    The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
+    if done := compact(memory):
+        return done
     agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
         reply = client.chat.completions.create(**agent.request(memory.to_openai())).choices[0].message
@@ -52,6 +57,9 @@ def stream(
     **options: Any,
 ) -> Iterator[str]:  # fmt: skip
     """`run` that yields the model's text as it comes, also what the model says before it calls tools."""
+    if (done := compact(memory)) is not None:
+        yield done
+        return
     agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
         reply = StreamedReply()
@@ -68,6 +76,8 @@ async def arun(
     **options: Any,
 ) -> str:  # fmt: skip
     """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
+    if (done := await acompact(memory)) is not None:
+        return done
     agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
         response = await client.chat.completions.create(**agent.request(await memory.ato_openai()))
@@ -83,6 +93,9 @@ async def astream(
     **options: Any,
 ) -> AsyncIterator[str]:  # fmt: skip
     """`stream` for asynchronous callers."""
+    if (done := await acompact(memory)) is not None:
+        yield done
+        return
     agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
         reply = StreamedReply()
@@ -100,7 +113,7 @@ class _Agent:
     """The requests and the tool calls of one run."""
 
     def __init__(self, model: str, memory: AutoContextMemory, tools: Iterable[Tool], options: dict[str, Any]) -> None:
-        self.memory, self.tools = memory, Toolset([*tools, ContextOffloadTool(memory)])
+        self.memory, self.tools = memory, Toolset(with_memory(tools, memory))
         self.fixed = {"model": model, "tools": self.tools.schemas, **options}
         memory.set_overhead(INSTRUCTIONS, *self.tools.schemas)  # sent with each request, so it counts
 

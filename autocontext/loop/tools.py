@@ -11,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError, validate_call
 
 from autocontext.errors import ConfigError, did_you_mean, one_line, short
 from autocontext.flows.threads import in_thread
+from autocontext.memory import AutoContextMemory
 from autocontext.messages import ToolUseBlock
 
 
@@ -30,6 +31,14 @@ class ToolObject(Protocol):
 
 Tool: TypeAlias = Callable[..., Any] | ToolObject
 """A function with type hints and a docstring, sync or async, or an object with a schema."""
+
+
+def with_memory(tools: Iterable[Tool], memory: AutoContextMemory) -> list[Tool]:
+    """The tools, with those of the memory that are not among them: `context_reload`, with `steering` all."""
+    given = list(tools)
+    names = {getattr(tool, "name", "") for tool in given}
+    own = memory.tools() if memory.config.steering else memory.tools("reload")
+    return [*given, *(tool for tool in own if tool.name not in names)]
 
 
 class Toolset:

@@ -11,12 +11,14 @@ from autocontext.history.entries import Added, Cleared, Entry, Snapshot
 from autocontext.history.log import Log
 from autocontext.messages import Msg
 from autocontext.steering.steered import Refusal, Steered, as_text, counted
+from autocontext.stores.in_memory import InMemorySessionStore
 from autocontext.stores.protocol import SessionKey
 from autocontext.text.rendering import one_line
 
 _DEFAULT = 8
 """Results of one search."""
 _MOST = 50
+_OWN = ("context_search", "context_status", "context_reload", "context_archive", "context_restore", "context_pin")
 
 
 class Filters(NamedTuple):
@@ -78,18 +80,22 @@ def _here(memory: Steered, words: str, most: int, filters: Filters) -> list[str]
         originals = dict(enumerate(log.read(log.original), 1))
     find = getattr(memory.store, "search", None)
     if filters or find is None:
-        chosen = {n: m for n, m in originals.items() if filters.fit(n, m)}
+        chosen = {n: m for n, m in originals.items() if filters.fit(n, m) and not _is_own(m)}
         return [_line(n, originals[n], snippet) for n, snippet in _best(words, chosen, most)]
     number_of = _Numbers(entries)
-    found = find(words, user_id=memory.session.user_id, session_id=memory.session.session_id, limit=most)
+    own = sum(map(_is_own, originals.values()))  # an earlier search has the same words
+    found = find(
+        words, user_id=memory.session.user_id, session_id=memory.session.session_id, limit=most + min(own, _MOST)
+    )
     numbered = ((number_of(hit.sequence, hit.message_id), hit.snippet) for hit in found)
-    return [_line(n, originals[n], snippet) for n, snippet in numbered if n in originals]
+    said = ((n, snippet) for n, snippet in numbered if n in originals and not _is_own(originals[n]))
+    return [_line(n, originals[n], snippet) for n, snippet in said][:most]
 
 
 def _everywhere(memory: Steered, words: str, most: int, filters: Filters) -> list[str]:
     if memory.store is None or not hasattr(memory.store, "search"):
         return _here(memory, words, most, filters)
-    asked = _MOST if filters else most
+    asked = most + _MOST
     logs: dict[SessionKey, tuple[_Numbers, dict[int, Msg]]] = {}
     lines: list[str] = []
     for hit in memory.store.search(words, user_id=memory.session.user_id, session_id=None, limit=asked):
@@ -99,7 +105,7 @@ def _everywhere(memory: Steered, words: str, most: int, filters: Filters) -> lis
             logs[hit.session] = _Numbers(entries), dict(enumerate(log.read(log.original), 1))
         number_of, originals = logs[hit.session]
         number = number_of(hit.sequence, hit.message_id)
-        if number in originals and filters.fit(number, originals[number]):
+        if number in originals and filters.fit(number, originals[number]) and not _is_own(originals[number]):
             own = tuple(hit.session) == tuple(memory.session)
             where = "" if own else f"[session {one_line(hit.session[1])}] "
             lines.append(where + _line(number, originals[number], hit.snippet))
@@ -107,15 +113,18 @@ def _everywhere(memory: Steered, words: str, most: int, filters: Filters) -> lis
 
 
 def _best(words: str, messages: dict[int, Msg], most: int) -> list[tuple[int, str]]:
-    """The numbers of the best messages of a memory, each with its snippet."""
-    from autocontext.stores.search import best_hits, query_terms, snippet  # noqa: PLC0415 (only searches need it)
-    from autocontext.stores.search_index import Segment, searchable, segment_text  # noqa: PLC0415
+    """The numbers of the best of these messages, each with its snippet."""
+    numbers, key = sorted(messages), SessionKey("", "these")
+    store = InMemorySessionStore()
+    store.append(key, [Added(message=messages[n]) for n in numbers], after=0)
+    found = store.search(words, user_id="", session_id=key.session_id, limit=most)
+    return [(numbers[hit.sequence], hit.snippet) for hit in found]
 
-    numbers = sorted(messages)
-    segment = Segment(segment_text(0, [Added(message=messages[n]) for n in numbers]))
-    hits = best_hits(query_terms(words, most), [(SessionKey("", ""), segment)], most)
-    found = [numbers[hit.sequence] for hit in hits]
-    return [(n, snippet(words, searchable(messages[n]))) for n in found]
+
+def _is_own(msg: Msg) -> bool:
+    """Whether a message is a call or a result of these tools, which say nothing new; the agent's notes do."""
+    names = {block.name for bs in (msg.tool_uses, msg.tool_results) for block in bs}
+    return bool(names) and not msg.text and all(name.endswith(_OWN) for name in names)
 
 
 class _Numbers:

@@ -104,17 +104,6 @@ class ContextStatus:
         return "\n".join([*head, "In view, oldest first:", *lines])
 
 
-def status_line(memory: Steered) -> str:
-    """One line for the end of a context."""
-    with memory.lock:
-        used, window = memory.token_sum.total(), memory.config.max_token
-        trigger = Limits.of(memory.config, early=memory.config.background).tokens
-    return (
-        f"[Context status, not a request: {used:,} of {window:,} tokens used; the oldest messages are condensed at "
-        f"{trigger:,}.]"
-    )
-
-
 def _blocks(memory: Steered) -> Iterator[Block]:
     log = memory.log
     view = View(log.view_ids, log.view_messages)

@@ -111,6 +111,14 @@ def readings_named(msg: Msg) -> list[tuple[str, int]]:
     return list(dict.fromkeys((verb, int(number)) for pairs in found for verb, number in pairs))
 
 
+def status_line(used: int, window: int, trigger: int) -> str:
+    """The line about the room in a context, in tokens. It comes last and in the user's role: it asks for nothing."""
+    return (
+        f"[Context status, not a request: {used:,} of {window:,} tokens used; the oldest messages are condensed at "
+        f"{trigger:,}.]"
+    )
+
+
 def written_note(msg: Msg) -> str:
     """The part of a note that a model wrote; "" if there is none."""
     meta = msg.metadata.get(COMPRESS_META)

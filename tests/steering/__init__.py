@@ -1,0 +1,1 @@
+"""The tools with which an agent sees and steers its context."""
