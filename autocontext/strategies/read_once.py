@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from autocontext.config import AutoContextConfig
 from autocontext.events import READ_ONCE
 from autocontext.history.proposals import Proposal, Question
+from autocontext.history.runs import Runs
 from autocontext.history.view import View
-from autocontext.messages import ToolResultBlock, ToolUseBlock, is_compressed
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, is_note
 from autocontext.plan import is_plan_block
 from autocontext.strategies.selection import recent, stays
 from autocontext.text import rendering
@@ -116,22 +117,28 @@ class ReadOnce:
 
     # ------------------------------------------------------------------------------------------------- what it gets
     def _runs(self, view: View, old: list[_Pair]) -> Iterator[tuple[int, int, _Pair]]:
-        """Where equal pairs follow each other: [start, stop), and the first of them."""
+        """Where equal pairs follow each other, after an earlier line about them: [start, stop), and the first pair."""
         alone = {pair.call: pair for pair in old if pair.same and _is_alone(view, pair)}
         stop = 0
-        for start in sorted(alone):
-            if start < stop:
+        for call in sorted(alone):
+            if call < stop:
                 continue
-            stop, first = start, alone[start]
+            stop, first = call, alone[call]
             while (pair := alone.get(stop)) and pair.again is first.again and pair.reading == first.reading:
                 stop = pair.result + 1
-            if (stop - start) // 2 >= _LEAST_RUN and view.tokens(start, stop) > self._hand_over.frame * _GAIN:
+            joins = call > 0 and self._names(view.messages[call - 1], view.ids[first.result])
+            start = call - joins
+            if (stop - call) // 2 + joins >= _LEAST_RUN and view.tokens(start, stop) > self._hand_over.frame * _GAIN:
                 yield start, stop, first
+
+    def _names(self, msg: Msg, id_: str) -> bool:
+        """Whether a message is a line about equal pairs that names this one as the newest."""
+        return is_note(msg) and [n for _, n in rendering.readings_named(msg)] == [self._hand_over.number(id_)]
 
     def _note(self, view: View, start: int, stop: int, pair: _Pair) -> Proposal:
         from autocontext.ledger.calls import label_of  # noqa: PLC0415 (as above)
 
-        numbers = [self._hand_over.number(id_) or 0 for id_ in view.ids[start:stop]]
+        numbers = list(Runs.union(map(self._hand_over.numbers, view.ids[start:stop])))
         text = rendering.equal_calls(numbers, pair.use.name, label_of(pair.use.input), self._again(view, pair))
         # A ledger, not the note's text: that would count as a model's.
         return Proposal(

@@ -180,6 +180,19 @@ def test_equal_pairs_in_a_row_stand_once() -> None:
     assert_valid_chat(memory.messages)
 
 
+def test_equal_pairs_of_the_next_pass_join_the_line() -> None:
+    polls = [m for _ in range(20) for m in tool_exchange("get_job", {"id": "J-7"}, '{"state": "running"}')]
+    memory = compressed(user("Wait for it."), *polls[:20], *END)
+    memory.delete_message(len(memory.messages) - 1)
+    memory.delete_message(len(memory.messages) - 1)
+    memory.add_messages([*polls[20:], *END])
+    report = memory.compress_if_needed(force=True)
+    line = "m2-m43 get_job: J-7 (x20, each with the same result); read again: m43, below"
+    assert shown(memory) == [line.replace("m2-m43", "m2-m41").replace("x20", "x19"), '{"state": "running"}']
+    assert report.receipt.startswith("m20-m21,m24-m41 read again in m43; ")
+    assert memory.reload(handles(memory.messages[1])[0]) == polls[:38]
+
+
 def test_words_between_equal_calls_stay() -> None:
     polls = [
         m
