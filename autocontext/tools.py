@@ -95,9 +95,7 @@ class ContextOffloadTool:
         "page names, or give a query to get the matching passages only."
     )
 
-    def __init__(
-        self, memory: Originals, *, content: ContentStore | None = None, content_namespace: str = ""
-    ) -> None:
+    def __init__(self, memory: Originals, *, content: ContentStore | None = None, content_namespace: str = "") -> None:
         self._memory = memory
         self._content, self._namespace = content, content_namespace
         self._counter: TokenCounter = get_counter("o200k_base")

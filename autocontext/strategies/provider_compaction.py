@@ -31,8 +31,7 @@ class ProviderCompaction:
     def _leaving(self, view: View) -> list[Proposal]:
         stop = view.compacted
         if stop >= 0 and compacted_by(view.messages[stop]) == "openai":
-            while stop and is_user_turn(view.messages[stop - 1]):
-                stop -= 1
+            stop = _users_before(view, stop)
         spans = view.closed_spans(0, max(0, stop), lambda m: m.role == "system" or is_pinned(m))
         return [Proposal(view.span(a, b), leaves=True, event_type=PROVIDER_COMPACTION, kind="stub") for a, b in spans]
 
@@ -41,6 +40,22 @@ class ProviderCompaction:
         for i, m in enumerate(view.messages):
             if compacted_by(m) and not is_pinned(m) and view.holds_compacted(i):
                 alone = all(COMPACTION in b.metadata for b in m.content)
+                start = _returned(view, i) if alone else i
                 why: dict[str, Any] = {"event_type": PROVIDER_COMPACTION_LEFT_OUT, "kind": "bare"}
-                proposals.append(Proposal(view.span(i, i + 1), leaves=alone, bares=not alone, **why))
+                proposals.append(Proposal(view.span(start, i + 1), leaves=alone, bares=not alone, **why))
         return proposals
+
+
+def _users_before(view: View, index: int) -> int:
+    """Index of the first of the user's messages that stand right before another one."""
+    while index and is_user_turn(view.messages[index - 1]):
+        index -= 1
+    return index
+
+
+def _returned(view: View, index: int) -> int:
+    """Where the window begins that `/responses/compact` returned with the item at `index`, if it only repeats words."""
+    start = _users_before(view, index)
+    said = iter([m.text for m in view.messages[:start] if is_user_turn(m)])
+    again = all(m.text in said and not is_pinned(m) for m in view.messages[start:index])
+    return start if again else index

@@ -80,6 +80,17 @@ def test_a_compacted_window_is_sent_as_it_was_returned(client: OpenAI, service: 
     assert [m.text for m in memory.reload("m1-m6")] == [m.text for m in memory.get_original_memory_msgs()[:6]]
 
 
+def test_back_in_view_the_users_words_stand_once(client: OpenAI) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(100_000))
+    for n in range(3):
+        turn(client, memory, f"{n}: short")
+    items: Any = memory.to_responses()
+    memory.add(client.responses.compact(model="m", input=items).output)
+    assert len(memory.to_responses()) == 4
+    texts = [message["content"] for message in memory.to_openai()]
+    assert texts == ["0: short", "Understood.", "1: short", "Understood.", "2: short", "Understood."]
+
+
 def test_instead_nothing_of_it_is_sent(client: OpenAI, service: FakeOpenAI) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(2_000, provider_compaction="instead"))
     limit = {"context_management": [{"type": "compaction", "compact_threshold": 1_000}]}
