@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Unpack
 
 from autocontext.adapters.options import MemoryOptions
+from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, SessionGone
 from autocontext.flows.forking import Level, fork_lock
 from autocontext.memory import AutoContextMemory
@@ -49,6 +50,11 @@ class Sessions:
     def bound(self) -> AutoContextMemory | None:
         """The one memory, when there is only one."""
         return self._bound
+
+    @property
+    def config(self) -> AutoContextConfig | None:
+        """The configuration of all memories."""
+        return self._bound.config if self._bound is not None else self._options.get("config")
 
     def one(self) -> AutoContextMemory:
         """The memory of an adapter that serves one conversation; opened now if none was named."""

@@ -8,6 +8,7 @@ memory's view in its place. Each `thread_id` has a memory of its own. Written ag
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, Unpack
@@ -17,14 +18,14 @@ from pydantic import WithJsonSchema
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters._tools import Described, described
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.flows.forking import Level, fork_lock
-from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 from autocontext.plan import Plan, SubTask
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
 
 try:
     from typing import NotRequired
@@ -46,8 +47,6 @@ try:
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.langchain", "langchain") from e
 
-_Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
-"""The schema asks for a string; the tool takes whatever the model passes, bare numbers too."""
 _TODO_STATES = {"pending": "todo", "in_progress": "in_progress", "completed": "done"}
 
 
@@ -74,7 +73,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         self._has_plan = options.get("plan") is not None
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
         self._following = fork_lock(Level.OPENING)
-        self.tools: Sequence[BaseTool] = [_reload_tool(self._memory_of)]
+        self.tools: Sequence[BaseTool] = [_tool(tool, self._memory_of) for tool in described(self._sessions.config)]
         self.instructions = INSTRUCTIONS
 
     def memory(self, thread_id: str = "", user_id: str | None = None) -> AutoContextMemory:
@@ -99,12 +98,12 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
     def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Any]) -> Any:
         """Call the model with the memory's view."""
         memory = self._prepare(request)
-        return handler(self._request(request, memory.get_messages()))
+        return handler(self._request(request, memory.as_sent(memory.get_messages())))
 
     async def awrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[Any]]) -> Any:
         """The same for asynchronous runs."""
         memory = self._prepare(request)
-        return await handler(self._request(request, await memory.aget_messages()))
+        return await handler(self._request(request, memory.as_sent(await memory.aget_messages())))
 
     # Here and not right after the model's answer: other middleware may still edit or redact the calls there.
     def wrap_tool_call(self, request: ToolCallRequest, handler: Callable[[ToolCallRequest], Any]) -> Any:
@@ -143,7 +142,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         own = {m.id: m for m in request.state["messages"]}
         as_they_are = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
         messages: list[Any] = []
-        for msg in sendable(view):
+        for msg in view:
             unchanged = msg.id in as_they_are and msg.id in own
             messages.extend([own[msg.id]] if unchanged else to_langchain([msg]))
         return request.override(messages=[*messages, *_passing(request)], system_message=_system(request))
@@ -196,17 +195,24 @@ def _plan(todos: list[Any]) -> Plan:
     )
 
 
-def _reload_tool(memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
-    def context_reload(
-        runtime: ToolRuntime[Any, Any],
-        working_context_offload_uuid: _Handle,
-        offset: int = 0,
-        limit: int | None = None,
-        query: str | None = None,
-    ) -> str:
-        tool = ContextOffloadTool(memory_of(runtime.state))
-        return tool(working_context_offload_uuid, offset=offset, limit=limit, query=query)
+def _tool(tool: Described, memory_of: Callable[[Any], AutoContextMemory]) -> BaseTool:
+    def call(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        [own] = memory_of(runtime.state).tools(tool.name)
+        return own(**{key: value for key, value in arguments.items() if value is not None})
 
-    return StructuredTool.from_function(
-        context_reload, name=ContextOffloadTool.name, description=ContextOffloadTool.description
-    )
+    async def acall(runtime: ToolRuntime[Any, Any], **arguments: Any) -> str:
+        [own] = memory_of(runtime.state).tools(tool.name)
+        return await own.acall(**{key: value for key, value in arguments.items() if value is not None})
+
+    # The schema asks for certain types; the tool takes whatever the model passes, bare numbers too.
+    types = {key: Annotated[Any, WithJsonSchema(schema)] for key, schema in tool.parameters["properties"].items()}
+    required = tool.parameters["required"]
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    parameters = [inspect.Parameter("runtime", keyword, annotation=ToolRuntime[Any, Any])]
+    for key, type_ in types.items():
+        default = inspect.Parameter.empty if key in required else None
+        parameters.append(inspect.Parameter(key, keyword, annotation=type_, default=default))
+    for function in (call, acall):
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+        function.__annotations__ = {"runtime": ToolRuntime[Any, Any], **types}
+    return StructuredTool.from_function(call, acall, name=tool.name, description=tool.description)

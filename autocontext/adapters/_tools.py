@@ -1,0 +1,28 @@
+"""The memory's tools that an adapter gives to an agent, as its options say: `context_reload`, with `steering` all."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from autocontext.config import AutoContextConfig
+from autocontext.memory import AutoContextMemory
+
+
+class Described(NamedTuple):
+    """A tool without a memory: what a framework asks for before it knows the conversation."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    """JSON Schema of the arguments."""
+
+
+def offered(memory: AutoContextMemory) -> list[Any]:
+    """The tools over this memory."""
+    return [*(memory.tools() if memory.config.steering else memory.tools("reload"))]
+
+
+def described(config: AutoContextConfig | None) -> list[Described]:
+    """The tools over any memory with this configuration."""
+    schemas = [tool.schema()["function"] for tool in offered(AutoContextMemory(config))]
+    return [Described(schema["name"], schema["description"], schema["parameters"]) for schema in schemas]
