@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from autocontext.errors import ConfigError, did_you_mean, one_line, short
+from autocontext.prices import Prices
 from autocontext.prompts import PromptConfig
 
 _SMALLEST_WINDOW = 500
@@ -135,8 +136,14 @@ class AutoContextConfig(BaseModel):
     redact: Callable[[str], str] | None = None
     """Applied to everything sent to the model and to its replies, e.g. `redaction.redact_secrets`; the originals do not
     change."""
-    prices: Mapping[str, float] | None = None
-    """What the summarising model costs per million tokens: {"input": ..., "output": ...}; fills `report.cost`."""
+
+    # --- what it costs
+    prices: Prices | None = None
+    """What a million tokens cost: `Prices(input=3.0, cached_input=0.3, cache_write=3.75, output=15.0)` or the same as a
+    dict. Passes then also run below the triggers, as soon as they pay; fills the costs in reports."""
+    cache_ttl: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Seconds after a request until the provider's prompt cache expires. A pass then costs nothing extra, and runs at
+    the next request or in `compress_if_idle`. None: unknown."""
 
     # --- the agent's own tools
     steering: bool = False
@@ -194,8 +201,6 @@ class AutoContextConfig(BaseModel):
                 f"offload_single_preview ({self.offload_single_preview}) must be below "
                 f"large_payload_threshold ({self.large_payload_threshold})"
             )
-        if self.prices is not None and not set(self.prices) <= {"input", "output"}:
-            raise ValueError(f"prices: keys are 'input' and 'output', not {sorted(self.prices)}")
         names = []
         for strategy in self.strategies:
             if isinstance(strategy, str):
@@ -371,7 +376,8 @@ class ConfigBuilder:
     extractive_fallback: _Setter[bool]
     summary_max_input_tokens: _Setter[int | None]
     redact: _Setter[Callable[[str], str] | None]
-    prices: _Setter[Mapping[str, float] | None]
+    prices: _Setter[Prices | None]
+    cache_ttl: _Setter[float | None]
     steering: _Setter[bool]
     show_status: _Setter[bool]
     search_scope: _Setter[Literal["session", "user"]]

@@ -124,7 +124,7 @@ def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collectio
     for problem in problems:
         where = ".".join(str(part) for part in problem["loc"] if part != "function-plain")
         message = str(problem["msg"]).removeprefix("Value error, ")
-        if problem["type"] == "extra_forbidden" and known:
+        if problem["type"] == "extra_forbidden" and known and len(problem["loc"]) == 1:
             message = f"no such field; {did_you_mean(where, known)}"
         got = "" if problem["type"] == "missing" else f" (got {short(problem.get('input'))})"
         lines.append(f"{owner}.{where}: {message}{got}" if where else f"{owner}: {message}")

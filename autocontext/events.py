@@ -88,6 +88,21 @@ class CompressionReport(Value):
     """Index of the first message that the pass changed; None if it changed nothing."""
     prefix_tokens_invalidated: int = 0
     """Tokens from there on before the pass, which a provider's prompt cache loses."""
+    tokens_read_anew: int = 0
+    """Tokens of the view after the pass that the next request reads without the cache."""
+    break_even_turn: int | None = None
+    """Model calls after the next one until the pass has paid for itself; 0: at once; None: never, or it changed
+    nothing. By `AutoContextConfig.prices`; without them cached input counts a tenth, other input 1.25 times."""
+    extra_cost: float | None = None
+    """What the next model call's input costs more because of the pass, with `cost`; below 0: less. None without
+    prices."""
+    saved_per_turn: float | None = None
+    """What each later model call's input costs less. None without prices."""
+
+    @property
+    def tokens_saved(self) -> int:
+        """Tokens that each later model call has fewer; at least 0."""
+        return max(0, self.tokens_before - self.tokens_after)
 
     def __bool__(self) -> bool:
         return any(s.applied for s in self.strategies)
@@ -115,5 +130,5 @@ class UsageTotals(Value):
             output_tokens=self.output_tokens + report.usage.output_tokens,
             seconds=self.seconds + report.usage.seconds,
             cost=self.cost if report.cost is None else (self.cost or 0.0) + report.cost,
-            tokens_saved=self.tokens_saved + max(0, report.tokens_before - report.tokens_after),
+            tokens_saved=self.tokens_saved + report.tokens_saved,
         )

@@ -6,6 +6,7 @@ Every change goes through the journal: stored first, then recorded in the log, w
 
 from __future__ import annotations
 
+import time
 import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -52,7 +53,8 @@ class AutoContextMemory(ProviderMessages, Closing):
     """An agent's messages: the view that the model should see, and all originals.
 
     `model` writes the summaries (sync, async or both; None for ExtractiveModel, which needs no model). With a `store`,
-    every change is durable before the call returns, and an existing session is continued.
+    every change is durable before the call returns, and an existing session is continued. `clock` returns seconds since
+    1970; it serves `cache_ttl` alone.
 
         with AutoContextMemory.open("agent.db", session_id="42", window="16k") as memory:
             memory.add({"role": "user", "content": "Hello"})
@@ -70,6 +72,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         session_id: str | None = None,
         user_id: str = "",
         plan: PlanLike | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         owner = type(self).__name__
         self.opened_store: DatabaseSessionStore | None = None
@@ -100,6 +103,7 @@ class AutoContextMemory(ProviderMessages, Closing):
             lock=self._lock,
             commit=self._journal.commit,
             loading=loading,
+            clock=clock,
             conversation=self.session.session_id,
         )
         self._pass_runner.plan = plan
@@ -316,6 +320,27 @@ class AutoContextMemory(ProviderMessages, Closing):
     ) -> CompressionReport:
         """`compress_if_needed` without blocking the event loop."""
         return await self._pass_runner.arun(force=force, max_token=max_token, focus=focus)
+
+    def compress_if_idle(self) -> CompressionReport:
+        """Run a pass if the provider's prompt cache has expired (`cache_ttl`) and the view is worth one.
+
+        For a timer of yours, while nobody waits: the next request has to read everything anew anyway, so a pass costs
+        nothing extra. `cache_expires_in` says when to call it; `get_messages` does the same when it is called later.
+        """
+        return self._pass_runner.run_if_idle()
+
+    async def acompress_if_idle(self) -> CompressionReport:
+        """`compress_if_idle` without blocking the event loop."""
+        return await self._pass_runner.arun_if_idle()
+
+    @property
+    def cache_expires_in(self) -> float | None:
+        """Seconds until the provider forgets the last request, 0 or less once it has; None without `cache_ttl`.
+
+        The last request was when the context was last read, or, in a session opened again, before its last reply.
+        """
+        with self._lock:
+            return self._pass_runner.cache.expires_in
 
     @property
     def usage(self) -> UsageTotals:

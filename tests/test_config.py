@@ -45,6 +45,7 @@ DEFAULTS = {
     "user_message_budget": 20_000,
     "redact": None,
     "prices": None,
+    "cache_ttl": None,
     "token_counter": "auto",
 }
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from autocontext.compression.limits import PassOptions
+from autocontext.compression.paying import pass_cost
 from autocontext.compression.questions import SummaryResult
 from autocontext.compression.receipt import receipt
 from autocontext.compression.token_sum import TokenSum
@@ -57,8 +60,8 @@ class StrategyOutcome:
 class Account:
     """Adds up while a pass goes on."""
 
-    def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> None:
-        self._log, self._token_sum, self._config = log, token_sum, config
+    def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
+        self._log, self._token_sum, self._options = log, token_sum, options
         self._before = View(log.view_ids, log.view_messages, token_sum.count)
         self._tokens_before = token_sum.total()
         self._refused: list[RefusedEdit] = []
@@ -105,15 +108,34 @@ class Account:
             model_calls=self._calls,
             fallbacks=self._fallbacks,
             usage=self._usage,
-            cost=price(self._usage, self._config),
+            cost=price(self._usage, self._options.config),
             refused=tuple(self._refused),
             receipt=receipt(self._log, self._before.ids, self._tokens_of),
             first_changed=changed,
             prefix_tokens_invalidated=0 if changed is None else self._before.tokens(changed, len(self._before)),
+            **self._cost(changed),
         )
 
     def _tokens_of(self, id_: str) -> int:
         return self._token_sum.count(id_, self._log.messages[id_])
+
+    def _cost(self, changed: int | None) -> dict[str, Any]:
+        """What the pass costs the requests to come; nothing if it changed nothing."""
+        if changed is None:
+            return {}
+        config = self._options.config
+        cost = pass_cost(
+            config,
+            self._before,
+            tokens_before=self._tokens_before,
+            tokens_after=self._token_sum.total(),
+            first_changed=changed,
+            fixed=self._token_sum.fixed,
+            cold=self._options.cold,
+            notes=price(self._usage, config) or 0.0,
+        )
+        money = {} if config.prices is None else {"extra_cost": cost.extra, "saved_per_turn": cost.saving}
+        return {"tokens_read_anew": cost.read_anew, "break_even_turn": cost.break_even, **money}
 
     def _first_changed(self) -> int | None:
         after = self._log.view_ids
@@ -130,9 +152,8 @@ class Account:
             key=lambda pair: pair[0],
             default=(0, None),
         )
-        what = (
-            f"{self._token_sum.total()} tokens are more than max_token ({self._config.max_token}); the largest part is "
-        )
+        total, window = self._token_sum.total(), self._options.config.max_token
+        what = f"{total} tokens are more than max_token ({window}); the largest part is "
         if m is None or self._token_sum.fixed > size:
             return what + f"the system text and tool schemas with {self._token_sum.fixed} tokens"
         return what + f"the {m.role} message {m.id} with {size} tokens"
@@ -156,10 +177,7 @@ def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> C
 
 def price(used: Usage, config: AutoContextConfig) -> float | None:
     """What such model calls cost, by the configured prices; None without prices."""
-    if config.prices is None:
-        return None
-    per_token = config.prices.get("input", 0.0), config.prices.get("output", 0.0)
-    return (used.input_tokens * per_token[0] + used.output_tokens * per_token[1]) / 1e6
+    return None if config.prices is None else config.prices.summaries(used)
 
 
 def event(view: View, edit: Edit, usage: Usage, tokens_after: int) -> CompressionEvent:

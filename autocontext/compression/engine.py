@@ -85,7 +85,7 @@ class _Engine:
         self.hand_over = HandOver(log, token_sum, ledger, options.config, options.plan)
         self.hand_over.focus = options.focus
         self.budget = PassBudget(log, token_sum, options)
-        self.account = Account(log, token_sum, options.config)
+        self.account = Account(log, token_sum, options)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
 

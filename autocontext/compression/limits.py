@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autocontext.compression.handover import HandOver
     from autocontext.strategies import Strategy
 
-_GROWTH = 0.10
+GROWTH = 0.10
 """Share of a trigger that the view must have grown by after a pass that did not reach its target."""
 _FRUITLESS = 0.05
 """A pass that saves a smaller share than this has not been worth it."""
@@ -74,9 +74,9 @@ class Pacing:
         """
         if config.escalation == "single" or not self.tokens or token_sum.reaches(config.max_token + 1):
             return False
-        if messages >= self.messages + config.msg_threshold * _GROWTH:
+        if messages >= self.messages + config.msg_threshold * GROWTH:
             return False
-        return not token_sum.reaches(self.tokens + int(config.token_trigger * _GROWTH))
+        return not token_sum.reaches(self.tokens + int(config.token_trigger * GROWTH))
 
     def after(self, report: CompressionReport) -> Pacing:
         """What a pass has taught."""
@@ -110,6 +110,10 @@ class PassOptions:
     """Whether there is a model of the user's own to write notes."""
     focus: str = ""
     """What the notes should keep first."""
+    pays: bool = False
+    """Run although no limit is reached, since it costs less than it saves."""
+    cold: bool = False
+    """Whether the provider's cache has expired."""
     only: Callable[[HandOver], Strategy] | None = None
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
@@ -123,13 +127,19 @@ def compaction_due(log: Log, config: AutoContextConfig) -> bool:
 
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
-    if options.force or options.only is not None or compaction_due(log, options.config):
+    if options.force or options.pays or options.only is not None or compaction_due(log, options.config):
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"
     if options.pacing.rests(len(log.view_ids), token_sum, options.config):
         return "the last pass could not reach the target and the view has hardly grown since"
     return ""
+
+
+def target(config: AutoContextConfig, *, early: bool = False) -> Limits:
+    """Messages and tokens that a pass brings the view under."""
+    limits = Limits.of(config, early=early)
+    return Limits(limits.messages * config.target_ratio, int(limits.tokens * config.target_ratio))
 
 
 class PassBudget:
@@ -139,8 +149,7 @@ class PassBudget:
         self._log, self._token_sum = log, token_sum
         self._max_token = options.config.max_token
         self.limits = Limits.of(options.config, early=options.early)
-        share = options.config.target_ratio
-        self._target = Limits(self.limits.messages * share, int(self.limits.tokens * share))
+        self._target = target(options.config, early=options.early)
 
     def excess(self) -> tuple[float, int]:
         """Messages and tokens over the target."""

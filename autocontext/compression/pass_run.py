@@ -81,10 +81,10 @@ class PassRun:
     """A pass that holds the lock, from its first step to its report."""
 
     def __init__(self, context: PassContext, options: PassOptions, holder: LockHolder, span: PassSpan) -> None:
-        self.holder, self.span = holder, span
+        self.options, self.holder, self.span = options, holder, span
         self.report: CompressionReport | None = None
         """Set when the pass has come to its end."""
-        self._context, self._options = context, options
+        self._context = context
         self._spent: list[Answer] = []
         """All that the model has answered."""
         self._fork: LogFork | None = None
@@ -132,19 +132,19 @@ class PassRun:
             report = untouched(self._context.log, self._context.token_sum, "busy", reason)
         used = sum((answer.usage for answer in self._spent), Usage())
         calls = sum(answer.calls for answer in self._spent)
-        cost = price(used, self._options.config)
+        cost = price(used, self.options.config)
         return report.model_copy(update={"model_calls": calls, "usage": used, "cost": cost})
 
     def _start(self) -> Pass | CompressionReport:
         """The pass, on a copy made now; the report when none is due."""
         context = self._context
         with context.lock:
-            if reason := due(context.log, context.token_sum, self._options):
+            if reason := due(context.log, context.token_sum, self.options):
                 return untouched(context.log, context.token_sum, "not_needed", reason)
             self._fork = LogFork(context.log, context.token_sum)
             if context.ledger is None:
-                context.ledger = empty_ledger(self._options.config)
-            self._steps = compress(self._fork.log, self._fork.token_sum, context.ledger, self._options)
+                context.ledger = empty_ledger(self.options.config)
+            self._steps = compress(self._fork.log, self._fork.token_sum, context.ledger, self.options)
         return self._steps
 
     def _rebase(self) -> bool:

@@ -15,6 +15,7 @@ from autocontext.compression.asking import Asker
 from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due
 from autocontext.compression.loading import Loading
 from autocontext.compression.pass_run import PassContext, PassRun
+from autocontext.compression.paying import PromptCache
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
@@ -57,6 +58,7 @@ class PassRunner:
         lock: threading.RLock,
         commit: Callable[[Entry], None],
         loading: Loading,
+        clock: Callable[[], float],
         conversation: str = "",
     ) -> None:
         self.plan: PlanLike | None = None
@@ -70,6 +72,8 @@ class PassRunner:
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
         self._loading, self._loads_ahead = loading, False
+        self.cache = PromptCache(log, token_sum, config, clock)
+        """What the provider has cached; use it under the lock."""
         self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
@@ -103,6 +107,8 @@ class PassRunner:
             self._start_thread()
         elif self._due():
             self.run()
+        with self._lock:
+            self.cache.requested()
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
@@ -115,6 +121,8 @@ class PassRunner:
             await self.arun()
         elif due:
             self._start_task()
+        async with self.held():
+            self.cache.requested()
 
     def _load_ahead(self) -> None:
         """Have the vocabulary loaded in a thread once the view may be half of what a pass needs, before one is due."""
@@ -149,7 +157,13 @@ class PassRunner:
         with self._lock:
             # The two comparisons by themselves first: every turn makes them.
             near = self._log.compactions or limits.reached(self._log, self._token_sum)
-            return bool(near) and not due(self._log, self._token_sum, self._options(early=early))
+            if near and not due(self._log, self._token_sum, self._options(early=early)):
+                return True
+            return self._pays()
+
+    def _pays(self) -> bool:
+        """Whether a pass is worth its price though no limit is reached."""
+        return self.cache.pays(self._pacing, asks=self._asker.asks)
 
     def _start_thread(self) -> None:
         with self._lock:
@@ -179,6 +193,30 @@ class PassRunner:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a pass in the background failed; the view is as it was", exc_info=error)
 
+    # --------------------------------------------------------------------------------------------------- when idle
+    def run_if_idle(self) -> CompressionReport:
+        """Run a pass if the provider's cache has expired and the view is worth one."""
+        with self._lock:
+            if reason := self._why_wait():
+                return untouched(self._log, self._token_sum, "not_needed", reason)
+        return self.run(force=True)
+
+    async def arun_if_idle(self) -> CompressionReport:
+        """The same for asynchronous callers."""
+        await self._count_aside(anyway=True)
+        async with self.held():
+            if reason := self._why_wait():
+                return untouched(self._log, self._token_sum, "not_needed", reason)
+        return await self.arun(force=True)
+
+    def _why_wait(self) -> str:
+        left = self.cache.expires_in
+        if left is None:
+            return "cache_ttl is not set" if self._config.cache_ttl is None else "no request was made yet"
+        if left > 0:
+            return f"the provider's cache expires in {left:.0f} s"
+        return "" if self._due() else "the cache has expired, but the view is hardly over its target"
+
     # ------------------------------------------------------------------------------------------------------ running
     def run(
         self,
@@ -197,7 +235,8 @@ class PassRunner:
         holder = self._pass_lock.take()
         if holder is None:
             return self._busy()
-        options = self._options(force=force, early=early, max_token=max_token, focus=focus, only=only)
+        with self._lock:
+            options = self._options(force=force, early=early, max_token=max_token, focus=focus, only=only)
         with PassSpan(self._conversation) as span:
             pass_run = PassRun(self._context, options, holder, span)
             try:
@@ -214,7 +253,8 @@ class PassRunner:
         if holder is None:
             await self._count_aside(anyway=True)
             return self._busy()
-        options = self._options(force=force, early=early, max_token=max_token, focus=focus)
+        async with self.held():
+            options = self._options(force=force, early=early, max_token=max_token, focus=focus)
         with PassSpan(self._conversation) as span:
             pass_run = PassRun(self._context, options, holder, span)
             try:
@@ -237,7 +277,10 @@ class PassRunner:
 
     def _options(self, *, max_token: int | None = None, **options: Any) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
-        return PassOptions(config, self.plan, self._pacing, strict=self._strict, asks=self._asker.asks, **options)
+        asks, pays, cold = self._asker.asks, max_token is None and self._pays(), self.cache.cold
+        return PassOptions(
+            config, self.plan, self._pacing, strict=self._strict, asks=asks, pays=pays, cold=cold, **options
+        )
 
     def _busy(self) -> CompressionReport:
         with self._lock:
@@ -249,6 +292,11 @@ class PassRunner:
         with self._lock:
             pass_run.span.report = report
             self._pacing = self._pacing.after(report)
+            if report.outcome not in ("not_needed", "busy"):
+                self.cache.passed()
+            options = pass_run.options
+            if not (options.force or options.early or options.only):
+                self.cache.requested()  # whoever asks for a pass that is needed is about to send the view
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report
             self.last = report or self.last
@@ -270,7 +318,7 @@ class PassRunner:
         """Have new texts tokenized in a thread, if they have to be at all and are long together."""
         async with self.held():
             share = self._config.background_ratio if self._config.background else self._config.token_ratio
-            needed = anyway or self._token_sum.at_most >= int(self._config.max_token * share)
+            needed = anyway or self._token_sum.at_most >= min(int(self._config.max_token * share), self.cache.watched)
         if needed and not self._loading.ready:
             self._loading.start()
             await in_thread(self._loading.wait)
