@@ -48,12 +48,14 @@ class Bill:
     invalid: int = 0
     retrievable: float | None = None
 
-    def call(self, shared: int, tokens: int, *, broke: bool) -> None:
-        """Add a call of `tokens` tokens, of which the first `shared` are cached."""
+    def add(self, before: Sequence[Chat], context: Sequence[Chat], count: Tokens) -> None:
+        """Add a call; what it shares with the context of the call before is cached."""
+        shared = shared_prefix(before, context)
+        cached = count(context[:shared])
         self.calls += 1
-        self.cached += shared
-        self.fresh += tokens - shared
-        self.broken += broke
+        self.cached += cached
+        self.fresh += count(context) - cached
+        self.broken += shared < len(before)
 
     def price(self, *, cached: float = CACHED, fresh: float = 1.0) -> float:
         """The total, in tokens of plain input."""
@@ -83,8 +85,7 @@ def bill(messages: Sequence[Chat], name: str, window: int, count: Tokens) -> Bil
             costs.over += 1
             context = truncate(context, window, count)
         costs.invalid += invalid(context)
-        shared = shared_prefix(before, context)
-        costs.call(count(context[:shared]), count(context), broke=shared < len(before))
+        costs.add(before, context, count)
         before = context
     costs.notes = getattr(policy, "note_tokens", 0)
     if isinstance(policy, Library):

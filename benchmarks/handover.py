@@ -18,6 +18,8 @@ off inside a word without an ellipsis. *Later*: of the characters of such lines,
 later call uses, a sign of noise where it is low. *Notes* and *used*: shares of the window. *Reachable*: of the needed
 values those that are visible, or in a text that one reload brings back. A context larger than the window counts as
 *over* and is truncated before it is asked. Shares are pooled; *per conv.* is the mean of the five over conversations.
+*Planted*: of the constraints that a user states once in a second replay (`planted`), the share that stands word for
+word at each later probe. *Bill*: what the calls' input costs with prompt caching, beside sending everything (`cost`).
 
 `--half` takes one part of the shared conversations, for tuning on the one and looking at the other. `--show ID` prints
 the notes of a conversation's contexts, and how each answers.
@@ -35,9 +37,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from answers import View
-from chat import COUNTERS, Chat, Tokens, invalid, truncate
+from chat import COUNTERS, Chat, Tokens, invalid, truncate, visible_text
+from cost import Bill
 from needs import occurs
-from policies import PEERS, Library, Policy, make
+from planted import known, planted
+from policies import PEERS, Everything, Library, Policy, make
 from questions import QUESTIONS, Probes
 from replays import (
     DATA,
@@ -103,6 +107,10 @@ class Scores:
     """Of the quoted characters."""
     reachable: Share = field(default_factory=Share)
     """Of the needed values."""
+    planted: Share = field(default_factory=Share)
+    bill: Bill = field(default_factory=Bill)
+    everything: float = 0.0
+    """What sending everything costs."""
     probes: int = 0
     over: int = 0
     invalid: int = 0
@@ -128,29 +136,56 @@ class Scores:
 class Conversation:
     """One conversation, with what it takes to score any policy on it."""
 
-    def __init__(self, messages: Sequence[Chat], count: Tokens) -> None:
+    def __init__(self, messages: Sequence[Chat], count: Tokens, number: int = 0) -> None:
         self.messages, self.count = messages, count
         self.probes = Probes(messages, count)
+        self.with_planted, self.planted = planted(messages, number)
+        self._places = Probes(self.with_planted, count)
+        self.everything = self._bill(Everything(0, count))
 
     def replay(self, policy: Policy, window: int, show: Show | None = None) -> Scores:
         """Ask a policy before every assistant message, and score what it shows at the probes."""
-        scores, places = Scores(), set(self.probes.places(window))
+        scores, places = Scores(everything=self.everything), set(self.probes.places(window))
+        before: list[Chat] = []
         for at, new in turns(self.messages):
             begun = time.perf_counter()
             context = policy.step(new)
             scores.seconds += time.perf_counter() - begun
+            over = self.count(context) > window
+            context = truncate(context, window, self.count)
+            scores.bill.add(before, context, self.count)
+            before = context
             if at not in places:
                 continue
-            scores.over += self.count(context) > window
-            context = truncate(context, window, self.count)
+            scores.over += over
             view = View(context, self.probes.at(at))
             self._weigh(scores, context, view)
             scores.score(view, policy.reachable() if isinstance(policy, Library) else ())
             if show:
                 show(view_text(view))
+        scores.bill.notes = getattr(policy, "note_tokens", 0)
         if isinstance(policy, Library):
             scores.retrievable = policy.retrievable
         return scores
+
+    def replay_planted(self, policy: Policy, window: int) -> Share:
+        """Ask a policy again, about constraints that a user states once."""
+        share, places = Share(), set(self._places.places(window))
+        for at, new in turns(self.with_planted):
+            context = policy.step(new)
+            if at in places:
+                text = "\n".join(map(visible_text, truncate(context, window, self.count)))
+                said = [constraint for place, constraint in self.planted.items() if place < at]
+                share.add(known(said, text), len(said))
+        return share
+
+    def _bill(self, policy: Policy) -> float:
+        bill, before = Bill(), list[Chat]()
+        for _, new in turns(self.messages):
+            context = policy.step(new)
+            bill.add(before, context, self.count)
+            before = context
+        return bill.price()
 
     def _weigh(self, scores: Scores, context: Sequence[Chat], view: View) -> None:
         """Add what a context and its notes take up, and whether a model would accept it."""
@@ -182,13 +217,14 @@ def measured(
     results: dict[tuple[int, str], list[Scores]] = {(w, name): [] for w in windows for name in names}
     records = [r for r in of_half(records, half) if only in r["id"]]
     for n, record in enumerate(records, 1):
-        conversation = Conversation(record["messages"], count)
+        conversation = Conversation(record["messages"], count, n - 1)
         for (window, name), scores in results.items():
             progress(f"conversation {n} of {len(records)}, window {window:,}, {name}")
             if conversation.probes.places(window):
                 if show:
                     show(f"=== {record['id']}, window {window:,}, {name}")
                 scores.append(conversation.replay(make(name, window, count), window, show))
+                scores[-1].planted = conversation.replay_planted(make(name, window, count), window)
         count.forget()
     for (window, name), scores in results.items():
         if scores:
@@ -224,6 +260,8 @@ def row(name: str, window: int, scores: Sequence[Scores]) -> Row:
         "per_conversation": statistics.mean(means.values()),
         "means": means,
         "asked": {q: share.of for q, share in pooled.items()},
+        "planted": sum((s.planted for s in scores), Share()).value,
+        "bill": sum(s.bill.price() for s in scores) / (sum(s.everything for s in scores) or 1),
         "broken": sum((s.broken for s in scores), Share()).value,
         "later": sum((s.later for s in scores), Share()).value,
         "notes": sum(s.notes for s in scores) / probes / window,
@@ -255,6 +293,8 @@ COLUMNS = (
     *(Column(question, question, percent) for question in QUESTIONS),
     Column("fair", "fair", percent),
     Column("per_conversation", "per conv.", percent),
+    Column("planted", "planted", percent),
+    Column("bill", "bill", "{:.2f}".format),
     Column("broken", "broken", percent),
     Column("later", "later", "{:.0%}".format),
     Column("notes", "notes", "{:.0%}".format),
