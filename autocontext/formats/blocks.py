@@ -77,7 +77,7 @@ def block_first(messages: Sequence[Msg]) -> list[Msg]:
     if not kept:
         cut = msg.model_copy(update={"content": msg.content[first:]}) if first else msg
         return [*head, cut, *messages[at + 1 :]]
-    alone = msg.model_copy(update={"content": (msg.content[first],)})
+    alone = msg.model_copy(update={"id": f"{msg.id}.0", "content": (msg.content[first],)})
     rest = msg.model_copy(update={"id": f"{msg.id}.1", "content": msg.content[first + 1 :]})
     return [*head, alone, *kept, *([rest] if rest.content else []), *messages[at + 1 :]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,10 +11,13 @@ import pytest
 from anthropic.types.beta import BetaMessage, BetaMessageParam
 from langchain_core.messages import AIMessage, HumanMessage
 from pydantic import TypeAdapter
+from pydantic_ai import Agent
 from pydantic_ai.messages import CompactionPart, ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.adapters.langchain_messages import from_langchain, to_langchain
+from autocontext.adapters.pydantic_ai import AutoContextCapability
 from autocontext.adapters.pydantic_ai_messages import from_pydantic_ai, to_pydantic_ai
 from autocontext.messages import PINNED, compacted_by
 from autocontext.testing import user
@@ -114,6 +118,28 @@ def test_pydantic_ai_s_compaction_parts() -> None:
         assert to_pydantic_ai(msgs) == messages
     summary = ModelResponse(parts=[CompactionPart(content="By an application.")])
     assert not compacted_by(from_pydantic_ai([summary])[0])
+
+
+def test_an_agent_of_pydantic_ai_goes_on_from_a_compaction() -> None:
+    seen: list[list[ModelMessage]] = []
+
+    def answer(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        seen.append(messages)
+        compaction = [CompactionPart(content="Summary.", provider_name="anthropic")] if len(seen) == 2 else []
+        return ModelResponse(parts=[*compaction, TextPart(f"Answer {len(seen)}.")])
+
+    capability = AutoContextCapability(config=AutoContextConfig.for_window(10_000))
+    agent = Agent(FunctionModel(answer), capabilities=[capability])
+
+    async def ask() -> None:
+        for question in ("One?", "Two?", "Three?"):
+            await agent.run(question, conversation_id="42")
+
+    asyncio.run(ask())
+    first, *rest = seen[-1]
+    assert isinstance(first.parts[0], CompactionPart)
+    assert [type(m) for m in rest] == [ModelRequest]
+    assert len(capability.memory("42").get_original_memory_msgs()) == 6
 
 
 def test_langchain_s_compaction_blocks() -> None:

@@ -13,7 +13,9 @@ from agents import (
     AgentHooks,
     GuardrailFunctionOutput,
     InputGuardrail,
+    ModelSettings,
     OpenAIChatCompletionsModel,
+    OpenAIResponsesModel,
     RunConfig,
     Runner,
     RunState,
@@ -66,7 +68,10 @@ async def test_it_is_a_session() -> None:
     assert await session.pop_item() is None
 
 
-@given(items=ITEMS, more=ITEMS, limit=st.integers(0, 9))
+UNCOMPACTED = ITEMS.map(lambda items: [item for item in items if item.get("type") != "compaction"])
+
+
+@given(items=UNCOMPACTED, more=UNCOMPACTED, limit=st.integers(0, 9))
 async def test_items_are_kept_in_order(items: list[Any], more: list[Any], limit: int) -> None:
     session = AutoContextSession()
     await session.add_items(items)
@@ -74,6 +79,21 @@ async def test_items_are_kept_in_order(items: list[Any], more: list[Any], limit:
     held = await session.get_items()
     assert held == [*items, *more]
     assert await session.get_items(limit) == held[len(held) - min(limit, len(held)) :]
+
+
+async def test_what_the_service_compacts_takes_the_place_of_what_was_before(server: FakeOpenAI) -> None:
+    session = AutoContextSession(config=AutoContextConfig.for_window(100_000))
+    limits: Any = [{"type": "compaction", "compact_threshold": 900}]
+    async with AsyncOpenAI(base_url=server.base_url, api_key="test-key", max_retries=0) as client:
+        settings = ModelSettings(context_management=limits, store=False)
+        agent = Agent("a", model=OpenAIResponsesModel("m", client), model_settings=settings)
+        for n in range(6):
+            await session.run(agent, f"{n}: " + "the lock waits; " * 100)
+    assert not server.refused
+    kinds = [item.get("type", "message") for item in server.requests[-1].body["input"]]
+    assert kinds.count("compaction") == 1
+    assert len(kinds) < 6
+    assert len([m for m in session.memory.get_original_memory_msgs() if m.role == "user"]) == 6
 
 
 async def test_items_are_popped_one_by_one() -> None:
