@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
 from typing import Any, TypeVar
 
 import psycopg
@@ -20,6 +19,7 @@ from autocontext.stores.checks import refused_value
 from autocontext.stores.database import Alone, Array, Row, Statement, Work
 
 T = TypeVar("T")
+_REFUSED = (psycopg.Error, UnicodeEncodeError, OverflowError)
 _PARAM = re.compile(r"(?<![:\w]):(\w+)")
 
 
@@ -28,7 +28,7 @@ def drive(connection: psycopg.Connection[Any], name: str, isolation: str, work: 
 
     def answer(statement: Statement) -> list[Row]:
         cursor = connection.cursor(binary=bool(statement.params))
-        with _refusals(name, statement):
+        try:
             if isinstance(statement.params, list):
                 cursor.executemany(_query(statement.sql), statement.params)
             elif statement.params:
@@ -36,6 +36,9 @@ def drive(connection: psycopg.Connection[Any], name: str, isolation: str, work: 
             else:
                 cursor.execute(statement.sql, prepare=False)  # BEGIN and COMMIT are as quick as they are
             return cursor.fetchall() if cursor.description else []
+        except _REFUSED as e:
+            _check_values(name, statement, e)
+            raise
 
     return run(_said(isolation, work), answer)
 
@@ -45,7 +48,7 @@ async def adrive(connection: psycopg.AsyncConnection[Any], name: str, isolation:
 
     async def answer(statement: Statement) -> list[Row]:
         cursor = connection.cursor(binary=bool(statement.params))
-        with _refusals(name, statement):
+        try:
             if isinstance(statement.params, list):
                 await cursor.executemany(_query(statement.sql), statement.params)
             elif statement.params:
@@ -53,6 +56,9 @@ async def adrive(connection: psycopg.AsyncConnection[Any], name: str, isolation:
             else:
                 await cursor.execute(statement.sql, prepare=False)
             return await cursor.fetchall() if cursor.description else []
+        except _REFUSED as e:
+            _check_values(name, statement, e)
+            raise
 
     return await arun(_said(isolation, work), answer)
 
@@ -101,15 +107,10 @@ def _query(sql: str) -> str:
     return _PARAM.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
-@contextmanager
-def _refusals(name: str, statement: Statement) -> Iterator[None]:
-    """Name the value that is to blame, if one is."""
-    try:
-        yield
-    except (psycopg.Error, UnicodeEncodeError, OverflowError) as e:
-        params = statement.params
-        if isinstance(params, Mapping):
-            params = {param: value for param, value in params.items() if not isinstance(value, Array)}
-        if (refused := refused_value(name, params)) is not None:
-            raise refused from e
-        raise
+def _check_values(name: str, statement: Statement, error: Exception) -> None:
+    """Raise StoreError naming the value that is to blame for a statement's error, if one is."""
+    params = statement.params
+    if isinstance(params, Mapping):
+        params = {param: value for param, value in params.items() if not isinstance(value, Array)}
+    if (refused := refused_value(name, params)) is not None:
+        raise refused from error

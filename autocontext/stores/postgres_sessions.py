@@ -23,9 +23,10 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
     move, params = moving(rows, version, expires_at)
     parts = list(_parts(rows))
     one = len(parts) == len(rows) == 1
-    params |= rows[0] if one else _columns(parts[0], None)
-    sql = f"WITH moved AS ({move}), added AS ({_ONE if one else _MANY}) SELECT previous FROM moved"
-    if not (yield (Alone if len(parts) == 1 else Statement)(sql, params)):
+    params |= {"batch": rows[0]["batch"], "body": rows[0]["body"]} if one else _columns(parts[0], None)
+    sql = f"WITH moved AS ({move}), added AS ({_ONE if one else _MANY} RETURNING 1) SELECT COUNT(*) FROM added"
+    [(added,)] = yield (Alone if len(parts) == 1 else Statement)(sql, params)
+    if not added:
         yield from refused(rows[0], version)
         return
     for before, part in pairwise(parts):
@@ -63,8 +64,8 @@ _INTO = (
     "SELECT CAST(:user_id AS TEXT), CAST(:session_id AS TEXT), "
 )
 _ONE = (
-    f"{_INTO}CAST(:sequence AS BIGINT), CAST(:batch AS BIGINT), CAST(:checksum AS BIGINT), previous, "
-    "CAST(:body AS BYTEA) FROM moved"
+    f"{_INTO}CAST(:then AS BIGINT) - 1, CAST(:batch AS BIGINT), CAST(:head AS BIGINT), previous, CAST(:body AS BYTEA) "
+    "FROM moved"
 )
 _LISTED = (
     "UNNEST(CAST(:sequences AS BIGINT[]), CAST(:checksums AS BIGINT[]), CAST(:links AS BIGINT[]), "
