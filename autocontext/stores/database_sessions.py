@@ -6,7 +6,7 @@ import gc
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
@@ -21,7 +21,8 @@ from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, storable, version_of
 from autocontext.stores.records import batch_number, batch_time, expiry, now, pack, unpack
-from autocontext.stores.search import Found, best_hits, query_terms, with_snippets
+from autocontext.stores.search import EntryAt, Filters, Found, best_hits, question, with_snippets
+from autocontext.stores.search_statements import bodies
 
 _MANY = 1000
 """Entries that are unpacked with the garbage collector at rest."""
@@ -135,23 +136,31 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         rows = self.database.read(partial(statements.batches, session))
         return [Revision(int(last) + 1, batch_time(batch)) for batch, last in rows]
 
-    def search(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]:
-        """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
+    def search(
+        self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10, **filters: Unpack[Filters]
+    ) -> list[Found]:
+        """The messages of a user, or of one session, that fit a text best, as in `Lifecycle.search`, over an index.
 
-        Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. What was added since the
-        last search is indexed now, which takes under half a millisecond a message; saving is not slowed down. Raises
-        InvalidMessage for a limit below 1, StoreCorruptError for an entry that cannot be read; a damaged index is made
-        anew.
+        What was added since the last search is indexed now, which takes about 25 us a message of 400 characters; saving
+        is not slowed down. A damaged index is made anew. Raises StoreCorruptError for an entry that cannot be read.
         """
-        query = query_terms(text, limit)
+        asked = question(text, limit, **filters)
         try:
             segments = self._index.segments(user_id, session_id)
         except StoreCorruptError:
             # The entries may be whole, and the index can do nothing that they cannot. If they are not, this tells.
-            return super().search(text, user_id=user_id, session_id=session_id, limit=limit)
-        return with_snippets(
-            text, best_hits(query, segments, limit), lambda session, n: self.read(session, after=n, until=n + 1)
-        )
+            return super().search(text, user_id=user_id, session_id=session_id, limit=limit, **filters)
+        return with_snippets(text, best_hits(asked, segments), self._entries)
+
+    def _entries(self, places: Sequence[EntryAt]) -> dict[EntryAt, Entry]:
+        entries = {}
+        for user_id, session_id, number, checksum, body in self.database.read(partial(bodies, places)):
+            session = SessionKey(user_id, session_id)
+            try:
+                entries[session, number] = unpack(body, checksum)
+            except StoreCorruptError as e:
+                raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
+        return entries
 
     def scrub(self) -> None:
         """Remove from the files what was replaced or deleted; see `Database.scrub`."""

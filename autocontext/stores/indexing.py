@@ -10,9 +10,9 @@ from autocontext.history.entries import Entry
 from autocontext.stores import search_statements as statements
 from autocontext.stores.database import Database, Row
 from autocontext.stores.protocol import SessionKey
-from autocontext.stores.search_index import LONGEST, Segment, packed
+from autocontext.stores.search_index import BEFORE, LONGEST, Segment, segments
 
-_AT_ONCE = 8
+_AT_ONCE = 2
 """Segments that one transaction stores: the first search of a long history does not hold all of it in memory."""
 _ATTEMPTS = 3
 """Each after the index was found damaged, or while another process made it anew."""
@@ -50,10 +50,14 @@ class SearchIndex:
         """Index what a session has gained. A last segment that is not full yet is made anew with it."""
         step = _AT_ONCE * LONGEST
         for begin in range(session.start, session.entries, step):
-            part = self._read(session.key, begin, min(session.entries, begin + step))
-            runs = [(begin + i, part[i : i + LONGEST]) for i in range(0, len(part), LONGEST)]
-            segments = [(start, start + len(run), packed(session.key, start, run)) for start, run in runs]
-            self._database.write(partial(statements.put, session.key, session.version, segments))
+            lead = max(0, begin - BEFORE)
+            part = self._read(session.key, lead, min(session.entries, begin + step))
+            before, entries = part[: begin - lead], part[begin - lead :]
+            made, start = [], begin
+            for until, segment in segments(begin, entries, before):
+                made.append((start, until, segment.packed(session.key, start, until)))
+                start = until
+            self._database.write(partial(statements.put, session.key, session.version, made))
 
 
 def _checked(user_id: str, rows: Sequence[Row]) -> list[tuple[SessionKey, Segment, int]]:

@@ -19,15 +19,23 @@ from autocontext.stores.private_files import write_private
 from autocontext.stores.protocol import SessionKey, storable
 
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Protocol, Unpack
 
     from autocontext.stores.protocol import SessionInfo, SessionStore
-    from autocontext.stores.search import Found
+    from autocontext.stores.search import Filters, Found
 
     class _Searching(SessionStore, Protocol):
         """A store with what is written here."""
 
-        def search(self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10) -> list[Found]: ...
+        def search(
+            self,
+            text: str,
+            *,
+            user_id: str,
+            session_id: str | None = None,
+            limit: int = 10,
+            **filters: Unpack[Filters],
+        ) -> list[Found]: ...
 
         def erase(self, session: SessionKey, ids: Iterable[str]) -> int: ...
 
@@ -91,23 +99,30 @@ class Lifecycle:
         self.rewrite(session, new)
 
     def search(
-        self: SessionStore, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10
+        self: SessionStore,
+        text: str,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        limit: int = 10,
+        **filters: Unpack[Filters],
     ) -> list[Found]:
         """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
 
-        Reads all of them; stores in a database keep an index. Raises InvalidMessage for a limit below 1.
+        Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. `tool`, `after`, `before`
+        and `numbers` narrow it down; with one of them and no words the newest messages come first. Reads all of them;
+        stores in a database keep an index. Raises InvalidMessage naming a wrong argument.
         """
         # Imported here: what ranks texts takes longer to import than all the rest of a memory.
-        from autocontext.stores.search import best_hits, query_terms, with_snippets  # noqa: PLC0415
-        from autocontext.stores.search_index import Segment, segment_text  # noqa: PLC0415
+        from autocontext.stores.log_search import LogSearch  # noqa: PLC0415
+        from autocontext.stores.search import best_hits, question, with_snippets  # noqa: PLC0415
 
-        query = query_terms(text, limit)
+        asked = question(text, limit, **filters)
         storable(SessionKey(user_id, session_id or ""))
         keys = [info.key for info in self.sessions(user_id) if session_id in (None, info.session_id)]
-        segments = [(key, Segment(segment_text(0, self.read(key)))) for key in keys]
-        return with_snippets(
-            text, best_hits(query, segments, limit), lambda key, n: self.read(key, after=n, until=n + 1)
-        )
+        logs = {key: self.read(key) for key in keys}
+        segments = [place for key, entries in logs.items() for place in LogSearch(key).index(entries)]
+        return with_snippets(text, best_hits(asked, segments), lambda places: {p: logs[p[0]][p[1]] for p in places})
 
     async def aappend(self: SessionStore, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` in a thread; stores with asynchronous connections do better."""
@@ -128,10 +143,18 @@ class Lifecycle:
         return await in_thread(lambda: self.delete(session))
 
     async def asearch(
-        self: _Searching, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10
+        self: _Searching,
+        text: str,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        limit: int = 10,
+        **filters: Unpack[Filters],
     ) -> list[Found]:
         """`search` in a thread."""
-        return await in_thread(lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit))
+        return await in_thread(
+            lambda: self.search(text, user_id=user_id, session_id=session_id, limit=limit, **filters)
+        )
 
     async def aerase(self: _Searching, session: SessionKey, ids: Iterable[str]) -> int:
         """`erase` in a thread."""

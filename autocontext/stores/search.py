@@ -1,23 +1,26 @@
-"""Searching sessions: BM25 over the terms of their segments, and a snippet of each match."""
+"""Searching sessions: BM25 over the terms of their segments, what is asked for besides, a snippet of each match."""
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
-from autocontext.errors import InvalidMessage
+from autocontext.errors import InvalidMessage, short
 from autocontext.history.entries import Entry
 from autocontext.stores.protocol import SessionKey
-from autocontext.stores.search_index import Hit, Segment, messages_of, searchable
+from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable
 from autocontext.text.stems import stem
 from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import rarity, terms
 
 _K1, _B = 1.2, 0.5
 """BM25's k1 and b, as in `autocontext.ranking`."""
+EntryAt: TypeAlias = tuple[SessionKey, int]
+"""A session, and the number of an entry in it."""
 _AROUND = 160
 """Characters of a snippet."""
 _WEAK = {stem(word) for word in STOP_WORDS}
@@ -42,6 +45,8 @@ class Found(NamedTuple):
     """The stretch of the message where most of the query's words are; "..." where it goes on."""
     score: float
     """From 0 to 1, for putting results of one search in order."""
+    number: int | None = None
+    """Among the originals of its session, from 1 on: 41 for "m41". None for one that only `offload` has stored."""
 
 
 class Ranked(NamedTuple):
@@ -51,56 +56,170 @@ class Ranked(NamedTuple):
     session: SessionKey
     sequence: int
     message_id: str
+    number: int | None
 
 
-def query_terms(text: str, limit: int) -> list[str]:
-    """The first terms of a query, each once; stop words count only when there are no other words.
+class Question(NamedTuple):
+    """What is asked for; messages have to fit all of it."""
 
-    Raises InvalidMessage for a limit below 1.
+    terms: Sequence[str]
+    """BM25 puts messages with any of them in order; without any the newest come first."""
+    limit: int
+    tool: str | None = None
+    after: int | None = None
+    before: int | None = None
+    """Milliseconds since 1970."""
+    numbers: tuple[int, int] | None = None
+    """The first and the last."""
+
+    def narrowed(self) -> bool:
+        """Whether more than words is asked for."""
+        return any(field is not None for field in self[2:])
+
+
+class Filters(TypedDict, total=False):
+    """What a search may ask for besides words; messages have to fit all of it."""
+
+    tool: str | None
+    """A tool that the message calls, or whose result it holds."""
+    after: datetime | str | None
+    before: datetime | str | None
+    """From this time on, and before that one, by the message's timestamp. ISO 8601 as a text; UTC without a zone."""
+    numbers: tuple[int, int] | None
+    """The first and the last: (12, 40) for m12 to m40."""
+
+
+def question(text: str, limit: int, **filters: Unpack[Filters]) -> Question:
+    """What the arguments of a search ask for. Raises InvalidMessage naming a wrong one.
+
+    Of the text the first terms count, each once; stop words only when there are no other words.
     """
     if limit < 1:
         raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
+    if unknown := filters.keys() - Filters.__annotations__.keys():
+        raise InvalidMessage(
+            f"search: there is no {min(unknown)!r}; one can ask for {', '.join(Filters.__annotations__)}"
+        )
+    numbers = filters.get("numbers")
+    if numbers is not None and not (len(numbers) == 2 and all(isinstance(number, int) for number in numbers)):
+        raise InvalidMessage(f"search: numbers must be the first and the last, such as (12, 40) (got {short(numbers)})")
     words = list(dict.fromkeys(terms(text)))
-    return ([term for term in words if term not in _WEAK] or words)[:_MOST_TERMS]
+    words = ([term for term in words if term not in _WEAK] or words)[:_MOST_TERMS]
+    after, before = _moment("after", filters.get("after")), _moment("before", filters.get("before"))
+    return Question(words, limit, filters.get("tool"), after, before, numbers)
 
 
-def best_hits(query: Sequence[str], segments: Iterable[tuple[SessionKey, Segment]], limit: int) -> list[Ranked]:
-    """The best hits; a score is a share of the highest that this query can give.
+def _moment(name: str, value: datetime | str | None) -> int | None:
+    if value is None:
+        return None
+    found = milliseconds(value.isoformat() if isinstance(value, datetime) else str(value))
+    if found is None:
+        raise InvalidMessage(f"search: {name} must be a datetime or an ISO 8601 text (got {short(value)})")
+    return found
 
-    BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene.
+
+class _Stretch(NamedTuple):
+    """A segment, and where it stands."""
+
+    session: SessionKey
+    segment: Segment
+    numbered: int
+    """Originals before it."""
+
+
+def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
+    """The segments since each session was emptied: what the user has cleared stays out of results."""
+    sessions: dict[SessionKey, list[_Stretch]] = {}
+    for session, segment in index:
+        stretches = sessions.setdefault(session, [])
+        if segment.emptied >= 0:
+            stretches.clear()
+        numbered = stretches[-1].numbered + stretches[-1].segment.originals if stretches else 0
+        stretches.append(_Stretch(session, segment, numbered))
+    return [stretch for stretches in sessions.values() for stretch in stretches]
+
+
+def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> list[Ranked]:
+    """The best hits; a score is a share of the highest that the words can give.
+
+    BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene. The segments of a session come in
+    order. Only messages of these segments count for how rare a word is.
     """
-    documents = total = 0
-    emptied: dict[SessionKey, int] = {}
-    hits: dict[str, list[tuple[SessionKey, Hit]]] = {term: [] for term in query}
-    for session, segment in segments:
-        documents += segment.count
-        total += segment.total
-        emptied[session] = max(segment.emptied, emptied.get(session, -1))
-        for term in hits:
-            hits[term] += ((session, hit) for hit in segment.holders(term))
-    weights = {term: rarity(len(holders), documents) for term, holders in hits.items()}
-    most = math.fsum(weights.values())
+    stretches = _in_use(index)
+    fitting = [_fitting(asked, stretch) for stretch in stretches]
+    if asked.terms:
+        scores = _scores(asked.terms, stretches)
+        hits = ((-score, *_stands(stretches[n], i), n, i) for (n, i), score in scores.items() if i in fitting[n])
+        return [_ranked(-score, stretches[n], i) for score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
+    if not asked.narrowed():
+        return []
+    everywhere = ((n, i) for n, those in enumerate(fitting) for i in those)
+    newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))
+    return [_ranked(0.0, stretches[n], i) for n, i in newest]
+
+
+def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
+    """The messages of a segment that fit all but the words."""
+    segment, before = stretch.segment, stretch.numbered
+    those: Collection[int] = range(segment.count)
+    if asked.numbers is not None:
+        low, high = (number - before for number in asked.numbers)
+        if high < 1 or low > segment.originals:
+            return ()
+        those = [i for i in those if max(1, low) <= segment.messages.numbers[i] <= high]
+    if asked.tool is not None:
+        users = segment.of_tool(asked.tool)
+        those = [i for i in those if i in users]
+    if asked.after is not None or asked.before is not None:
+        earliest = -math.inf if asked.after is None else asked.after
+        latest = math.inf if asked.before is None else asked.before
+        those = [i for i in those if (at := segment.messages.times[i]) is not None and earliest <= at < latest]
+    return those if isinstance(those, range) else frozenset(those)
+
+
+def _scores(query: Sequence[str], stretches: Sequence[_Stretch]) -> dict[tuple[int, int], float]:
+    """The scores of the messages that hold a term, by segment and stretch in it."""
+    documents = sum(stretch.segment.count for stretch in stretches)
+    total = sum(stretch.segment.total for stretch in stretches)
     mean = total / documents if total else 1.0
-    scores: dict[tuple[SessionKey, int, str], float] = {}
-    for term, postings in hits.items():
-        for session, (document, times) in postings:
-            if document.sequence >= emptied[session]:  # what the user has cleared stays out of results
-                damping = _K1 * (1 - _B + _B * document.length / mean)
-                key = (session, document.sequence, document.message_id)
-                scores[key] = scores.get(key, 0.0) + weights[term] * times / (times + damping) / most
-    best = heapq.nsmallest(limit, scores.items(), key=lambda item: (-item[1], item[0]))
-    return [Ranked(score, *key) for key, score in best]
+    holders = {term: [stretch.segment.holders(term) for stretch in stretches] for term in query}
+    weights = {term: rarity(sum(map(len, held)), documents) for term, held in holders.items()}
+    most = math.fsum(weights.values())
+    scores: dict[tuple[int, int], float] = {}
+    for term, held in holders.items():
+        for n, (stretch, counts) in enumerate(zip(stretches, held, strict=True)):
+            for i, times in counts.items():
+                damping = _K1 * (1 - _B + _B * stretch.segment.messages.lengths[i] / mean)
+                scores[n, i] = scores.get((n, i), 0.0) + weights[term] * times / (times + damping) / most
+    return scores
+
+
+def _stands(stretch: _Stretch, i: int) -> tuple[SessionKey, int, int]:
+    """Where a message stands, which decides between equal scores."""
+    return stretch.session, stretch.segment.messages.sequences[i], i
+
+
+def _newness(stretch: _Stretch, i: int) -> tuple[int, SessionKey, int, int]:
+    return stretch.segment.messages.times[i] or 0, *_stands(stretch, i)
+
+
+def _ranked(score: float, stretch: _Stretch, i: int) -> Ranked:
+    session, segment, before = stretch
+    number = segment.messages.numbers[i]
+    return Ranked(score, session, segment.messages.sequences[i], segment.ids[i], before + number if number else None)
 
 
 def with_snippets(
-    query: str, hits: Iterable[Ranked], read: Callable[[SessionKey, int], Sequence[Entry]]
+    query: str, hits: Sequence[Ranked], read: Callable[[Sequence[EntryAt]], Mapping[EntryAt, Entry]]
 ) -> list[Found]:
-    """The hits with their snippets; messages that were deleted meanwhile are left out."""
+    """The hits with their snippets; `read` gives the entries. Messages that were deleted meanwhile are left out."""
+    entries = read(sorted({(hit.session, hit.sequence) for hit in hits}))
     results = []
-    for score, session, sequence, message_id in hits:
-        for msg in (m for entry in read(session, sequence) for m in messages_of(entry) if m.id == message_id):
-            results.append(Found(session, message_id, sequence, snippet(query, searchable(msg)), score))
-            break
+    for score, session, sequence, message_id, number in hits:
+        entry = entries.get((session, sequence))
+        msg = next((m for m in messages_of(entry) if m.id == message_id), None) if entry is not None else None
+        if msg is not None:
+            results.append(Found(session, message_id, sequence, snippet(query, searchable(msg)), score, number))
     return results
 
 

@@ -1,53 +1,96 @@
-"""The search index of a stretch of a session: its words, and which messages have them.
-
-One tokeniser for every store: stems of words, technical names with their parts, and pairs of characters where a script
-writes no spaces (Chinese, Japanese, Korean), which is what full-text engines miss. A segment is kept as text, a line a
-term, so that looking a term up is one search for a substring.
-"""
+"""A segment of the search index: which messages a stretch of a session's log brought, and their texts as blocks."""
 
 from __future__ import annotations
 
 import json
-import re
+import struct
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from itertools import accumulate
 from typing import NamedTuple
 
 from autocontext.errors import StoreCorruptError
-from autocontext.history.entries import Added, Cleared, Entry, Offloaded, Snapshot
+from autocontext.history.entries import Added, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.stores.protocol import SessionKey
-from autocontext.text.words import is_cjk, terms
+from autocontext.stores.search_blocks import Block, BlockWriter
 
-LONGEST = 256
-"""Entries of one segment at most: what is read again when a session has grown by one message."""
-FORMAT = 2
+LONGEST = 1024
+"""Entries of one segment at most."""
+FULL = 256
+"""Entries from which on a segment stays as it is; a shorter one at the end is made anew when the session has grown."""
+_LARGEST = 2_000_000
+"""Characters of a segment, before its last message: what is split again when a message follows."""
+BEFORE = 32
+"""Entries before a segment in which the calls are looked up whose results it begins with."""
+FORMAT = 3
 """Raise it when `terms` changes: stores rebuild segments of another format."""
+_HEAD = struct.Struct("<II")
+"""The checksum of all that follows, and the length of the head."""
+_LEVEL = 2
+"""Of zlib."""
+_BLOCKS = 3
+"""Parts of a segment before those of its blocks."""
 
 
-class Document(NamedTuple):
-    """A message in a segment: where it was stored, its id, how many terms it has."""
+class Messages(NamedTuple):
+    """The messages of a segment: a column for each fact."""
 
-    sequence: int
-    message_id: str
-    length: int
-
-
-class Hit(NamedTuple):
-    """A document that holds a term, and how often."""
-
-    document: Document
-    times: int
+    sequences: list[int]
+    """Of the entries they came with."""
+    numbers: list[int]
+    """Among the originals of this segment, from 1 on; 0 for one that is no original."""
+    lengths: list[int]
+    """In words."""
+    times: list[int | None]
+    """Milliseconds since 1970 by their timestamps, which may be any text."""
 
 
 class Segment:
-    """The index of some entries that follow each other."""
+    """The index of some entries that follow each other, from the last one that emptied the session on."""
 
-    def __init__(self, text: str) -> None:
-        head, self._documents, self._terms = text.split("\n", 2)
-        self.count, self.total, self.emptied = map(int, head.split(" "))
-        self._known: list[Document] | None = None
+    def __init__(self, head: Sequence[int], parts: int, load: Callable[[int], str]) -> None:
+        """`load` gives one of its parts: columns of messages, ids, tools, then those of each block."""
+        self.count, self.total, self.emptied, self.originals = head
+        """How many messages, their length in words, the entry that emptied the session or -1, how many originals."""
+        self._parts, self._load = parts, load
+        size = len(Block.ENCODINGS)
+        self._blocks = [Block(partial(_shifted, load, at)) for at in range(_BLOCKS, parts, size)]
+
+    @cached_property
+    def messages(self) -> Messages:
+        """The messages, in order."""
+        return Messages(*json.loads(self._load(0)))
+
+    @cached_property
+    def ids(self) -> list[str]:
+        """The ids of the messages."""
+        ids: list[str] = json.loads(self._load(1))
+        return ids
+
+    def of_tool(self, name: str) -> Collection[int]:
+        """The messages that call a tool or hold a result of it, by their places there."""
+        found: list[int] = json.loads(self._load(2)).get(name, [])
+        return frozenset(found)
+
+    def holders(self, term: str) -> Mapping[int, int]:
+        """How often each message that holds a term holds it, by its place in the columns of `messages`."""
+        counts: Counter[int] = Counter()
+        for block in self._blocks:
+            counts.update(block.holders(term))
+        return counts
+
+    def packed(self, session: SessionKey, start: int, until: int) -> bytes:
+        """The segment as it is stored in its place."""
+        texts = enumerate(map(self._load, range(self._parts)))
+        parts = [zlib.compress(text.encode(_encoding(i), "surrogatepass"), _LEVEL) for i, text in texts]
+        fields = (self.count, self.total, self.emptied, self.originals)
+        head = json.dumps([FORMAT, *session, start, until, fields, list(map(len, parts))]).encode()
+        rest = b"".join((head, *parts))
+        return _HEAD.pack(zlib.crc32(rest), len(head)) + rest
 
     @classmethod
     def unpacked(cls, session: SessionKey, start: int, until: int, body: bytes) -> Segment:
@@ -55,63 +98,118 @@ class Segment:
 
         Raises StoreCorruptError when they have changed, stood in another place, or are of another format.
         """
-        try:
-            place, _, text = zlib.decompress(body).decode("utf-8", "surrogatepass").partition("\n")
-        except (zlib.error, TypeError, UnicodeDecodeError):  # SQLite's columns hold any type
-            place = text = ""
-        if place != _place(session, start, until):
-            raise StoreCorruptError(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
-        return cls(text)
-
-    def holders(self, term: str) -> list[Hit]:
-        """The documents that hold a term; a single sign of a script without spaces is found in any pair."""
-        if len(term) == 1 and is_cjk(term):
-            lines = re.findall(rf"^(?:{term}.?|.{term})\t(.*)$", self._terms, re.MULTILINE)
-        else:
-            at = self._terms.find(f"\n{term}\t")
-            if at < 0:
-                return []
-            at += len(term) + 2
-            lines = [self._terms[at : self._terms.find("\n", at)]]
-        counts: Counter[int] = Counter()
-        for line in lines:
-            for posting in line.split(" "):
-                document, _, count = posting.partition("*")
-                counts[int(document)] += int(count or 1)
-        known = self._known = self._known or [Document(*d) for d in json.loads(self._documents)]
-        return [Hit(known[i], n) for i, n in counts.items()]
+        if isinstance(body, bytes) and len(body) >= _HEAD.size:  # SQLite's columns hold any type
+            checksum, length = _HEAD.unpack_from(body)
+            at = _HEAD.size + length
+            if zlib.crc32(memoryview(body)[_HEAD.size :]) == checksum:
+                *place, fields, sizes = json.loads(body[_HEAD.size : at])
+                if place == [FORMAT, *session, start, until]:
+                    ends = list(accumulate(sizes, initial=at))
+                    return cls(fields, len(sizes), lambda i: _text(body[ends[i] : ends[i + 1]], i))
+        raise StoreCorruptError(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
 
 
-def packed(session: SessionKey, start: int, entries: Sequence[Entry]) -> bytes:
-    """The segment of a session's entries from number `start` on, as it is stored: its place, then its text."""
-    text = f"{_place(session, start, start + len(entries))}\n{segment_text(start, entries)}"
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), 4)
+def segments(start: int, entries: Iterable[Entry], before: Iterable[Entry] = ()) -> Iterator[tuple[int, Segment]]:
+    """The segments of a session's entries from number `start` on, each with the number where it ends.
+
+    `before` are some entries before them, for the names of tools whose results come first.
+    """
+    calls = {use.id: use.name for entry in before for msg in messages_of(entry) for use in msg.tool_uses}
+    writer = _Writer(calls)
+    until = begin = start
+    for until, entry in enumerate(entries, start + 1):
+        writer.add(until - 1, entry)
+        if until - begin == LONGEST or writer.size >= _LARGEST:
+            yield until, writer.segment()
+            writer, begin = _Writer(calls), until
+    if until > begin:
+        yield until, writer.segment()
 
 
-def _place(session: SessionKey, start: int, until: int) -> str:
-    return json.dumps([FORMAT, *session, start, until])
+class _Writer:
+    """Makes one segment."""
+
+    def __init__(self, calls: dict[str, str]) -> None:
+        self._calls = calls
+        self.size = 0
+        """Characters."""
+        self._empty(-1)
+
+    def _empty(self, sequence: int) -> None:
+        self._emptied, self._originals = sequence, 0
+        self._blocks = BlockWriter()
+        self._messages = Messages([], [], [], [])
+        self._ids: list[str] = []
+        self._tools: dict[str, list[int]] = {}
+
+    def add(self, sequence: int, entry: Entry) -> None:
+        """Take in an entry."""
+        if entry.type == "added":
+            self._originals += 1
+            self._put(sequence, entry.message, self._originals)
+        elif entry.type == "offloaded":
+            for msg in entry.messages:
+                self._put(sequence, msg, 0)
+        elif entry.type == "cleared":
+            self._empty(sequence)
+        elif entry.type == "snapshot":
+            self._empty(sequence)
+            numbers = {id_: number for number, id_ in enumerate(entry.original, 1)}
+            self._originals = len(numbers)
+            for id_, msg in entry.messages.items():
+                if msg.origin is None:
+                    self._put(sequence, msg, numbers.get(id_, 0))
+
+    def _put(self, sequence: int, msg: Msg, number: int) -> None:
+        text = searchable(msg)
+        self.size += len(text)
+        place = len(self._ids)
+        for name in self._tools_of(msg):
+            self._tools.setdefault(name, []).append(place)
+        columns = self._messages
+        columns.sequences.append(sequence)
+        columns.numbers.append(number)
+        columns.lengths.append(self._blocks.add(text))
+        columns.times.append(milliseconds(msg.timestamp))
+        self._ids.append(msg.id)
+
+    def _tools_of(self, msg: Msg) -> set[str]:
+        names = set()
+        for block in msg.content:
+            if block.type == "tool_use":
+                self._calls[block.id] = block.name
+                names.add(block.name)
+            elif block.type == "tool_result":
+                names.add(block.name or self._calls.get(block.id, ""))
+        return names
+
+    def segment(self) -> Segment:
+        """The segment of what was added."""
+        head = (len(self._ids), sum(self._messages.lengths), self._emptied, self._originals)
+        blocks = (text for block in self._blocks.blocks() for text in block)
+        texts = [json.dumps(self._messages), json.dumps(self._ids), json.dumps(self._tools), *blocks]
+        return Segment(head, len(texts), texts.__getitem__)
 
 
-def segment_text(start: int, entries: Sequence[Entry]) -> str:
-    """The segment as text: counts, documents, then a line for each term."""
-    documents: list[Document] = []
-    postings: dict[str, str] = {}
-    emptied = -1
-    for sequence, entry in enumerate(entries, start):
-        if isinstance(entry, Cleared | Snapshot):
-            emptied = sequence
-        for msg in messages_of(entry):
-            counts = Counter(terms(searchable(msg)))
-            number = len(documents)
-            for term, n in counts.items():
-                place = f" {number}*{n}" if n > 1 else f" {number}"
-                known = postings.get(term)
-                # Texts, not lists: of a million terms the garbage collector has nothing to look through.
-                postings[term] = place if known is None else known + place
-            documents.append(Document(sequence, msg.id, counts.total()))
-    head = f"{len(documents)} {sum(d.length for d in documents)} {emptied}"
-    lines = (f"\n{term}\t{postings[term][1:]}" for term in sorted(postings))
-    return f"{head}\n{json.dumps(documents)}\n{''.join(lines)}\n"
+def milliseconds(timestamp: str) -> int | None:
+    """The milliseconds since 1970 of an ISO 8601 time (UTC when it names no zone); None for any other text."""
+    try:
+        time = datetime.fromisoformat(timestamp)
+        return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _shifted(load: Callable[[int], str], start: int, i: int) -> str:
+    return load(start + i)
+
+
+def _encoding(part: int) -> str:
+    return "utf-8" if part < _BLOCKS else Block.ENCODINGS[(part - _BLOCKS) % len(Block.ENCODINGS)]
+
+
+def _text(body: bytes, part: int) -> str:
+    return zlib.decompress(body).decode(_encoding(part), "surrogatepass")
 
 
 def messages_of(entry: Entry) -> Iterable[Msg]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work
 from autocontext.stores.protocol import SessionKey, Version, storable
-from autocontext.stores.search_index import LONGEST
+from autocontext.stores.search_index import FULL
 
 
 class Known(NamedTuple):
@@ -35,7 +37,7 @@ def known(user_id: str, session_id: str | None) -> Work[list[Known]]:
         raise StoreCorruptError("the search index or the row of a session is damaged")
     return [
         # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-        Known(SessionKey(user_id, id_), start if until - start < LONGEST else until, until, entries, Version(*version))
+        Known(SessionKey(user_id, id_), start if until - start < FULL else until, until, entries, Version(*version))
         for id_, entries, start, until, *version in rows
     ]
 
@@ -70,6 +72,20 @@ def segments(user_id: str, session_id: str | None) -> Work[list[Row]]:
             _scope(user_id, session_id),
         )
     )
+
+
+def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
+    """Some entries, in the order of their sessions: user id, session id, sequence, checksum, body; the known ones."""
+    found: list[Row] = []
+    for session, those in groupby(places, key=lambda place: place[0]):
+        numbers = {f"number_{i}": number for i, (_, number) in enumerate(those)}
+        found += yield Statement(
+            "SELECT user_id, session_id, sequence, checksum, body FROM autocontext_entries "
+            "WHERE user_id = :user_id AND session_id = :session_id "
+            f"AND sequence IN ({', '.join(f':{name}' for name in numbers)})",
+            {**_scope(*session), **numbers},
+        )
+    return found
 
 
 def forget(user_id: str) -> Work[None]:

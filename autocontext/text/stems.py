@@ -111,3 +111,12 @@ def _irregular_stems() -> dict[str, str]:
 
 
 _IRREGULAR = _irregular_stems()
+
+
+@lru_cache(maxsize=4_096)
+def roots(stem: str) -> tuple[str, ...]:
+    """Texts of which every word in lower case with this stem holds one."""
+    # `stem` cuts words off, and changes no more than the last letter of what stays.
+    own = stem[:-1] if len(stem) > 1 and stem.endswith(("y", "i", "iz")) else stem
+    forms = (form.removesuffix("y") for form, target in _IRREGULAR.items() if target == stem)
+    return tuple(dict.fromkeys((own, *forms)))

@@ -21,16 +21,19 @@ _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\u3005"
 # Kana, Han and Hangul: scripts whose words are found as pairs of characters.
 _RUN = rf"[{_CJK}\U00020000-\U0003ffff]"
 _SIGN = rf"[^\W_{_CJK}\U00020000-\U0003ffff]"
+_LETTER = rf"[^\W\d_{_CJK}\U00020000-\U0003ffff]"
 _WORD = (
     rf"{_RUN}+"
-    r"|(?i:\.net)\b"  # the one name that begins with a dot
-    rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?=[^\W\d_])|_)*(?:\+\+|[+#](?!{_SIGN}))?"
-    rf"|(?<!_)_+{_SIGN}\w*"  # the run of underscores is tried once
+    rf"|(?i:\.net)(?!{_SIGN}|_)"  # the one name that begins with a dot
+    rf"|{_SIGN}(?:{_SIGN}|[._+#@/&-](?={_SIGN})|'(?={_LETTER})|_)*(?:\+\+|[+#](?!{_SIGN}))?"
+    rf"|(?<!_)_+{_SIGN}(?:{_SIGN}|_)*"  # the run of underscores is tried once
 )
 _STRETCH = 4 * 1024
 """Characters."""
 _BETWEEN_WORDS = " \n。，、！？"
 _FIRST_CJK = "\u3005"
+_BLANKED = bytes(i if i > 127 or chr(i).isalnum() or chr(i) in "._+#@/&-'" else ord(" ") for i in range(256))
+"""Of UTF-8: what is no part of any word becomes a blank."""
 _INNER = re.compile(r"[._+#@/&-]+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -45,6 +48,11 @@ def _run() -> re.Pattern[str]:
     return re.compile(_RUN)
 
 
+@cache
+def _runs() -> re.Pattern[str]:
+    return re.compile(rf"{_RUN}+")
+
+
 def words(text: str) -> Iterator[tuple[str, str]]:
     """The words of a text in order, each in lower case and as written; a run of CJK characters is one word.
 
@@ -57,8 +65,11 @@ def words(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _matches(text: str) -> Iterator[str]:
-    parts = (_word().findall(normalized(stretch, "NFKC").replace("’", "'")) for stretch in _stretches(text))
-    return chain.from_iterable(parts)
+    return chain.from_iterable(map(_word().findall, map(_plain, _stretches(text))))
+
+
+def _plain(stretch: str) -> str:
+    return stretch if stretch.isascii() else normalized(stretch, "NFKC").replace("’", "'")
 
 
 def _without_ending(match: str) -> str:
@@ -99,6 +110,34 @@ def _terms_of_word(match: str) -> Sequence[str]:
 _CACHED = 64
 """Characters of the longest word whose terms are remembered."""
 _cached_terms = lru_cache(maxsize=65_536)(_terms_of_word)
+
+
+def split(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The runs of CJK characters of each stretch of a text, and its other chunks: what stands between blanks.
+
+    Takes a tenth of the time of `terms`, since a chunk may hold several words or none: `terms_of_chunk` knows which.
+    """
+    for stretch in _stretches(text):
+        if stretch.isascii():
+            yield [], stretch.encode().translate(_BLANKED).decode().split()
+            continue
+        plain = _plain(stretch)
+        runs = _runs().findall(plain)
+        if runs:
+            plain = _runs().sub(" ", plain)
+        yield runs, plain.encode("utf-8", "surrogatepass").translate(_BLANKED).decode("utf-8", "surrogatepass").split()
+
+
+def terms_of_chunk(chunk: str) -> Sequence[str]:
+    """The terms of a chunk of `split`, in order."""
+    return _cached_terms_of_chunk(chunk) if len(chunk) <= _CACHED else _terms_of_chunk(chunk)
+
+
+def _terms_of_chunk(chunk: str) -> Sequence[str]:
+    return tuple(chain.from_iterable(map(_terms_of, _word().findall(chunk))))
+
+
+_cached_terms_of_chunk = lru_cache(maxsize=65_536)(_terms_of_chunk)
 
 
 def is_cjk(word: str) -> bool:

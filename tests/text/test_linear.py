@@ -23,8 +23,7 @@ from autocontext.models import ExtractiveModel, salience, sections
 from autocontext.models.providers import scrub
 from autocontext.ranking import default_ranker
 from autocontext.redaction import redact_secrets
-from autocontext.stores.search import snippet
-from autocontext.stores.search_index import segment_text
+from autocontext.stores.log_search import LogSearch
 from autocontext.testing import assistant, tool_exchange, user
 from autocontext.text import failures, language, rendering
 from autocontext.text.words import terms
@@ -82,7 +81,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "counts": lambda text: [get_counter(n).count_text(text) for n in ("o200k_base", "cl100k_base", "qwen", "bytes4")],
     "bounds": lambda text: [get_counter(name).bound(user(text)) for name in ("o200k_base", "qwen")],
     "entry": lambda text: load_entry(dump_entry(Added(message=user(text)))),
-    "search": lambda text: (segment_text(0, [Added(message=user(text))]), snippet(f"needle {text[:40]}", text)),
+    "search": lambda text: LogSearch().find([Added(message=user(text))], f"needle {text[:40]}"),
     "ranking": rank,
     "salience": lambda text: (salience.is_error(text), salience.identifiers(text), salience.numbers(text)),
     "units": lambda text: sections.units(sections.sections(text), arguments_length=100, with_ids=True),

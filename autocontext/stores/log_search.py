@@ -1,0 +1,65 @@
+"""Searching a log in memory: of a memory without a database, or of a store that keeps no index."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Unpack
+
+from autocontext.history.entries import Entry
+from autocontext.stores.protocol import SessionKey
+from autocontext.stores.search import Filters, Found, best_hits, question, with_snippets
+from autocontext.stores.search_index import BEFORE, FULL, Segment, segments
+
+_NOWHERE = SessionKey("", "")
+
+
+class _Part(NamedTuple):
+    start: int
+    until: int
+    segment: Segment
+
+
+class _Known(NamedTuple):
+    """What is indexed."""
+
+    parts: tuple[_Part, ...] = ()
+    last: Entry | None = None
+    """The last entry of these, by which it is known again."""
+
+
+class LogSearch:
+    """Finds messages of one log, and keeps the index for the next search: only what was added since is taken in.
+
+    search = LogSearch()
+    search.find(log.entries, "lock timeout", tool="bash", numbers=(1, 200))
+    """
+
+    def __init__(self, session: SessionKey = _NOWHERE) -> None:
+        """`session` is what the results name."""
+        self._session = session
+        self._known = _Known()
+
+    def find(self, entries: Sequence[Entry], text: str, *, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
+        """The messages that came with these entries and fit best, as a store's `search` gives them.
+
+        `entries` is the whole log, with what was added at its end. Raises InvalidMessage naming a wrong argument.
+        """
+        hits = best_hits(question(text, limit, **filters), self.index(entries))
+        return with_snippets(text, hits, lambda places: {place: entries[place[1]] for place in places})
+
+    def index(self, entries: Sequence[Entry]) -> list[tuple[SessionKey, Segment]]:
+        """The segments of a whole log."""
+        known = self._known
+        parts = list(known.parts)
+        until = parts[-1].until if parts else 0
+        if parts and (until > len(entries) or entries[until - 1] is not known.last):
+            parts, until = [], 0  # another log, or one that was rewritten
+        if until < len(entries):
+            if parts and until - parts[-1].start < FULL:
+                until = parts.pop().start
+            for end, segment in segments(until, entries[until:], entries[max(0, until - BEFORE) : until]):
+                parts.append(_Part(until, end, segment))
+                until = end
+            # At once, so that threads may search together.
+            self._known = _Known(tuple(parts), entries[until - 1])
+        return [(self._session, part.segment) for part in parts]

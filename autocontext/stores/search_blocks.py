@@ -1,0 +1,163 @@
+"""Texts as a search index keeps them: word by word, and asked for words.
+
+A block is its texts again: of each the runs of CJK characters, and a character for each of its other chunks, which says
+on which line of the vocabulary the chunk stands. So building one takes no longer than splitting the texts. What takes
+long, finding words and their stems in the chunks, is left to the question, which looks at few chunks: those that hold
+the root of a word that is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import chain, pairwise, repeat
+
+from autocontext.text.stems import roots
+from autocontext.text.words import is_cjk, split, terms_of_chunk
+
+_SURROGATES = range(0xD800, 0xE000)
+_MOST_CHUNKS = 1_000_000
+"""Different ones of a block, before the last stretch: there are 1,112,064 characters."""
+_FEW = 64
+"""Different chunks that a text is looked through for one after the other."""
+
+
+class Block:
+    """Texts that follow each other; one that is too long for it goes on as the first one of the next block."""
+
+    ENCODINGS = ("utf-8", "utf-16-le", "utf-16-le", "utf-8")
+    """Of what is stored: the vocabulary, the chunks, the runs, and where each text begins and ends."""
+
+    def __init__(self, load: Callable[[int], str]) -> None:
+        """`load` gives what is stored, by its place in ENCODINGS."""
+        self._load = load
+
+    @cached_property
+    def _lowered(self) -> str:
+        # Of what lower case depends on its neighbours, there is only the sigma.
+        return f"\n{self._load(0).lower()}\n".replace("ς", "σ")
+
+    @cached_property
+    def _chunks(self) -> list[str]:
+        return self._load(0).split("\n")
+
+    @cached_property
+    def _text(self) -> str:
+        return self._load(1)
+
+    @cached_property
+    def _runs(self) -> str:
+        return self._load(2)
+
+    @cached_property
+    def _places(self) -> tuple[int, list[int], list[int]]:
+        """The number of the first text, and where each ends in `_text` and in `_runs`."""
+        first, ends, run_ends = json.loads(self._load(3))
+        return first, ends, run_ends
+
+    def holders(self, term: str) -> Counter[int]:
+        """How often each text that holds a term holds it, by the text's number.
+
+        A single sign of a script without spaces is found in any run.
+        """
+        if is_cjk(term):
+            return self._count({term: 1}, self._runs, self._places[2]) if term in self._runs else Counter()
+        codes = self._codes(term)
+        return self._count(codes, self._text, self._places[1]) if codes else Counter()
+
+    def _codes(self, term: str) -> dict[str, int]:
+        """The characters that stand for the chunks with this term, and how often each chunk has it."""
+        codes: dict[str, int] = {}
+        lowered = self._lowered
+        for root in (root.replace("ς", "σ") for root in roots(term)):
+            at, line, counted = lowered.find(root), -1, 0
+            while at >= 0:
+                line += lowered.count("\n", counted, at)
+                if times := terms_of_chunk(self._chunks[line]).count(term):
+                    codes[_code(line)] = times
+                counted, at = at, lowered.find(root, lowered.find("\n", at))
+        return codes
+
+    def _count(self, signs: Mapping[str, int], text: str, ends: list[int]) -> Counter[int]:
+        first = self._places[0]
+        counts: Counter[int] = Counter()
+        if len(signs) > _FEW:
+            for i, (start, end) in enumerate(pairwise([0, *ends]), first):
+                if times := sum(map(signs.get, text[start:end], repeat(0))):
+                    counts[i] = times
+            return counts
+        for sign, times in signs.items():
+            at = text.find(sign)
+            while at >= 0:
+                i = bisect_right(ends, at)
+                counts[first + i] += times * text.count(sign, at, ends[i])
+                at = text.find(sign, ends[i])
+        return counts
+
+
+class BlockWriter:
+    """Makes blocks of texts; a block takes up to `most` different chunks and those of one more stretch."""
+
+    def __init__(self, most: int = _MOST_CHUNKS) -> None:
+        self._most = most
+        self._blocks: list[tuple[str, ...]] = []
+        self.count = 0
+        """Texts."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._first = self.count
+        self._codes: defaultdict[str, str] = defaultdict(map(chr, _points()).__next__)
+        self._words: list[str] = []
+        self._runs: list[str] = []
+
+    def add(self, text: str) -> int:
+        """Take in a text; its length in words, where a CJK character counts as one."""
+        length = 0
+        words: list[str] = []
+        runs: list[str] = []
+        for cjk, chunks in split(text):
+            if len(self._codes) > self._most:
+                self._end_text(words, runs)
+                self._end_block()
+                words, runs = [], []
+            words.append("".join(map(self._codes.__getitem__, chunks)))
+            runs += cjk
+            length += len(chunks) + sum(map(len, cjk))
+        self._end_text(words, runs)
+        self.count += 1
+        return length
+
+    def blocks(self) -> list[tuple[str, ...]]:
+        """What `load` gives of each block of the texts that were added."""
+        self._end_block()
+        return self._blocks
+
+    def _end_text(self, words: Sequence[str], runs: Sequence[str]) -> None:
+        self._words.append("".join(words))
+        # Each with a blank behind it, so that none goes on in the next one.
+        self._runs.append(" ".join((*runs, "")))
+
+    def _end_block(self) -> None:
+        if self._words:
+            places = json.dumps([self._first, _ends(self._words), _ends(self._runs)])
+            self._blocks.append(("\n".join(self._codes), "".join(self._words), "".join(self._runs), places))
+        self._begin()
+
+
+def _ends(texts: Sequence[str]) -> list[int]:
+    end = 0
+    return [end := end + len(text) for text in texts]
+
+
+def _points() -> Iterator[int]:
+    """Numbers of characters that are no halves of a pair: UTF-16 would take two of them for one character."""
+    return chain(range(_SURROGATES.start), range(_SURROGATES.stop, 0x110000))
+
+
+def _code(line: int) -> str:
+    """The character for a line of the vocabulary."""
+    return chr(line if line < _SURROGATES.start else line + len(_SURROGATES))

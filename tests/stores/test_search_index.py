@@ -1,0 +1,365 @@
+"""The search index gives what a look through every text gives, of any script, and keeps nothing that was erased."""
+
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextMemory, Msg
+from autocontext.errors import InvalidMessage
+from autocontext.history.entries import Added, Cleared, Offloaded
+from autocontext.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
+from autocontext.stores.database import Statement
+from autocontext.stores.log_search import LogSearch
+from autocontext.stores.search_blocks import Block, BlockWriter
+from autocontext.stores.search_index import FULL, LONGEST, Segment, milliseconds, segments
+from autocontext.stores.sqlite_database import SqliteDatabase
+from autocontext.text.stems import roots, stem
+from autocontext.text.words import is_cjk, split, terms, terms_of_chunk
+from tests.conversations import texts
+from tests.stores.stores import KINDS, place, stored
+
+U = SessionKey("u", "s")
+WORDS = (
+    "tests", "testing", "Test", "HttpServer", "db-7.example.org", "node.js", "C++", ".net", "don't", "Ann's", "went",
+    "Straße", "ΟΔΟΣ", "Brücke", "e\u0301te\u0301", "İstanbul", "ﬁle", "退款政策", "退款", "データベース", "ﾃﾞｰﾀ", "移行",
+    "데이터베이스", "税", "々", "👩‍👩‍👧", "_private服务", "HTTP服务器", "v2.net配置", "it'服务", "\u0301", "١٢٣",
+    "x" * 70, "\ud800", "，", "…", "wrote", "HAPPIES", "organisation's", "𠀀𠀁", "foo_bar", "a.b.c-d", "K8S", "#5432",
+)  # fmt: skip
+mixed = st.lists(st.tuples(st.sampled_from(WORDS), st.sampled_from((" ", "", "\n", "，", "-", ".", "\u3000")))).map(
+    lambda pieces: "".join(word + gap for word, gap in pieces)
+)
+anything = st.one_of(mixed, texts(max_chars=6_000))
+
+
+def added(*said):
+    return [Added(message=Msg(id=f"m{i}", role="user", content=text)) for i, text in enumerate(said)]
+
+
+def looked_through(said, term):
+    """How often each text holds a term; a single sign is found in every pair."""
+    counts = {}
+    for i, text in enumerate(said):
+        found = Counter(terms(text))
+        sign = is_cjk(term) and len(term) == 1
+        if n := sum(n for t, n in found.items() if t == term or (sign and is_cjk(t) and term in t)):
+            counts[i] = n
+    return counts
+
+
+def stored_again(segment, until):
+    return Segment.unpacked(U, 0, until, segment.packed(U, 0, until))
+
+
+@given(st.lists(anything, max_size=5), anything)
+def test_an_index_holds_what_the_texts_hold(said, other):
+    made = [segment for _, segment in segments(0, added(*said))]
+    for segment in made:
+        for index in (segment, stored_again(segment, len(said))):
+            for term in {
+                *terms(" ".join(said)),
+                *terms(other),
+                *(sign for text in said for sign in text if is_cjk(sign)),
+            }:
+                held, expected = index.holders(term), looked_through(said, term)
+                assert held.keys() == expected.keys(), term
+                if not is_cjk(term):
+                    assert held == expected, term
+            assert index.ids == [f"m{i}" for i in range(len(said))]
+            assert index.messages.sequences == list(range(len(said)))
+
+
+@given(anything)
+def test_the_chunks_of_a_text_have_its_terms(text):
+    apart = [term for runs, chunks in split(text) for run in runs for term in terms(run)]
+    apart += [term for _, chunks in split(text) for chunk in chunks for term in terms_of_chunk(chunk)]
+    assert Counter(apart) == Counter(terms(text))
+
+
+@given(st.lists(anything, min_size=1, max_size=4), st.integers(0, 5))
+def test_texts_go_on_in_further_blocks(said, most):
+    writer, plain = BlockWriter(most), BlockWriter()
+    assert [writer.add(text) for text in said] == [plain.add(text) for text in said]
+    blocks = [Block(texts.__getitem__) for texts in writer.blocks()]
+    [whole] = [Block(texts.__getitem__) for texts in plain.blocks()]
+    for term in set(terms(" ".join(said))):
+        assert sum((block.holders(term) for block in blocks), Counter()) == whole.holders(term)
+
+
+@given(st.integers(60, 200))
+def test_a_word_with_many_forms_is_counted_in_each_text(forms):
+    said = [" ".join(f"req-{i:x}g" for i in range(start, forms, 3)) for start in range(3)] + ["nothing"]
+    [(_, segment)] = segments(0, added(*said))
+    assert segment.holders("req") == looked_through(said, "req")
+
+
+ENDINGS = ("", "s", "es", "ies", "y", "ing", "ed", "er", "ly", "ation", "isation", "ize", "ically", "ments", "e", "'s")
+
+
+@given(st.text(alphabet="abcdeghilnorstyz", min_size=1, max_size=8), st.lists(st.sampled_from(ENDINGS), max_size=3))
+def test_every_word_holds_a_root_of_its_stem(word, endings):
+    word += "".join(endings)
+    assert any(root in word for root in roots(stem(word)))
+
+
+def test_irregular_forms_hold_a_root_of_their_stem():
+    for word in ("went", "children", "wives", "mommies", "bought", "k8s", "configs", "repositories", "ties", "toys"):
+        assert any(root in word for root in roots(stem(word))), word
+
+
+# ------------------------------------------------------------------------------------------------------------- filters
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+TOOLS = ("bash", "read_file", "")
+
+
+@st.composite
+def logs(draw):
+    """A log of calls, results without names, texts, stored copies; emptied now and then."""
+    entries, calls = [], []
+    for i in range(draw(st.integers(1, 12))):
+        said = draw(st.sampled_from(("lock timeout", "锁超时", "nothing")))
+        at = {"id": f"m{i}", "timestamp": draw(st.sampled_from(((BEGAN + timedelta(hours=i)).isoformat(), "later")))}
+        kind = draw(st.sampled_from(("text", "call", "result", "copy", "cleared")))
+        if kind == "cleared":
+            entries.append(Cleared())
+        elif kind == "call":
+            calls.append(draw(st.sampled_from(TOOLS[:2])))
+            use = ToolUseBlock(id=f"c{len(calls)}", name=calls[-1], input={"text": said})
+            entries.append(Added(message=Msg(role="assistant", content=[use], **at)))
+        elif kind == "result" and calls:
+            result = ToolResultBlock(id=f"c{len(calls)}", output=said)
+            entries.append(Added(message=Msg(role="tool", content=[result], **at)))
+        elif kind == "copy":
+            entries.append(Offloaded(uuid=f"u{i}", messages=(Msg(role="user", content=said, **at),)))
+        else:
+            entries.append(Added(message=Msg(role="user", content=[TextBlock(text=said)], **at)))
+    return entries
+
+
+filters = st.fixed_dictionaries(
+    {},
+    optional={
+        "tool": st.sampled_from(TOOLS[:2]),
+        "after": st.integers(0, 12).map(lambda h: BEGAN + timedelta(hours=h)),
+        "before": st.integers(0, 12).map(lambda h: (BEGAN + timedelta(hours=h)).isoformat()),
+        "numbers": st.tuples(st.integers(0, 12), st.integers(0, 12)),
+    },
+)
+
+
+def fitting(entries, word, wanted):
+    """The ids and numbers of the messages that fit, by looking at all of them."""
+    found, number, tools = {}, 0, {}
+    for entry in entries:
+        if isinstance(entry, Cleared):
+            found, number = {}, 0
+            continue
+        for msg in [entry.message] if isinstance(entry, Added) else entry.messages:
+            number += isinstance(entry, Added)
+            tools.update((use.id, use.name) for use in msg.tool_uses)
+            used = {use.name for use in msg.tool_uses} | {tools[result.id] for result in msg.tool_results}
+            at = milliseconds(msg.timestamp)
+            low, high = wanted.get("numbers", (-1, 99))
+            own = number if isinstance(entry, Added) else None
+            fits = (not word or word in (*msg.texts(), *(t for text in msg.texts() for t in text.split()))) and (
+                "tool" not in wanted or wanted["tool"] in used
+            )
+            fits = fits and ("numbers" not in wanted or (own is not None and low <= own <= high))
+            if "after" in wanted:
+                fits = fits and at is not None and at >= wanted["after"].timestamp() * 1000
+            if "before" in wanted:
+                fits = fits and at is not None and at < datetime.fromisoformat(wanted["before"]).timestamp() * 1000
+            if fits:
+                found[msg.id] = own
+    return found
+
+
+@given(logs(), st.sampled_from(("lock", "锁超时", "")), filters, st.integers(0, 3))
+def test_a_search_narrows_down_as_looking_at_every_message_does(entries, word, wanted, first):
+    assume(word or wanted)
+    expected = fitting(entries, word, wanted)
+    in_parts = SqliteSessionStore(":memory:")
+    for at in range(0, len(entries), first + 1):
+        in_parts.append(U, entries[at : at + first + 1], after=at)
+        in_parts.search(word, user_id="u")
+    at_once = InMemorySessionStore()
+    at_once.append(U, entries, after=0)
+    results = [store.search(word, user_id="u", limit=99, **wanted) for store in (in_parts, at_once)]
+    assert results[0] == results[1] == LogSearch(U).find(entries, word, limit=99, **wanted)
+    assert {found.message_id: found.number for found in results[0]} == expected
+    in_parts.close()
+
+
+def test_without_words_the_newest_messages_come_first():
+    store = InMemorySessionStore()
+    calls = [
+        Added(message=Msg(id=f"m{i}", role="assistant", content=[ToolUseBlock(id=f"c{i}", name="bash")]))
+        for i in range(9)
+    ]
+    store.append(U, calls, after=0)
+    assert [f.number for f in store.search("", user_id="u", tool="bash", limit=3)] == [9, 8, 7]
+    assert store.search("", user_id="u") == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"after": "yesterday"}, "after must be a datetime or an ISO 8601 text"),
+        ({"before": 5}, "before must be a datetime"),
+        ({"numbers": (1, 2, 3)}, "numbers must be the first and the last"),
+        ({"numbers": "m1-m9"}, "numbers must be the first and the last"),
+        ({"toll": "bash"}, "there is no 'toll'; one can ask for tool, after, before, numbers"),
+    ],
+)
+def test_wrong_arguments_are_named(wrong, message, tmp_path):
+    for kind in ("in memory", "sqlite memory"):
+        with stored(kind, tmp_path) as store, pytest.raises(InvalidMessage, match=message):
+            store.search("x", user_id="u", **wrong)
+
+
+class Watched(SqliteDatabase):
+    """Notes down how many rows of each table are read."""
+
+    def __init__(self, url):
+        self.rows = Counter()
+        super().__init__(url)
+
+    def read(self, work):
+        def watched():
+            steps, rows = work(), None
+            while True:
+                try:
+                    statement = steps.send(rows)
+                except StopIteration as done:
+                    return done.value
+                rows = yield statement
+                for table in ("autocontext_entries", "autocontext_search"):
+                    self.rows[table] += len(rows) * (f"FROM {table}" in statement.sql)
+
+        return super().read(watched)
+
+
+def test_a_search_reads_only_the_messages_that_it_shows(tmp_path):
+    store = SqliteSessionStore(database := Watched(tmp_path / "a.db"))
+    count = LONGEST + 10
+    store.append(U, added(*(f"number{i} again" for i in range(count))), after=0)
+    store.search("again", user_id="u")
+    for query, wanted in (("again", {}), ("again", {"numbers": (900, 905)}), ("", {"after": BEGAN})):
+        database.rows.clear()
+        assert len(store.search(query, user_id="u", limit=5, **wanted)) == 5
+        assert database.rows["autocontext_entries"] == 5
+    store.append(U, added("one more"), after=count)
+    database.rows.clear()
+    assert store.search("more", user_id="u")
+    # Of what was there, the last segment, and a few messages before it for the names of tools.
+    assert database.rows["autocontext_entries"] <= FULL + 1
+
+
+# ---------------------------------------------------------------------------------------------------- a log in memory
+@given(st.lists(st.lists(anything, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_a_growing_log_is_found_as_if_it_were_new(parts):
+    search, entries = LogSearch(U), []
+    for part in parts:
+        entries = entries + added(*part)
+        for query in (part[0][:40], "tests 退款"):
+            assert search.find(entries, query) == LogSearch(U).find(entries, query)
+
+
+def test_a_log_that_was_rewritten_is_indexed_anew():
+    search, entries = LogSearch(), added("first", "secret")
+    assert search.find(entries, "secret")
+    for changed in (added("first", "nothing"), added("first"), []):
+        assert search.find(changed, "secret") == []
+
+
+def test_a_long_log_is_indexed_once():
+    search, entries = LogSearch(), added(*(f"number{i}" for i in range(LONGEST + FULL)))
+    before = [segment for _, segment in search.index(entries)]
+    entries = [*entries, *added("more")]
+    after = [segment for _, segment in search.index(entries)]
+    assert after[:2] == before
+    assert [segment.count for segment in after] == [LONGEST, FULL, 1]
+
+
+# ---------------------------------------------------------------------------------------------------- what is not kept
+def index_rows(store):
+    def work():
+        return (yield Statement("SELECT body FROM autocontext_search"))
+
+    return [bytes(body) for (body,) in place(store).read(work)]
+
+
+@pytest.mark.parametrize("kind", ["sqlite file", "postgresql"])
+@pytest.mark.parametrize("way", ["erase", "delete"])
+def test_no_page_of_the_index_holds_what_was_erased(kind, way, tmp_path):
+    with stored(kind, tmp_path) as store:
+        secret, others = "pässwort-hunter2 退款账户", [f"harmless {i} text {i * 7}" for i in range(50)]
+        store.append(U, added(*others, secret), after=0)
+        assert store.search("hunter2", user_id="u")
+        assert store.search("账户", user_id="u")
+        before = index_rows(store)
+        if way == "erase":
+            store.erase(U, ["m50"])
+        else:
+            store.delete(U)
+            store.scrub()
+        assert index_rows(store) == []
+        if kind == "sqlite file":
+            written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+            for body in before:
+                assert not any(body[at : at + 24] in written for at in range(0, len(body) - 24, 97))
+            assert b"hunter2" not in written
+        assert store.search("hunter2", user_id="u") == store.search("账户", user_id="u") == []
+        for body in index_rows(store):
+            segment = Segment.unpacked(U, 0, 51, body)
+            assert not any(segment.holders(term) for term in terms(secret))
+            assert segment.holders("harmless").keys() == set(range(50))
+
+
+@pytest.mark.parametrize("kind", ["encrypted sqlite", "encrypted postgresql"])
+def test_an_encrypted_store_keeps_no_index(kind, tmp_path):
+    with stored(kind, tmp_path) as store:
+        store.append(U, added("hunter2 退款"), after=0)
+        assert store.search("hunter2", user_id="u", numbers=(1, 1))[0].number == 1
+        assert store.search("退款", user_id="u")
+        assert index_rows(store) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_other_tenants_say_changes_no_score(kind, tmp_path):
+    with stored(kind, tmp_path) as store:
+        store.append(U, added("a rare word", "a common word", "common common"), after=0)
+        before = store.search("rare common word", user_id="u")
+        store.append(SessionKey("v", "s"), added(*["rare rare rare"] * 30), after=0)
+        assert store.search("rare", user_id="v")
+        assert store.search("rare common word", user_id="u") == before
+        assert len(before) == 3
+
+
+def test_numbers_are_those_of_the_memory(tmp_path):
+    with stored("sqlite file", tmp_path) as store:
+        memory = AutoContextMemory(store=store, user_id="u", session_id="s")
+        memory.add_messages([Msg(role="user", content=f"word{i}") for i in range(5)])
+        state = memory.state_dict()
+        memory.clear()
+        memory.add_message(Msg(role="user", content="anew"))
+        assert store.search("anew", user_id="u")[0].number == 1
+        memory.load_state_dict(state)
+        memory.add_message(Msg(role="user", content="last"))
+        for text in ("word3", "last"):
+            [found] = store.search(text, user_id="u")
+            assert memory.numbered(f"m{found.number}")[found.number].text == text
+
+
+def test_segments_follow_each_other(tmp_path):
+    made = list(segments(0, added(*["word"] * (2 * LONGEST + 3))))
+    assert [until for until, _ in made] == [LONGEST, 2 * LONGEST, 2 * LONGEST + 3]
+    large = list(segments(7, added(*["x" * 1_500_000] * 4)))
+    assert [until for until, _ in large] == [9, 11]
+    assert all(b > a for a, b in pairwise(until for until, _ in made))
+    assert json.loads(json.dumps(made[0][1].messages.numbers))[:3] == [1, 2, 3]
