@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
@@ -60,6 +61,24 @@ class _FrozenList(list[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (freeze, (list(self),))
+
+
+class _FrozenSet(set[str]):
+    """An immutable set that many values share; a copy of it is a set of its own."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("messages are frozen: build a new Msg with the changed value instead")
+
+    add = clear = difference_update = discard = intersection_update = pop = remove = _refuse
+    symmetric_difference_update = update = __iand__ = __ior__ = __isub__ = __ixor__ = _refuse
+
+    def __copy__(self) -> set[str]:
+        return set(self)
+
+    copy = __copy__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (set, (list(self),))
 
 
 _DEEPEST = 100
@@ -370,6 +389,20 @@ class Msg(Value):
         # Not in pydantic's JSON mode, which rejects lone surrogates in the keys of an object.
         data: dict[str, Any] = thaw(self.model_dump())
         return data
+
+
+def sparing(msg: Msg) -> Msg:
+    """The same message; it shares its sets of the fields that were given with others, 200 to 700 bytes a value."""
+    for value in (msg, *msg.content):
+        given = value.__pydantic_fields_set__
+        if type(given) is set:
+            object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(given)))
+    return msg
+
+
+@lru_cache(maxsize=1024)
+def _shared(given: frozenset[str]) -> _FrozenSet:
+    return _FrozenSet(given)
 
 
 def is_compressed(msg: Msg) -> bool:

@@ -277,8 +277,52 @@ print(json.dumps(tracemalloc.get_traced_memory()[0] / 1e6 if traced else rss() -
 """
 
 
+_EACH = """
+import gc, json, tempfile, tracemalloc, uuid
+from datetime import datetime, UTC
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.stores import SqliteSessionStore
+from autocontext.testing import tool_call, tool_result
+N = 10_000
+def calls():
+    for n in range(N // 2):
+        yield tool_call("read_file", {"path": f"src/module_{n}.py"}, id=f"call_{n:06d}")
+        yield tool_result(f"call_{n:06d}", f"{n:06d} " + "x" * 293, name="read_file")
+def texts():
+    return (Msg(role="user", content=f"{n:06d} " + "x" * 293) for n in range(N))
+def dicts():
+    for n in range(N):
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        yield {"role": "user", "content": f"{n:06d} " + "x" * 293, "id": uuid.uuid4().hex, "timestamp": at}
+def traced(make):
+    gc.collect()
+    tracemalloc.start()
+    kept = make()
+    gc.collect()
+    size = tracemalloc.get_traced_memory()[0] / N
+    tracemalloc.stop()
+    return size
+def memory(msgs, **store):
+    memory = AutoContextMemory(AutoContextConfig(msg_threshold=10**9, max_token=10**9), **store)
+    memory.add_messages(msgs)
+    return memory
+with tempfile.TemporaryDirectory() as folder:
+    at = {"store": SqliteSessionStore(folder + "/a.db"), "session_id": "s"}
+    memory(texts(), **at)
+    print(json.dumps([traced(lambda: memory(texts())), traced(lambda: memory(calls())),
+        traced(lambda: memory((), **at)), traced(lambda: list(dicts()))]))
+"""
+
+
 def holding() -> Iterator[Row]:
-    """What 10,000 messages of 500 characters take, in a process of their own; 5 MB of it is the text itself."""
+    """What 10,000 messages of 500 characters take, in a process of their own; 5 MB of it is the text itself.
+
+    Then what one of 300 characters takes (the call and result of a tool: the mean of both), compared with a dict.
+    """
+    done = subprocess.run([sys.executable, "-c", _EACH], check=True, capture_output=True, text=True, cwd=ROOT)
+    *sizes, plain = json.loads(done.stdout)
+    for name, size in zip(("a message of 300 characters", "a call or result", "opened"), sizes, strict=True):
+        yield Row(f"{name}, tracemalloc", size, "bytes", "a dict", size / plain, 1_500.0)
     for name, traced in (("resident", False), ("tracemalloc", True)):
         command = [sys.executable, "-c", _HOLD.format(traced=traced)]
         size = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout)

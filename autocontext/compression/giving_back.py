@@ -43,7 +43,7 @@ def giving_back(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> lis
 def _left(log: Log) -> list[tuple[str, str | None]]:
     """The offload entries of what left for a compaction, the newest first, each with the message that followed."""
     spans = [e for e in log.events if e.event_type == PROVIDER_COMPACTION and "uuid" in e.metadata]
-    returned = {entry.uuid for entry in log.entries if isinstance(entry, Restored)}
+    returned = {entry.uuid for entry in log.entries.of(Restored)}
     return [(uuid, e.next_message_id) for e in reversed(spans) if (uuid := str(e.metadata["uuid"])) not in returned]
 
 

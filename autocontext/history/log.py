@@ -27,8 +27,9 @@ from autocontext.history.entries import (
     Sealed,
     Snapshot,
 )
+from autocontext.history.recorded import Recorded
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, compacted_by, is_ledger, with_pin
+from autocontext.messages import Msg, compacted_by, is_ledger, sparing, with_pin
 
 
 class ViewChange(NamedTuple):
@@ -43,7 +44,7 @@ class Log:
     """Entries in order, and their readings; `record` keeps both in step."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries: list[Entry] = []
+        self.entries = Recorded()
         self._reset()
         for entry in entries:
             self.record(entry)
@@ -79,13 +80,13 @@ class Log:
         """An independent copy of this log."""
         fork = copy(self)
         for name, reading in vars(self).items():
-            if isinstance(reading, list | dict | set):
+            if isinstance(reading, list | dict | set | Recorded):
                 setattr(fork, name, reading.copy())
         return fork
 
     def replace(self, entries: Iterable[Entry]) -> ViewChange:
         """Begin anew with other entries, and return how the view changed."""
-        self.entries = []
+        self.entries = Recorded()
         self._reset()
         for entry in entries:
             self.record(entry)
@@ -129,7 +130,7 @@ class Log:
                 n += 1
                 key = f"{msg.id}~{n}"
             self._suffixes[msg.id] = n
-        self.messages[key] = msg
+        self.messages[key] = sparing(msg)
         if compacted_by(msg):
             self.compactions.add(key)
         return key
@@ -207,7 +208,7 @@ class Log:
 
     def _restart(self, entry: Snapshot) -> ViewChange:
         self._reset()
-        self.messages = dict(entry.messages)
+        self.messages = {id_: sparing(m) for id_, m in entry.messages.items()}
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
