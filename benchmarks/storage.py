@@ -13,8 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.entries import Added
@@ -22,6 +23,9 @@ from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
 from autocontext.stores.sqlite_database import SqliteDatabase
 from benchmarks.measure import ROOT, Row, percentile, promises, run
 from benchmarks.peers import python_with, versions
+
+if TYPE_CHECKING:
+    import psycopg
 
 ADDED, OPENED, LATE, WRITERS, EACH = 1000, 10_000, 100_000, 8, 50
 S = SessionKey("user", "session")
@@ -191,36 +195,91 @@ def _peer_rows(ours: dict[str, float], peers: dict[str, dict[str, float]]) -> It
 
 
 def postgresql() -> Iterator[Row]:
+    """This library and plain statements of psycopg take turns, message by message and run by run."""
+    import psycopg
     from sqlalchemy.exc import SQLAlchemyError
 
     from autocontext.errors import StoreError
 
-    session = SessionKey("benchmark", f"session {time.time_ns()}")
     try:
         store = SqlSessionStore(POSTGRESQL)
     except (StoreError, SQLAlchemyError) as e:
         print(f"PostgreSQL is left out: {e}", file=sys.stderr)
         return
-    entries = [Added(message=m) for m in messages(ADDED)]
-    times = []
-    for i, entry in enumerate(entries):
-        begun = time.perf_counter()
-        store.append(session, [entry], after=i)
-        times.append(time.perf_counter() - begun)
-    yield Row(
-        "PostgreSQL: save one message durably",
-        percentile(times, 50) * 1e6,
-        "us",
-        more={"p99 us": round(percentile(times, 99) * 1e6)},
-    )
-    begun = time.perf_counter()
-    store.append(session, entries * 9, after=ADDED)
-    yield Row("PostgreSQL: save 9,000 messages in one call", time.perf_counter() - begun, "s")
-    begun = time.perf_counter()
-    AutoContextMemory(store=store, session_id=session.session_id, user_id=session.user_id)
-    yield Row("PostgreSQL: open 10,000 messages", time.perf_counter() - begun, "s")
-    store.delete(session)
+    with psycopg.connect(POSTGRESQL) as plain:
+        plain.execute(
+            "CREATE TABLE IF NOT EXISTS plain_messages (session TEXT, n INT, body TEXT, PRIMARY KEY (session, n))"
+        )
+        plain.commit()
+        try:
+            yield from _beside_psycopg(store, plain)
+        finally:
+            for info in store.sessions("benchmark"):
+                store.delete(info.key)
+            plain.rollback()
+            plain.execute("DROP TABLE plain_messages")
     store.close()
+
+
+_PLAIN = "INSERT INTO plain_messages VALUES (%s, %s, %s)"
+
+
+def _beside_psycopg(store: SqlSessionStore, plain: psycopg.Connection) -> Iterator[Row]:
+    entries = [Added(message=m) for m in messages(10 * ADDED)]
+    bodies = [json.dumps({"role": e.message.role, "content": e.message.text}) for e in entries]
+    session = SessionKey("benchmark", f"session {time.time_ns()}")
+
+    def copied(name: str) -> None:
+        with plain.cursor().copy("COPY plain_messages FROM STDIN") as rows:
+            for n, body in enumerate(bodies[ADDED:]):
+                rows.write_row((name, n, body))
+        plain.commit()
+
+    def inserted(name: str) -> None:
+        plain.cursor().executemany(_PLAIN, [(name, n, body) for n, body in enumerate(bodies[ADDED:])])
+        plain.commit()
+
+    ours, theirs = [], []
+    for i in range(ADDED):
+        ours.append(_took(lambda i=i: store.append(session, entries[i : i + 1], after=i)))
+        theirs.append(_took(lambda i=i: (plain.execute(_PLAIN, (session[1], i, bodies[i])), plain.commit())))
+    one, alone = percentile(ours, 50), percentile(theirs, 50)
+    late = {"p99 us": round(percentile(ours, 99) * 1e6)}
+    beside = "psycopg, INSERT and COMMIT"
+    yield Row(
+        "PostgreSQL: save one message durably", one * 1e6, "us", beside, one / alone, 1.1 * alone * 1e6, more=late
+    )
+
+    many: dict[str, list[float]] = {"": [], "executemany": [], "COPY": []}
+    for turn in range(5):
+        key = SessionKey("benchmark", f"{session[1]} {turn}")
+        many[""].append(_took(lambda key=key: store.append(key, entries[ADDED:], after=0)))
+        many["executemany"].append(_took(lambda key=key: inserted(f"{key[1]} i")))
+        many["COPY"].append(_took(lambda key=key: copied(f"{key[1]} c")))
+    saved_ = {name: percentile(times, 50) for name, times in many.items()}
+    name = "PostgreSQL: save 9,000 messages in one call"
+    beside, plainly = "psycopg, executemany", saved_["executemany"]
+    yield Row(name, saved_[""], "s", beside, saved_[""] / plainly, 0.8, more={"COPY s": round(saved_["COPY"], 3)})
+
+    store.append(session, entries[ADDED:], after=ADDED)
+    plain.execute(
+        "UPDATE plain_messages SET n = n + %s, session = %s WHERE session = %s", (ADDED, session[1], f"{key[1]} c")
+    )
+    plain.commit()
+    query = "SELECT n, body FROM plain_messages WHERE session = %s ORDER BY n"
+    ours, theirs = [], []
+    for _ in range(5):
+        ours.append(_took(lambda: AutoContextMemory(store=store, session_id=session[1], user_id=session[0])))
+        theirs.append(_took(lambda: [json.loads(body) for _, body in plain.execute(query, (session[1],)).fetchall()]))
+    opened, selected = percentile(ours, 50), percentile(theirs, 50)
+    beside = "psycopg, SELECT, and json.loads"
+    yield Row("PostgreSQL: open 10,000 messages", opened, "s", beside, opened / selected, 0.4)
+
+
+def _took(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
 
 
 if __name__ == "__main__":
