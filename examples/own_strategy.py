@@ -1,4 +1,4 @@
-"""A strategy of your own: when the agent reads the same file again, the older reading is replaced by one line.
+"""A strategy of your own: where a test run failed and a later run of the same command passed, its last line is enough.
 
 Usage: python examples/own_strategy.py
 """
@@ -10,44 +10,39 @@ from autocontext.strategies import Proposal, View
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 
 
-class SupersededReads:
-    """Shortens what `read_file` gave wherever a later call reads the same path; needs no model."""
+class RepairedRuns:
+    """Shortens what `run_tests` gave if it failed and the same call passed later; needs no model."""
 
-    name = "superseded_reads"
+    name = "repaired_runs"
 
     def propose(self, view: View) -> Iterator[Proposal]:
         """One proposal per outdated result: in place, so that the call keeps its answer."""
-        calls = {use.id: use for msg in view for use in msg.tool_uses if use.name == "read_file"}
-        newest = {use.input.get("path"): use.id for use in calls.values()}
-        for i, msg in enumerate(view):
-            outdated = {
-                at: f"(outdated: {calls[block.id].input['path']} was read again later)"
-                for at, block in enumerate(msg.content)
-                if block.type == "tool_result"
-                and block.id in calls
-                and newest[calls[block.id].input.get("path")] != block.id
-                and len(block.text) > 200
-            }
-            if outdated:
-                yield Proposal(view.span(i, i + 1), blocks=outdated, event_type="SUPERSEDED_READ", kind="stub")
+        calls = {use.id: str(use.input) for msg in view for use in msg.tool_uses if use.name == "run_tests"}
+        blocks = ((i, at, block) for i, msg in enumerate(view) for at, block in enumerate(msg.content))
+        results = [place for place in blocks if place[2].type == "tool_result"]
+        passed = {calls[block.id]: i for i, _, block in results if block.id in calls and "failed" not in block.text}
+        for i, at, block in results:
+            if passed.get(calls.get(block.id, ""), -1) > i and len(block.text) > 200:
+                last = block.text.splitlines()[-1]
+                short = {at: f"{last} (repaired: a later run passed)"}
+                yield Proposal(view.span(i, i + 1), blocks=short, event_type="REPAIRED_RUN", kind="stub")
 
 
 def main() -> None:
     # First in the list, it is tried first; the built-in ones go on where it was not enough.
-    config = AutoContextConfig(max_token=1_200, strategies=(SupersededReads(), "rounds", "current_round"))
+    config = AutoContextConfig(max_token=1_500, strategies=(RepairedRuns(), "rounds", "current_round"))
     memory = AutoContextMemory(config)
     memory.add_message(user("Fix the parser in c.py."))
-    for version in range(3):
-        source = f"def parse(text):  # version {version}\n    return text.split()\n" * 20
-        memory.add_messages(tool_exchange("read_file", {"path": "c.py"}, source))
-        memory.add_messages(tool_exchange("edit_file", {"path": "c.py"}, f"now version {version + 1}"))
+    for failures in (2, 1, 0):
+        log = "test_parse: AssertionError: ['a', 'b'] != ['a b']\n" * 40 if failures else ""
+        verdict = f"{failures} failed, 12 passed" if failures else "14 passed"
+        memory.add_messages(tool_exchange("run_tests", {"path": "tests/test_c.py"}, log + verdict))
+        memory.add_messages(tool_exchange("edit_file", {"path": "c.py"}, "ok"))
     report = memory.compress_if_needed()
-    print(
-        f"{report.strategies[0].name}: {report.strategies[0].reason}, {report.strategies[0].tokens_saved} tokens saved"
-    )
-    results = [result.text for msg in memory.messages for result in msg.tool_results if result.name == "read_file"]
-    assert [text.startswith("(outdated") for text in results] == [True, True, False]
-    assert "version 0" in memory.reload(next(iter(memory.get_offload_context())))[0].tool_results[0].text
+    print(f"{report.strategies[0].name}: {report.strategies[0].tokens_saved} tokens saved; {report.receipt}")
+    results = [result.text for msg in memory.messages for result in msg.tool_results if result.name == "run_tests"]
+    assert ["repaired" in text for text in results] == [True, True, False]
+    assert "AssertionError" in memory.reload(next(iter(memory.get_offload_context())))[0].tool_results[0].text
     memory.add_message(assistant("Fixed."))
     assert_valid_chat(memory.get_messages())
 

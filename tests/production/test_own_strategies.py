@@ -52,7 +52,8 @@ def test_the_example_of_an_own_strategy_runs() -> None:
         timeout=60,
     )
     assert run.stderr == ""
-    assert "superseded_reads: replaced 2 messages in 2 edits" in run.stdout
+    assert "repaired_runs: " in run.stdout
+    assert "m3,m7 shortened" in run.stdout
 
 
 class Own:
