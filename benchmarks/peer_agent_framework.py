@@ -20,6 +20,12 @@ from agent_framework import (
 from chat import Chat, Tokens, content_text
 from peer_notes import Notes
 
+REQUIRES = ("agent-framework-core>=1,<2",)
+POLICIES = {
+    "agent-framework ContextWindow": "ContextWindow",
+    "agent-framework TokenBudget": "Budget",
+}
+
 logging.getLogger("agent_framework").setLevel(logging.CRITICAL)
 
 

@@ -17,6 +17,11 @@ from agentscope.model import OpenAIChatModel, StructuredResponse
 from chat import Chat, Tokens, content_text
 from peer_notes import Notes
 
+REQUIRES = ("agentscope>=2,<3",)
+POLICIES = {
+    "agentscope 2": "AgentScope2",
+}
+
 logging.getLogger("as").setLevel(logging.CRITICAL)
 
 

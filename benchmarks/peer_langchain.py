@@ -17,6 +17,13 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, ToolMessage
 from peer_notes import Notes
 
+REQUIRES = ("langchain>=1.4,<2",)
+POLICIES = {
+    "langchain ClearToolUsesEdit": "ClearToolUses",
+    "langchain Summarization": "Summarize",
+    "langchain Summarization, 30 %": "SummarizeTuned",
+}
+
 TRIGGER = 0.75
 
 

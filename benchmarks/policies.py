@@ -6,12 +6,16 @@ keep state. `reachable()` gives the texts that one reload would bring back; with
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
-from importlib import import_module
-from typing import Any, Protocol
+from functools import cache, partial
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
 
 from casefile import CaseFile
 from chat import Chat, Tokens, truncate, visible_text
@@ -209,21 +213,65 @@ POLICIES: dict[str, Factory] = {
     "autocontext, paid notes": partial(Library, paid=True),
 }
 
-PEERS = {
-    "langchain ClearToolUsesEdit": ("peer_langchain", "ClearToolUses"),
-    "langchain Summarization": ("peer_langchain", "Summarize"),
-    "langchain Summarization, 30 %": ("peer_langchain", "SummarizeTuned"),
-    "agent-framework ContextWindow": ("peer_agent_framework", "ContextWindow"),
-    "agent-framework TokenBudget": ("peer_agent_framework", "Budget"),
-    "agentscope 2": ("peer_agentscope", "AgentScope2"),
+
+class PlugIn(NamedTuple):
+    """A policy in a file of its own."""
+
+    file: Path
+    class_name: str
+    requires: tuple[str, ...]
+    """Distributions that it imports; it runs in an environment that has them (see `peers`)."""
+
+    @property
+    def environment(self) -> str:
+        """The environment's name; "" for one that needs nothing."""
+        return self.file.stem if self.requires else ""
+
+
+def plug_ins(file: Path) -> dict[str, PlugIn]:
+    """The policies of a file by name, read without importing it; raises ValueError saying what is missing.
+
+    POLICIES = {"my library": "MyPolicy"}  # the class, made with a window and a counter of tokens
+    REQUIRES = ("my-library>=1",)          # optional
+    """
+    values = {
+        target.id: node.value
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id in ("POLICIES", "REQUIRES")
+    }
+    if "POLICIES" not in values:
+        raise ValueError(f'{file}: has no POLICIES = {{"name": "Class"}}')
+    names: dict[str, str] = ast.literal_eval(values["POLICIES"])
+    requires: tuple[str, ...] = ast.literal_eval(values["REQUIRES"]) if "REQUIRES" in values else ()
+    return {name: PlugIn(file, class_name, tuple(requires)) for name, class_name in names.items()}
+
+
+PEERS: dict[str, PlugIn] = {
+    name: plug_in
+    for file in sorted(Path(__file__).resolve().parent.glob("peer_*.py"))
+    if file.stem != "peer_notes"
+    for name, plug_in in plug_ins(file).items()
 }
-"""Other libraries, by module and class; they need an interpreter that has them (see `peers`)."""
+"""Other libraries."""
 
 
 def make(name: str, window: int, count: Tokens) -> Policy:
-    """The policy of that name; raises ImportError for a peer that this interpreter does not have."""
+    """The policy of that name; raises ImportError for one whose packages this interpreter does not have."""
     if name in POLICIES:
         return POLICIES[name](window, count)
-    module, class_name = PEERS[name]
-    policy: Policy = getattr(import_module(module), class_name)(window, count)
+    plug_in = PEERS[name]
+    policy: Policy = getattr(_module(plug_in.file), plug_in.class_name)(window, count)
     return policy
+
+
+@cache
+def _module(file: Path) -> ModuleType:
+    spec = spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[file.stem] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from chat import Chat
 from measure import ROOT, last_line, machine
-from peers import here, rows_from, versions
-from policies import PEERS, POLICIES
+from peers import ENVIRONMENTS, here, rows_from, versions
+from policies import PEERS, POLICIES, plug_ins
+
+from autocontext.errors import did_you_mean
 
 DATA = ROOT / "tests" / "data" / "replay_dev.jsonl"
 Row = dict[str, Any]
@@ -80,7 +82,14 @@ def options(
     """
     parser = argparse.ArgumentParser(description=f"Benchmark: {name}.")
     parser.add_argument("files", nargs="*", type=Path, help="conversations in OpenAI chat form, one a line")
-    parser.add_argument("--policy", action="append", choices=[*POLICIES, *PEERS], dest="policies")
+    parser.add_argument(
+        "--policy",
+        action="extend",
+        type=_policies,
+        metavar="NAME",
+        dest="policies",
+        help=f"one of {', '.join((*POLICIES, *PEERS))}; or a file of yours: mine.py, see benchmarks/README.md",
+    )
     parser.add_argument("--windows", type=lambda text: [int(n) for n in text.split(",")], default=list(windows))
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="one JSON object instead of a table")
@@ -91,24 +100,46 @@ def options(
     return options
 
 
+def _policies(text: str) -> list[str]:
+    """The names that one --policy gives; a file's are known from then on."""
+    file = Path(text)
+    if file.suffix == ".py":
+        try:
+            mine = plug_ins(file.resolve())
+        except (OSError, SyntaxError, ValueError) as e:
+            raise argparse.ArgumentTypeError(str(e)) from e
+        PEERS.update(mine)
+        return list(mine)
+    if text not in POLICIES and text not in PEERS:
+        raise argparse.ArgumentTypeError(f"no policy {text!r}; {did_you_mean(text, [*POLICIES, *PEERS])}")
+    return [text]
+
+
 def rows_beside_peers(
     name: str, measured: Measured, asked: argparse.Namespace, passed_on: Sequence[str] = ()
 ) -> list[Row]:
-    """The rows of this library and, from an environment that has them, of its peers; in the order they were asked for.
+    """The rows of this library and of its peers, each from an environment that has it; in the order asked for.
 
     Peers are left out where there is no such environment. `passed_on` are a benchmark's own options for them.
     """
-    peers = [] if here("frameworks") else [p for p in asked.policies if p in PEERS]
-    own = [p for p in asked.policies if p not in peers]
-    records = list(conversations(asked.files))
-    rows = list(measured(records, own, asked.windows)) if own else []
-    if peers:
-        policies = [word for p in peers for word in ("--policy", p)]
-        files = [str(path.resolve()) for path in asked.files]
-        windows = ["--windows", ",".join(map(str, asked.windows))]
-        beside = rows_from("frameworks", f"{name}.py", [*policies, *windows, *passed_on, *files])
-        rows += [row for row in beside if row["policy"] in peers]
-        asked.beside = versions("frameworks")
+    apart: dict[str, list[str]] = {}
+    for policy in asked.policies:
+        environment = PEERS[policy].environment if policy in PEERS else ""
+        if environment:
+            ENVIRONMENTS.setdefault(environment, PEERS[policy].requires)
+        if environment and not here(environment):
+            apart.setdefault(environment, []).append(policy)
+    own = [policy for policy in asked.policies if not any(policy in names for names in apart.values())]
+    rows = list(measured(list(conversations(asked.files)), own, asked.windows)) if own else []
+    files = [str(path.resolve()) for path in asked.files]
+    windows = ["--windows", ",".join(map(str, asked.windows))]
+    beside = []
+    for environment, names in apart.items():
+        policies = ["--policy", str(PEERS[names[0]].file)]
+        found = rows_from(environment, f"{name}.py", [*policies, *windows, *passed_on, *files])
+        rows += [row for row in found if row["policy"] in names]
+        beside.append(versions(environment))
+    asked.beside = ", ".join(filter(None, beside))
     places = {policy: n for n, policy in enumerate(asked.policies)}
     return sorted(rows, key=lambda row: (asked.windows.index(row["window"]), places.get(row["policy"], -1)))
 

@@ -19,7 +19,8 @@ from autocontext.errors import ConfigError
 NOT_INSTALLED = """\
 The benchmarks are not part of the installed package. Clone the project's repository and run `pip install -e .` there; \
 this command then lists and runs them. Without a clone, `autocontext bench facts FILE` works on your own data."""
-_TAKES_FILES = ("facts", "recall", "handover", "cost")
+_REPLAYS = ("recall", "handover", "cost")
+_TAKES_FILES = ("facts", *_REPLAYS)
 
 
 def add(commands: Commands) -> None:
@@ -37,6 +38,11 @@ def add(commands: Commands) -> None:
         "benchmark", nargs="?", metavar="NAME", help="the benchmark to run, e.g. recall (default: list all)"
     )
     parser.add_argument("files", nargs="*", metavar="FILE", help="your own data; with facts, - reads standard input")
+    parser.add_argument(
+        "--policy", action="append", default=[], metavar="P", help="what to measure: a name, or a file: mine.py"
+    )
+    parser.add_argument("--windows", metavar="N,N", help="windows in tokens, e.g. 4000,16000")
+    parser.add_argument("--show", metavar="ID", help="handover: print the notes of this conversation")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the rows as one JSON object")
     form.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
@@ -58,9 +64,19 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         raise ConfigError(f"NAME: no benchmark is called {name!r}; choose one of {', '.join(benchmarks)}")
     if files and name not in _TAKES_FILES:
         raise ConfigError(f"FILE: {name} takes no files; {', '.join(_TAKES_FILES)} do")
+    chosen = [
+        word
+        for policy in arguments.policy
+        for word in ("--policy", _absolute(policy) if policy.endswith(".py") else policy)
+    ]
+    for option in ("windows", "show"):
+        if getattr(arguments, option) is not None:
+            chosen += [f"--{option}", getattr(arguments, option)]
+    if chosen and name not in _REPLAYS:
+        raise ConfigError(f"{chosen[0]}: {name} does not take it; {', '.join(_REPLAYS)} do")
     screen.flush()
     script = [sys.executable, str(clone() / "benchmarks" / f"{name}.py")]
-    command = [*script, *form, *map(_absolute, files)]
+    command = [*script, *form, *chosen, *map(_absolute, files)]
     return subprocess.run(command, cwd=clone(), check=False).returncode == 0  # noqa: S603 (a script of the clone)
 
 

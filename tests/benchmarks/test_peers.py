@@ -1,5 +1,6 @@
 """Peers: found where they are, left out where they are not, never needed."""
 
+import json
 import os
 import pty
 import subprocess
@@ -89,3 +90,52 @@ def test_on_a_terminal_installs_are_asked_for(typed, answer):
     os.close(here)
     os.close(there)
     assert (out.decode().strip(), b"[y/N]" in err) == (answer, True)
+
+
+MINE = """
+from chat import truncate
+
+POLICIES = {"newest only": "Newest"}
+
+
+class Newest:
+    def __init__(self, window, count):
+        self.window, self.count, self.messages = window, count, []
+
+    def step(self, new):
+        self.messages += new
+        return truncate(self.messages, self.window, self.count)
+"""
+
+
+def test_a_policy_in_a_file_is_measured_beside_the_others(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(MINE)
+    command = [sys.executable, "benchmarks/cost.py", "--json", "--policy", str(file), "--policy", "truncate"]
+    done = subprocess.run([*command, "--windows", "8000"], capture_output=True, text=True, check=True, cwd=peers.ROOT)
+    bills = {row["policy"]: row["cost"] for row in json.loads(done.stdout)["rows"]}
+    assert list(bills) == ["everything", "newest only", "truncate"]
+    assert bills["newest only"] == bills["truncate"] < 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("tuncate", "no policy 'tuncate'; did you mean 'truncate'?"),
+        ("{}/none.py", "No such file or directory"),
+        ("{}/empty.py", 'empty.py: has no POLICIES = {"name": "Class"}'),
+        ("{}/broken.py", "invalid syntax"),
+    ],
+)
+def test_a_wrong_policy_is_named(tmp_path, capsys, text, problem):
+    (tmp_path / "empty.py").write_text("")
+    (tmp_path / "broken.py").write_text("def")
+    with pytest.raises(SystemExit):
+        options("cost", (), (), ["--policy", text.format(tmp_path)])
+    assert problem in capsys.readouterr().err
+
+
+def test_each_library_has_an_environment_of_its_own():
+    assert len({plug_in.environment for plug_in in PEERS.values()} - {""}) == len(
+        {plug_in.file for plug_in in PEERS.values()}
+    )

@@ -1,6 +1,8 @@
 """`autocontext bench`: benchmarks of a clone, the ranker on data of one's own, and what is said about what is none."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,3 +114,31 @@ def test_the_default_ranker_on_the_labelled_sets_of_this_project() -> None:
         done = run("bench", "facts", str(DATA / name))
         recall_at_10 = float(done.out.splitlines()[-1].split()[3])
         assert recall_at_10 >= least
+
+
+def test_a_policy_of_ones_own_is_measured_from_anywhere(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from policies import Truncate\nPOLICIES = {'mine': 'Mine'}\n\n\nclass Mine(Truncate):\n    pass\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "autocontext",
+        "bench",
+        "cost",
+        "--policy",
+        "mine.py",
+        "--windows",
+        "8000",
+        "--json",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert {row["policy"] for row in json.loads(done.stdout)["rows"]} == {"everything", "mine"}
+
+
+def test_options_that_a_benchmark_does_not_take_are_named() -> None:
+    done = run("bench", "cache", "--windows", "8000")
+    assert (done.code, done.err.strip()) == (
+        2,
+        "autocontext bench: --windows: cache does not take it; recall, handover, cost do",
+    )
