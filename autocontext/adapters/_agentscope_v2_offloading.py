@@ -14,10 +14,13 @@ from agentscope.tool import FunctionTool, ToolBase, ToolChunk
 from autocontext.adapters._agentscope_v2_messages import from_agentscope
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters._tools import Described, described
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.memory import AutoContextMemory
 from autocontext.text.rendering import tag
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
+
+_ONLY_READ = ("context_reload", "context_status", "context_search")
 
 
 class AutoContextOffloader(Openable):
@@ -31,7 +34,7 @@ class AutoContextOffloader(Openable):
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
         self._sessions = Sessions(memory, **options)
         self.instructions = INSTRUCTIONS
-        self.tools: list[ToolBase] = [reload_tool(self._sessions)]
+        self.tools: list[ToolBase] = tools_of(self._sessions)
 
     async def offload_data_block(self, block: DataBlock) -> DataBlock:
         """Keep a file; the block that takes its place names it by a UUID of the memory.
@@ -75,27 +78,30 @@ class AgentOffloader(AutoContextOffloader):
         return self._sessions.of(self._agent.state.session_id)
 
 
-class ReloadTool(FunctionTool):
-    """`context_reload`: it needs nobody's permission; the agent's state says whose memory to read."""
+class MemoryTool(FunctionTool):
+    """A tool of the memory: it needs nobody's permission; the agent's state says whose memory it is."""
 
 
-def reload_tool(sessions: Sessions) -> ToolBase:
-    """`context_reload` for a toolkit."""
-    schema = ContextOffloadTool(AutoContextMemory()).schema()["function"]
+def tools_of(sessions: Sessions) -> list[ToolBase]:
+    """The tools of the memories, for a toolkit; `context_reload` first."""
+    return [_tool(tool, sessions) for tool in described(sessions.config)]
 
-    async def context_reload(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
+
+def _tool(tool: Described, sessions: Sessions) -> ToolBase:
+    async def call(_agent_state: Any = None, **arguments: Any) -> ToolChunk:
         memory = sessions.one() if _agent_state is None else sessions.of(_agent_state.session_id)
-        text = await ContextOffloadTool(memory).acall(**arguments)
+        [own] = memory.tools(tool.name)
+        text = await own.acall(**arguments)
         return ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
 
-    return ReloadTool(
-        context_reload,
-        name=schema["name"],
-        description=schema["description"],
-        input_schema=schema["parameters"],
-        is_read_only=True,
+    return MemoryTool(
+        call,
+        name=tool.name,
+        description=tool.description,
+        input_schema=tool.parameters,
+        is_read_only=tool.name in _ONLY_READ,
         is_state_injected=True,
         permission=PermissionDecision(
-            behavior=PermissionBehavior.ALLOW, message="It reads this conversation's own messages."
+            behavior=PermissionBehavior.ALLOW, message="It works on this conversation's own messages."
         ),
     )

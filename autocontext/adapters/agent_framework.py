@@ -16,12 +16,13 @@ from typing import Any, Unpack
 
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters._tools import offered
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
 
 try:
     from agent_framework import ChatContext, ChatMiddleware, ChatResponse, FunctionTool, HistoryProvider, Message
@@ -63,8 +64,8 @@ class AutoContextCompaction(Openable, HistoryProvider):
 
     @property
     def tools(self) -> list[FunctionTool]:
-        """`context_reload` of the one conversation, for the narrower seat; a provider adds it by itself."""
-        return [_reload_tool(self._sessions.one())]
+        """The tools of the one conversation, for the narrower seat; a provider adds them by itself."""
+        return [_function_tool(tool) for tool in offered(self._sessions.one())]
 
     # ----------------------------------------------------------------------------------------- compaction strategy
     async def __call__(self, messages: list[Message]) -> bool:
@@ -90,7 +91,7 @@ class AutoContextCompaction(Openable, HistoryProvider):
         ]
         if not any(p.load_messages for p in others):
             context.extend_messages(self, shown(memory, session.session_id, sendable(memory.messages), ()))
-        context.extend_tools(self.source_id, [_reload_tool(memory)])
+        context.extend_tools(self.source_id, [_function_tool(tool) for tool in offered(memory)])
         context.extend_instructions(self.source_id, INSTRUCTIONS)
         histories = [self.source_id, *(p.source_id for p in others)]
         context.extend_middleware(self.source_id, _Compressing(memory, session.session_id, histories))
@@ -152,7 +153,7 @@ class _Compressing(ChatMiddleware):
             return
         self._memory.set_overhead(*_besides(options))
         self._placed = follow(self._memory, context.messages, self._histories, self._placed)
-        view = sendable(await self._memory.aget_messages())
+        view = self._memory.as_sent(await self._memory.aget_messages())
         context.messages = shown(self._memory, self._session, view, self._placed)
         context.stream_result_hooks.append(self._keep_calls)
         await call_next()
@@ -173,17 +174,14 @@ def _besides(options: Mapping[str, Any]) -> list[str | dict[str, Any]]:
     return [*texts, *(tool.to_json_schema_spec() for tool in tools if isinstance(tool, FunctionTool))]
 
 
-def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
-    tool = ContextOffloadTool(memory)
+def _function_tool(tool: Any) -> FunctionTool:
+    async def call(**arguments: Any) -> str:
+        answer: str = await tool.acall(**arguments)
+        return answer
 
-    async def context_reload(**arguments: Any) -> str:
-        return await tool.acall(**arguments)
-
+    schema = tool.schema()["function"]
     return FunctionTool(
-        name=tool.name,
-        description=tool.description,
-        func=context_reload,
-        input_model=tool.schema()["function"]["parameters"],
+        name=schema["name"], description=schema["description"], func=call, input_model=schema["parameters"]
     )
 
 

@@ -14,16 +14,16 @@ from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, 
 from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters._tools import offered
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, MissingExtraError, StateError
-from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.plan import PlanLike
 from autocontext.stores import SessionStore
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
 
 try:
     from agentscope.memory import MemoryBase
@@ -52,7 +52,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         self._has_plan = options.get("plan") is not None
         self.memory = Sessions(memory, **options).one()
         self.instructions = INSTRUCTIONS
-        self._tool = ContextOffloadTool(self.memory)
+        self._tools = offered(self.memory)
         self._marks: dict[str, list[str]] = {}
         self._ever: set[str] = set()
         self._look_up(marks=True)
@@ -68,8 +68,8 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
     # ------------------------------------------------------------------------------------------------------- tools
     @property
     def tools(self) -> list[Any]:
-        """`context_reload` as a function for a Toolkit."""
-        return [self.context_reload]
+        """The memory's tools as functions for a Toolkit, `context_reload` first."""
+        return [self.context_reload, *map(_function, self._tools[1:])]
 
     async def context_reload(
         self, working_context_offload_uuid: str, offset: int = 0, limit: int | None = None, query: str | None = None
@@ -85,7 +85,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
 
         """
         arguments = {"working_context_offload_uuid": working_context_offload_uuid, "offset": offset}
-        text = await self._tool.acall(**arguments, limit=limit, query=query)
+        text = await self._tools[0].acall(**arguments, limit=limit, query=query)
         return ToolResponse(content=[TextBlock(type="text", text=text)])
 
     def attach(self, agent: Any) -> Self:
@@ -100,8 +100,8 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
                 "notes; leave compression_config out"
             )
         agent.memory = self
-        schema = self._tool.schema()
-        agent.toolkit.register_tool_function(self.context_reload, json_schema=schema, namesake_strategy="override")
+        for tool, function in zip(self._tools, self.tools, strict=True):
+            agent.toolkit.register_tool_function(function, json_schema=tool.schema(), namesake_strategy="override")
         agent.register_instance_hook("pre_reasoning", _HOOK, self._before_reasoning)
         self._instruct(agent)
         return self
@@ -166,7 +166,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
                 raise TypeError(f"{name} must be a string or None, not {type(value).__name__}")
         view = await self.memory.aget_messages()
         kept = [m for m in view if is_wanted(self._marks.get(m.id, ()), mark, exclude_mark)]
-        shown = to_agentscope(kept if mark else sendable(kept))
+        shown = to_agentscope(kept if mark else self.memory.as_sent(kept))
         hints = [m for m, marks in self._hints if is_wanted(marks, mark, exclude_mark)]
         summary = self._compressed_summary if prepend_summary else ""
         head = [AgentScopeMsg("user", summary, "user")] if summary else []
@@ -245,6 +245,14 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         self.memory.clear()
         self.memory.add_messages(msgs)
         self._look_up(marks=True)
+
+
+def _function(tool: Any) -> Any:
+    async def call(**arguments: Any) -> ToolResponse:
+        return ToolResponse(content=[TextBlock(type="text", text=await tool.acall(**arguments))])
+
+    call.__name__, call.__doc__ = tool.name, tool.description
+    return call
 
 
 def attach(

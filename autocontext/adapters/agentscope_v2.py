@@ -22,10 +22,9 @@ from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
-from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.plan import Plan, SubTask
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
 
 try:
     from agentscope.message import AssistantMsg, TextBlock, ToolResultState
@@ -36,8 +35,8 @@ try:
     from autocontext.adapters._agentscope_v2_offloading import (
         AgentOffloader,
         AutoContextOffloader,
-        ReloadTool,
-        reload_tool,
+        MemoryTool,
+        tools_of,
     )
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.agentscope_v2", "agentscope") from e
@@ -61,14 +60,14 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         self._has_plan = options.get("plan") is not None
         self._seen: dict[str, dict[str, int]] = {}
         self.instructions = INSTRUCTIONS
-        self.tools: list[ToolBase] = [reload_tool(self._sessions)]
+        self.tools: list[ToolBase] = tools_of(self._sessions)
 
     def memory(self, session_id: str = "") -> AutoContextMemory:
         """The memory of a session; of the one conversation when the middleware is bound to it."""
         return self._sessions.bound or self._sessions.of(session_id)
 
     async def list_tools(self) -> list[ToolBase]:
-        """`context_reload`; the middleware puts it into the agent's toolkit by itself."""
+        """The memory's tools; the middleware puts them into the agent's toolkit by itself."""
         return self.tools
 
     # ------------------------------------------------------------------------------------------------------- hooks
@@ -78,8 +77,9 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
         """Equip the agent; at the end keep what it has said."""
         await self._sessions.abegin(agent.state.session_id)
         self._seen.pop(agent.state.session_id, None)
-        if await agent.toolkit.get_tool(ContextOffloadTool.name) is None:
-            await agent.toolkit.add_tool(self.tools[0])
+        for tool in self.tools:
+            if await agent.toolkit.get_tool(tool.name) is None:
+                await agent.toolkit.add_tool(tool)
         if agent.offloader is None:
             agent.offloader = AgentOffloader(self._sessions, agent)
         try:
@@ -118,7 +118,7 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
             if b.type in ("text", "hint")
         ]
         memory.set_overhead(*overhead, *input_kwargs["tools"])
-        view = sendable(await memory.aget_messages())
+        view = memory.as_sent(await memory.aget_messages())
         return await next_handler(**{**input_kwargs, "messages": [*head, *to_agentscope(view), *tail]})
 
     async def on_acting(
@@ -126,18 +126,19 @@ class AutoContextMiddleware(Openable, MiddlewareBase):
     ) -> AsyncGenerator[Any, None]:
         """Keep the call before the tool runs: a process that ends within the tool leaves it in the memory.
 
-        `context_reload` is answered from this agent's memory, also where agents share a toolkit.
+        The memory's tools are answered from this agent's memory, also where agents share a toolkit.
         """
         self._follow(agent)
         call = input_kwargs["tool_call"]
         tool = await agent.toolkit.get_tool(call.name)
-        if call.name != ContextOffloadTool.name or tool is self.tools[0] or not isinstance(tool, ReloadTool):
+        if not isinstance(tool, MemoryTool) or any(tool is own for own in self.tools):
             async for item in next_handler(**input_kwargs):
                 yield item
             return
         [message] = from_agentscope([AssistantMsg(name=agent.name, content=[call])])
         arguments = dict(message.tool_uses[0].input)
-        text = await ContextOffloadTool(self._sessions.of(agent.state.session_id)).acall(**arguments)
+        [own] = self._sessions.of(agent.state.session_id).tools(call.name)
+        text = await own.acall(**arguments)
         yield ToolChunk(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
         yield ToolResponse(content=[TextBlock(text=text)], state=ToolResultState.SUCCESS)
 

@@ -213,6 +213,6 @@ def _tool(tool: Described, memory_of: Callable[[Any], AutoContextMemory]) -> Bas
         default = inspect.Parameter.empty if key in required else None
         parameters.append(inspect.Parameter(key, keyword, annotation=type_, default=default))
     for function in (call, acall):
-        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by inspect
+        vars(function)["__signature__"] = inspect.Signature(parameters)  # what inspect, and so LangChain, reads
         function.__annotations__ = {"runtime": ToolRuntime[Any, Any], **types}
     return StructuredTool.from_function(call, acall, name=tool.name, description=tool.description)

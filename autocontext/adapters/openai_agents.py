@@ -28,10 +28,10 @@ from typing import Any, Unpack
 
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters._tools import offered
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.openai_responses import from_responses, to_responses
-from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
@@ -74,7 +74,7 @@ class AutoContextSession(Openable):
         self.memory = Sessions(memory, **options).one()
         self.session_id = self.memory.session.session_id
         self.instructions = INSTRUCTIONS
-        self.tools = [_reload_tool(self.memory)]
+        self.tools = [_function_tool(tool) for tool in offered(self.memory)]
         self._in_run: Counter[str] = Counter()
         """The items of the run that the memory holds: what `get_items` returned, and what was added since."""
         self._in_use = False
@@ -100,8 +100,9 @@ class AutoContextSession(Openable):
         return Runner.run_streamed(self._equipped(agent), input, **self._arguments(options))
 
     def _equipped(self, agent: Agent[Any]) -> Agent[Any]:
-        # An agent may have been given another session's tool, which reads that session.
-        others = [tool for tool in agent.tools if tool.name != ContextOffloadTool.name]
+        # An agent may have been given another session's tools, which read that session.
+        own = {tool.name for tool in self.tools}
+        others = [tool for tool in agent.tools if tool.name not in own]
         return agent.clone(tools=[*others, *self.tools])
 
     def _arguments(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -159,7 +160,7 @@ class AutoContextSession(Openable):
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         self.memory.set_overhead(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
         view = await self.memory.aget_messages()
-        return ModelInputData(input=_request([*view, *pending]), instructions=instructions)
+        return ModelInputData(input=_request(self.memory.as_sent([*view, *pending])), instructions=instructions)
 
     def _pending(self, items: Iterable[Any]) -> list[Any]:
         held = self._in_run.copy()
@@ -228,7 +229,7 @@ class _Recording(AgentHooks[Any]):
 
 
 def _request(messages: list[Msg]) -> Any:
-    return to_responses(sendable(messages))
+    return to_responses(messages)
 
 
 def _words(item: Mapping[str, Any]) -> str:
@@ -254,20 +255,20 @@ def _schema(tool: FunctionTool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _reload_tool(memory: AutoContextMemory) -> FunctionTool:
-    reload_tool = ContextOffloadTool(memory)
-    schema = reload_tool.schema()["function"]
+def _function_tool(tool: Any) -> FunctionTool:
+    schema = tool.schema()["function"]
 
     async def invoke(_context: Any, arguments: str) -> str:
         try:
             values = json.loads(arguments or "{}")
         except ValueError:
             return f"Error: the arguments are no JSON object: {arguments[:200]!r}"
-        return await reload_tool.acall(**(values if isinstance(values, dict) else {}))
+        answer: str = await tool.acall(**(values if isinstance(values, dict) else {}))
+        return answer
 
     return FunctionTool(
-        name=reload_tool.name,
-        description=reload_tool.description,
+        name=schema["name"],
+        description=schema["description"],
         params_json_schema=schema["parameters"],
         on_invoke_tool=invoke,
         # Optional parameters: the strict form knows none.

@@ -11,19 +11,17 @@ needed, and with a store no process has to stay alive. Written against pydantic-
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Unpack
-
-from pydantic import WithJsonSchema
+from typing import Any, Unpack
 
 from autocontext.adapters._following import first_new, take_back
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
+from autocontext.adapters._tools import Described, described
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
-from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
-from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
+from autocontext.tools import INSTRUCTIONS
 
 try:
     from pydantic_ai import RunContext, Tool
@@ -38,9 +36,6 @@ try:
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
-_Handle = Annotated[Any, WithJsonSchema({"type": "string"})]
-"""The schema asks for a string; the tool takes whatever the model passes, bare numbers too."""
-
 
 class AutoContextCapability(Openable, AbstractCapability[Any]):
     """Sends the model the memory's view instead of the whole history, and gives the agent `context_reload`.
@@ -54,7 +49,7 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         self._sessions = Sessions(memory, **options)
         self._read: dict[str | None, dict[int, tuple[ModelMessage, list[Msg]]]] = {}
         """For each run, what its messages were read as, by a message's identity; each is held, so that it stays its."""
-        self.tools = [_reload_tool(self)]
+        self.tools = [_tool(tool, self) for tool in described(self._sessions.config)]
         self.instructions = INSTRUCTIONS
 
     def memory(self, conversation_id: str = "") -> AutoContextMemory:
@@ -87,7 +82,7 @@ class AutoContextCapability(Openable, AbstractCapability[Any]):
         overhead = [msg.text for message in passing for msg in read_one(message)]
         memory.set_overhead(*overhead, *_besides(request_context.model_request_parameters))
         view = await memory.aget_messages()
-        return replace(request_context, messages=[*_request(view, ctx.messages, held), *passing])
+        return replace(request_context, messages=[*_request(memory.as_sent(view), ctx.messages, held), *passing])
 
     async def before_tool_execute(
         self,
@@ -155,7 +150,7 @@ def _request(view: list[Msg], messages: list[ModelMessage], held: list[list[Msg]
     own = {tuple(msg.id for msg in msgs): message for message, msgs in zip(messages, held, strict=True)}
     in_view = {id(msg) for msg in view if not is_compressed(msg)}
     request: list[ModelMessage] = []
-    for group in groups(sendable(view)):
+    for group in groups(view):
         same = own.get(tuple(msg.id for msg in group)) if all(id(msg) in in_view for msg in group) else None
         request.extend(to_pydantic_ai(group) if same is None else [same])
     return request
@@ -171,15 +166,9 @@ def _besides(parameters: Any) -> list[Any]:
     ]
 
 
-def _reload_tool(capability: AutoContextCapability) -> Tool[Any]:
-    async def context_reload(
-        ctx: RunContext[Any],
-        working_context_offload_uuid: _Handle,
-        offset: int = 0,
-        limit: int | None = None,
-        query: str | None = None,
-    ) -> str:
-        tool = ContextOffloadTool(capability.memory(str(ctx.conversation_id)))
-        return tool(working_context_offload_uuid, offset=offset, limit=limit, query=query)
+def _tool(tool: Described, capability: AutoContextCapability) -> Tool[Any]:
+    async def call(ctx: RunContext[Any], **arguments: Any) -> str:
+        [own] = capability.memory(str(ctx.conversation_id)).tools(tool.name)
+        return await own.acall(**arguments)
 
-    return Tool(context_reload, name=ContextOffloadTool.name, description=ContextOffloadTool.description)
+    return Tool.from_schema(call, tool.name, tool.description, tool.parameters, takes_ctx=True)

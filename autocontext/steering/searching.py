@@ -21,6 +21,18 @@ _MOST = 50
 _OWN = ("context_search", "context_status", "context_reload", "context_archive", "context_restore", "context_pin")
 
 
+class Said(NamedTuple):
+    """An original message, with the tools that it calls or that it is a result of."""
+
+    msg: Msg
+    tools: tuple[str, ...]
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a call or a result of these tools, which say nothing new; the agent's notes do."""
+        return bool(self.tools) and not self.msg.text and all(name.endswith(_OWN) for name in self.tools)
+
+
 class Filters(NamedTuple):
     """What a message has to be, besides fitting the words."""
 
@@ -29,19 +41,32 @@ class Filters(NamedTuple):
     since: datetime | None
     until: datetime | None
 
-    def fit(self, number: int, msg: Msg) -> bool:
+    def fit(self, number: int, said: Said) -> bool:
         """Whether a message is what was asked for."""
-        if self.numbers is not None and number not in self.numbers:
+        if said.is_own or (self.numbers is not None and number not in self.numbers):
             return False
-        if self.tool and self.tool not in {block.name for bs in (msg.tool_uses, msg.tool_results) for block in bs}:
+        if self.tool and self.tool not in said.tools:
             return False
-        at = _moment(msg.timestamp) if self.since or self.until else None
+        at = _moment(said.msg.timestamp) if self.since or self.until else None
         if at is None:
             return not (self.since or self.until)
         return (self.since is None or at >= self.since) and (self.until is None or at <= self.until)
 
     def __bool__(self) -> bool:
         return self.numbers is not None or bool(self.tool or self.since or self.until)
+
+
+def _said(log: Log) -> dict[int, Said]:
+    """The originals by number. Some frameworks' results do not name their tool: the latest call with their id does."""
+    names: dict[str, str] = {}
+    said: dict[int, Said] = {}
+    for number, msg in enumerate(log.read(log.original), 1):
+        tools = [block.name or names.get(block.id, "") for block in msg.tool_results]
+        for use in msg.tool_uses:
+            names[use.id] = use.name
+            tools.append(use.name)
+        said[number] = Said(msg, tuple(dict.fromkeys(filter(None, tools))))
+    return said
 
 
 def search(
@@ -76,36 +101,34 @@ def search(
 
 def _here(memory: Steered, words: str, most: int, filters: Filters) -> list[str]:
     with memory.lock:
-        entries, log = list(memory.log.entries), memory.log
-        originals = dict(enumerate(log.read(log.original), 1))
+        entries, originals = list(memory.log.entries), _said(memory.log)
     find = getattr(memory.store, "search", None)
     if filters or find is None:
-        chosen = {n: m for n, m in originals.items() if filters.fit(n, m) and not _is_own(m)}
+        chosen = {n: said.msg for n, said in originals.items() if filters.fit(n, said)}
         return [_line(n, originals[n], snippet) for n, snippet in _best(words, chosen, most)]
     number_of = _Numbers(entries)
-    own = sum(map(_is_own, originals.values()))  # an earlier search has the same words
+    own = sum(said.is_own for said in originals.values())  # an earlier search has the same words
     found = find(
         words, user_id=memory.session.user_id, session_id=memory.session.session_id, limit=most + min(own, _MOST)
     )
     numbered = ((number_of(hit.sequence, hit.message_id), hit.snippet) for hit in found)
-    said = ((n, snippet) for n, snippet in numbered if n in originals and not _is_own(originals[n]))
-    return [_line(n, originals[n], snippet) for n, snippet in said][:most]
+    others = ((n, snippet) for n, snippet in numbered if n in originals and not originals[n].is_own)
+    return [_line(n, originals[n], snippet) for n, snippet in others][:most]
 
 
 def _everywhere(memory: Steered, words: str, most: int, filters: Filters) -> list[str]:
     if memory.store is None or not hasattr(memory.store, "search"):
         return _here(memory, words, most, filters)
     asked = most + _MOST
-    logs: dict[SessionKey, tuple[_Numbers, dict[int, Msg]]] = {}
+    logs: dict[SessionKey, tuple[_Numbers, dict[int, Said]]] = {}
     lines: list[str] = []
     for hit in memory.store.search(words, user_id=memory.session.user_id, session_id=None, limit=asked):
         if hit.session not in logs:
             entries = memory.store.read(hit.session)
-            log = Log(entries)
-            logs[hit.session] = _Numbers(entries), dict(enumerate(log.read(log.original), 1))
+            logs[hit.session] = _Numbers(entries), _said(Log(entries))
         number_of, originals = logs[hit.session]
         number = number_of(hit.sequence, hit.message_id)
-        if number in originals and filters.fit(number, originals[number]) and not _is_own(originals[number]):
+        if number in originals and filters.fit(number, originals[number]):
             own = tuple(hit.session) == tuple(memory.session)
             where = "" if own else f"[session {one_line(hit.session[1])}] "
             lines.append(where + _line(number, originals[number], hit.snippet))
@@ -119,12 +142,6 @@ def _best(words: str, messages: dict[int, Msg], most: int) -> list[tuple[int, st
     store.append(key, [Added(message=messages[n]) for n in numbers], after=0)
     found = store.search(words, user_id="", session_id=key.session_id, limit=most)
     return [(numbers[hit.sequence], hit.snippet) for hit in found]
-
-
-def _is_own(msg: Msg) -> bool:
-    """Whether a message is a call or a result of these tools, which say nothing new; the agent's notes do."""
-    names = {block.name for bs in (msg.tool_uses, msg.tool_results) for block in bs}
-    return bool(names) and not msg.text and all(name.endswith(_OWN) for name in names)
 
 
 class _Numbers:
@@ -155,10 +172,10 @@ class _Numbers:
         return self._before.get(message_id, 0)
 
 
-def _line(number: int, msg: Msg, snippet: str) -> str:
-    names = dict.fromkeys(block.name for bs in (msg.tool_uses, msg.tool_results) for block in bs)
-    what = f"{'call of' if msg.tool_uses else 'result of'} {', '.join(names)}" if names else msg.role
-    return f"m{number} {one_line(what)[:80]}, {msg.timestamp[:16]}: {one_line(snippet)}"
+def _line(number: int, said: Said, snippet: str) -> str:
+    kind = "call of" if said.msg.tool_uses else "result of"
+    what = f"{kind} {', '.join(said.tools)}" if said.tools else said.msg.role
+    return f"m{number} {one_line(what)[:80]}, {said.msg.timestamp[:16]}: {one_line(snippet)}"
 
 
 def _limit(value: Any) -> int:

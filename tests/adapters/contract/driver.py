@@ -45,6 +45,8 @@ class Setup:
     """Parts at which the process ends inside the tool."""
     waiting: frozenset[int] = field(default=frozenset())
     """Parts at which the tool, then an asynchronous function, does not return."""
+    steering: bool = False
+    """Whether the agent has all of the memory's tools, and a line about the room in each request."""
     outbox: str | None = None
     """Path of the file in which the tool notes the parts at which it ends the process or waits."""
 
@@ -64,7 +66,7 @@ class Setup:
     def adapter(self) -> dict[str, Any]:
         """The keyword arguments that every adapter class takes."""
         return {
-            "config": AutoContextConfig.for_window(WINDOW - ROOM),
+            "config": AutoContextConfig.for_window(WINDOW - ROOM, steering=self.steering, show_status=self.steering),
             "model": ScriptedModel("Some parts were read."),
             "store": SqliteSessionStore(Path(self.store)) if self.store else None,
             "session_id": self.session_id if self.store else None,

@@ -8,6 +8,7 @@ A conversation is known by its system prompt ("You work on case NAME."), a task 
     [task 3: number 2]      asks context_reload for message "m2" and says what it gets
     [task 4: bare 2]        the same, but passes the number 2, as some models do
     [task 5: greet]         answers at once
+    [task 6: steer]         reads two parts, then sees, archives, notes, pins, searches and restores, then answers
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ CASE = re.compile(r"You work on case (\w+)\.")
 TASK = re.compile(r"\A\[task (\d+): (\w+)(?: (\d+))?\]")
 TAG = re.compile(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]{8,})")
 SECRET = re.compile(r"secret of part (\d+) is (S-(\w+?)-\d+-\d+)")
+BLOCK = re.compile(r"^(m\d+-m\d+) read_part\b", re.MULTILINE)
+"""A read part in a status."""
+DECISION = "decision: part 1 is settled, ticket INC-4411"
 PART_CHARS = 20_000
 PARALLEL = {4: 2, 11: 3, 25: 2}
 """Steps that call read_part more than once."""
@@ -153,12 +157,36 @@ class ScriptedAgent:
             return self._recall(turn, case, mine, int(task[3]))
         if task[2] in ("number", "bare"):
             return self._numbered(turn, case, mine, f"m{task[3]}" if task[2] == "number" else int(task[3]))
+        if task[2] == "steer":
+            return self._steer(turn, case, mine)
         return Reply(text=f"Hello from {case}.")
+
+    def _steer(self, turn: Turn, case: str, mine: Progress) -> Item:
+        """Archives the first block of a read part that the status names, and puts it back at the end."""
+        said = [said_in(m) for m in turn.messages if m["role"] == "tool"]
+        blocks = BLOCK.findall("\n".join(text for text in said if "In view, oldest first" in text))
+        first = blocks[0] if blocks else "m1"
+        steps: list[tuple[str, dict[str, Any]]] = [
+            ("read_part", {"number": 1}),
+            ("read_part", {"number": 2}),
+            ("context_status", {}),
+            ("context_archive", {"messages": first, "reason": "part 1 is read"}),
+            ("context_note", {"text": DECISION}),
+            ("context_pin", {"messages": "m1"}),
+            ("context_search", {"query": "secret of part 1", "tool": "read_part", "limit": 3}),
+            ("context_restore", {"messages": first}),
+            ("context_restore", {"messages": "m999"}),
+        ]
+        if mine.step == len(steps):
+            return Reply(text=f"Steered {case}.")
+        name, arguments = steps[mine.step]
+        mine.step += 1
+        return Reply(text=None, finish="tool_calls", tool_calls=[_call(case, name, **arguments)])
 
     def _numbered(self, turn: Turn, case: str, mine: Progress, handle: str | int) -> Item:
         mine.step += 1
         if mine.step > 1:
-            return Reply(text=_text(turn.messages[-1]).partition("\n")[2])
+            return Reply(text=said_in(turn.messages[-1]).partition("\n")[2])
         call = _call(case, "context_reload", working_context_offload_uuid=handle)
         return Reply(text=None, finish="tool_calls", tool_calls=[call])
 
@@ -180,13 +208,13 @@ class ScriptedAgent:
     def _recall(self, turn: Turn, case: str, mine: Progress, part: int) -> Item:
         """Tries one tag after the other, as a model does that does not know which holds the part."""
         wanted = secret(case, part)
-        if mine.step and wanted in _text(turn.messages[-1]):
+        if mine.step and wanted in said_in(turn.messages[-1]):
             return Reply(text=f"It is {wanted}.")
         mine.step += 1
         return self._reload(turn, case, f"secret of part {part}", mine.step - 1)
 
     def _reload(self, turn: Turn, case: str, query: str, number: int = 0) -> Item:
-        tags = list(dict.fromkeys(t for m in reversed(turn.messages) for t in TAG.findall(_text(m))))
+        tags = list(dict.fromkeys(t for m in reversed(turn.messages) for t in TAG.findall(said_in(m))))
         if number >= len(tags):
             self.faults.append(f"{case}: {len(tags)} tags in view, and none leads to {query!r}")
             return Reply(text="I do not know.")
@@ -200,29 +228,31 @@ class ScriptedAgent:
         asked = [c for m in turn.messages[-2:-1] for c in m.get("tool_calls") or ()]
         if last["role"] != "tool" or not any(c["function"]["name"] == "context_reload" for c in asked):
             return
-        found = SECRET.findall(_text(last))
+        found = SECRET.findall(said_in(last))
         self.reloaded.setdefault(case, []).extend(
             int(part) for part, value, _ in found if value == secret(case, int(part))
         )
-        if _text(last).startswith("Error"):
-            self.faults.append(f"{case}: context_reload said {_text(last)[:200]!r}")
+        if said_in(last).startswith("Error"):
+            self.faults.append(f"{case}: context_reload said {said_in(last)[:200]!r}")
 
     def _look_around(self, turn: Turn, case: str) -> None:
         for message in turn.messages:
-            self.faults += [f"{case} was shown {v}" for _, v, whose in SECRET.findall(_text(message)) if whose != case]
-        system = " ".join(_text(m) for m in turn.messages if m["role"] in ("system", "developer"))
+            self.faults += [
+                f"{case} was shown {v}" for _, v, whose in SECRET.findall(said_in(message)) if whose != case
+            ]
+        system = " ".join(said_in(m) for m in turn.messages if m["role"] in ("system", "developer"))
         if "context_reload" not in system:
             self.faults.append(f"{case}: the system prompt does not explain context_reload")
 
 
 def _case(turn: Turn) -> str:
-    system = " ".join(_text(m) for m in turn.messages if m["role"] in ("system", "developer"))
+    system = " ".join(said_in(m) for m in turn.messages if m["role"] in ("system", "developer"))
     found = CASE.findall(system)
     return found[0] if found else "unknown"
 
 
 def _task(turn: Turn) -> re.Match[str] | None:
-    said = (_text(m) for m in reversed(turn.messages) if m["role"] == "user")
+    said = (said_in(m) for m in reversed(turn.messages) if m["role"] == "user")
     return next((found for text in said if (found := TASK.match(text))), None)
 
 
@@ -232,7 +262,7 @@ def _call(case: str, name: str, **arguments: Any) -> dict[str, Any]:
     return {"id": f"call_{case}_{number}", "type": "function", "function": function}
 
 
-def _text(message: Mapping[str, Any]) -> str:
+def said_in(message: Mapping[str, Any]) -> str:
     content = message.get("content")
     if isinstance(content, list):
         return "\n".join(part.get("text") or "" for part in content)

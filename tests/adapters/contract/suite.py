@@ -21,11 +21,20 @@ import pytest
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.adapters.sendable import sendable
+from autocontext.messages import is_pinned
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assert_valid_chat
 from autocontext.text.rendering import transcript
 from tests.adapters.contract.driver import IMAGE_URL, WINDOW, Asked, Driver, Mode, Setup, asked, conversation, one
-from tests.adapters.contract.scripted_agent import DIED, PARALLEL, ScriptedAgent, part_text, secret
+from tests.adapters.contract.scripted_agent import (
+    DECISION,
+    DIED,
+    PARALLEL,
+    ScriptedAgent,
+    part_text,
+    said_in,
+    secret,
+)
 from tests.fakes import Close, Cut, FakeOpenAI, Hang, Raw, Reply
 from tests.fakes.http_server import Item
 from tests.fakes.openai_server import Turn
@@ -100,6 +109,37 @@ class AdapterContract:
         first = transcript(driver.memory.get_original_memory_msgs()[0])
         assert answers == ["Hello from alpha.", *[first] * len(kinds)]
         assert (server.refused, agent.faults) == ([], [])
+
+    def test_the_agent_steers_its_context(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode
+    ) -> None:
+        driver = self.driver(replace(setup, steering=True))
+        answers = asked(driver, mode, "[task 1: steer] Read two parts.")
+        assert answers == ["Steered alpha."]
+        assert (server.refused, agent.faults) == ([], [])
+        assert server.largest <= WINDOW
+        memory = driver.memory
+        results = [b.text for m in memory.get_original_memory_msgs() for b in m.tool_results]
+        status, archived, noted, pinned, found, restored, unknown = results[-7:]
+        assert " of 15,500 tokens are used" in status
+        assert archived.startswith("Put away ")
+        assert noted.startswith("Noted (m")
+        assert pinned.startswith("Pinned m1: ")
+        assert secret("alpha", 1) in found
+        assert restored.startswith(f"Put back {archived.split()[2].rstrip(':')} (2 messages, ")
+        assert unknown.startswith("Error: there is no m999: ")
+        assert part_text("alpha", 1) in [b.text for m in memory.messages for b in m.tool_results]
+        assert is_pinned(memory.messages[0])
+        requests = [[said_in(m) for m in turn.messages] for turn in agent.turns]
+        # AgentScope 2 puts hints of its own behind everything.
+        assert all(sum("[Context status, not a request: " in text for text in texts[-2:]) == 1 for texts in requests)
+        assert not any("Context status" in text for texts in requests for text in texts[:-2])
+        assert not any("Context status" in t for m in memory.get_original_memory_msgs() for t in m.texts())
+        assert json.dumps(driver.history() or "").count("Context status") == 0
+        # The note stands in the next work ledger word for word.
+        memory.add({"role": "user", "content": "Go on."})
+        memory.compress_if_needed(force=True, max_token=4_000)
+        assert any(DECISION in text for m in memory.messages if m.origin is not None for text in m.texts())
 
     def test_an_image_is_passed_through(self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup) -> None:
         driver = self.driver(setup)
