@@ -254,6 +254,6 @@ def _has_breaks(value: str) -> bool:
 
 
 @lru_cache(maxsize=4_096)
-def _line_values(line: str) -> frozenset[str]:
-    """The values of a line; cached, as most lines are candidates in every rendering."""
-    return frozenset(values_in(line) | {line.strip()})
+def _line_values(line: str) -> tuple[str, ...]:
+    """The values of a line, each once; cached, as most lines are candidates in every rendering."""
+    return tuple(values_in(line) | {line.strip()})
