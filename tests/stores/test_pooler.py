@@ -1,5 +1,6 @@
 """Behind PgBouncer in transaction mode each transaction has another session of the server: nothing may rest on one."""
 
+import asyncio
 import os
 import threading
 import uuid
@@ -38,6 +39,15 @@ def test_statements_are_prepared_only_in_a_session_of_ones_own(kind):
         for i in range(30):
             store.append(S, [Added(message=Msg(role="user", content=str(i)))], after=i)
         assert len(store.read(S)) == 30
+        assert bool(proxy.prepared) == (kind is Proxy)
+        proxy.prepared = 0
+
+        async def go():
+            for i in range(30, 60):
+                await store.aappend(S, [Added(message=Msg(role="user", content=str(i)))], after=i)
+            return len(await store.aread(S))
+
+        assert asyncio.run(go()) == 60
         assert bool(proxy.prepared) == (kind is Proxy)
         store.close()
         proxy.close()
