@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 from autocontext.errors import StoreCorruptError
+from autocontext.flows.forking import fork_lock
 from autocontext.history.entries import Entry
 from autocontext.stores import search_statements as statements
-from autocontext.stores.database import Database, Row
-from autocontext.stores.protocol import SessionKey
+from autocontext.stores.database import Database
+from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.search_index import BEFORE, LONGEST, Segment, segments
 
 _AT_ONCE = 2
 """Segments that one transaction stores: the first search of a long history does not hold all of it in memory."""
+_MOST_KEPT = 4_000_000
+"""Bytes, as they are stored, of the segments that a process keeps unpacked: about 40,000 short messages."""
 _ATTEMPTS = 3
 """Each after the index was found damaged, or while another process made it anew."""
 
@@ -23,6 +28,7 @@ class SearchIndex:
 
     def __init__(self, database: Database, read: Callable[[SessionKey, int, int], Sequence[Entry]]) -> None:
         self._database, self._read = database, read
+        self._kept = _Kept()
 
     def segments(self, user_id: str, session_id: str | None) -> list[tuple[SessionKey, Segment]]:
         """The segments of a user, or of one session, with all that was added until now.
@@ -34,16 +40,15 @@ class SearchIndex:
             for session in known:
                 if session.until < session.entries:
                     self._extend(session)
-            rows = self._database.read(partial(statements.segments, user_id, session_id))
             try:
-                segments = _checked(user_id, rows)
+                segments = self._stored(user_id, session_id, {session.key: session.version for session in known})
             except StoreCorruptError:
                 self._database.write(partial(statements.forget, user_id))
                 continue
-            ends = {key: until for key, _, until in segments}
+            ends = {key: until for key, until, _ in segments}
             # Not so: a session was deleted meanwhile, or another process makes the index anew.
             if all(ends.get(session.key, 0) >= session.entries for session in known):
-                return [(key, segment) for key, segment, _ in segments]
+                return [(key, segment) for key, _, segment in segments]
         raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be made anew")
 
     def _extend(self, session: statements.Known) -> None:
@@ -59,15 +64,69 @@ class SearchIndex:
                 start = until
             self._database.write(partial(statements.put, session.key, session.version, made))
 
+    def _stored(
+        self, user_id: str, session_id: str | None, versions: Mapping[SessionKey, Version]
+    ) -> list[tuple[SessionKey, int, Segment]]:
+        """The segments and where they end. Raises StoreCorruptError for a damaged one, or a gap between two."""
+        read = partial(statements.segments, user_id, session_id)
+        keys = [_key(user_id, row, versions) for row in self._database.read(partial(read, bodies=False))]
+        found = self._kept.all_of(keys)
+        if found is None:
+            found = {}
+            for *row, body in self._database.read(read):
+                key = _key(user_id, row, versions)
+                segment = self._kept.get(key)
+                if segment is None:
+                    segment = Segment.unpacked(key.session, key.start, key.until, body)
+                    self._kept.put(key, segment, len(body))
+                found[key] = segment
+        ends: dict[SessionKey, int] = {}
+        for session, start, until, _ in found:
+            if start != ends.get(session, 0):
+                raise StoreCorruptError(f"the search index of session {session[1]!r} has a gap before entry {start}")
+            ends[session] = until
+        return [(key.session, key.until, segment) for key, segment in found.items()]
 
-def _checked(user_id: str, rows: Sequence[Row]) -> list[tuple[SessionKey, Segment, int]]:
-    """The stored segments and where they end. Raises StoreCorruptError for a damaged one, or a gap between two."""
-    segments: list[tuple[SessionKey, Segment, int]] = []
-    ends: dict[str, int] = {}
-    for id_, start, until, body in rows:
-        key = SessionKey(user_id, id_)
-        segments.append((key, Segment.unpacked(key, start, until, body), until))
-        if start != ends.get(id_, 0):
-            raise StoreCorruptError(f"the search index of session {id_!r} has a gap before entry {start}")
-        ends[id_] = until
-    return segments
+
+class _Key(NamedTuple):
+    """A segment; of one version of a session it never changes."""
+
+    session: SessionKey
+    start: int
+    until: int
+    version: Version | None
+
+
+def _key(user_id: str, row: Sequence[Any], versions: Mapping[SessionKey, Version]) -> _Key:
+    session = SessionKey(user_id, row[0])
+    return _Key(session, row[1], row[2], versions.get(session))
+
+
+class _Kept:
+    """The segments that were used last, for the next search."""
+
+    def __init__(self) -> None:
+        self._lock = fork_lock()
+        self._segments: OrderedDict[_Key, tuple[Segment, int]] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: _Key) -> Segment | None:
+        with self._lock:
+            if key not in self._segments:
+                return None
+            self._segments.move_to_end(key)
+            return self._segments[key][0]
+
+    def all_of(self, keys: Sequence[_Key]) -> dict[_Key, Segment] | None:
+        """All of these; None if one is not here."""
+        found = {key: segment for key in keys if (segment := self.get(key)) is not None}
+        return found if len(found) == len(keys) else None
+
+    def put(self, key: _Key, segment: Segment, size: int) -> None:
+        with self._lock:
+            if key.version is not None and key not in self._segments:
+                self._segments[key] = segment, size
+                self._size += size
+                while self._size > _MOST_KEPT:
+                    _, (_, gone) = self._segments.popitem(last=False)
+                    self._size -= gone

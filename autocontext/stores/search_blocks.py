@@ -15,13 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 
-from autocontext.text.stems import roots
+from autocontext.text.stems import roots, stem
+from autocontext.text.stop_words import STOP_WORDS
 from autocontext.text.words import is_cjk, split, terms_of_chunk
 
 _SURROGATES = range(0xD800, 0xE000)
 _MOST_CHUNKS = 1_000_000
 """Different ones of a block, before the last stretch: there are 1,112,064 characters."""
-_FEW = 64
+_EDGES = "\n-/"
+"""Signs of a chunk that part words, and are part of none themselves."""
+_FEW = 256
 """Different chunks that a text is looked through for one after the other."""
 
 
@@ -36,13 +39,17 @@ class Block:
         self._load = load
 
     @cached_property
+    def _vocabulary(self) -> str:
+        return f"\n{self._load(0)}\n"
+
+    @cached_property
     def _lowered(self) -> str:
         # Of what lower case depends on its neighbours, there is only the sigma.
-        return f"\n{self._load(0).lower()}\n".replace("ς", "σ")
+        return self._vocabulary.lower().replace("ς", "σ")
 
     @cached_property
     def _chunks(self) -> list[str]:
-        return self._load(0).split("\n")
+        return self._vocabulary[1:-1].split("\n")
 
     @cached_property
     def _text(self) -> str:
@@ -71,14 +78,20 @@ class Block:
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
         codes: dict[str, int] = {}
-        lowered = self._lowered
+        lowered, forms = self._lowered, _forms(term) if len(self._lowered) == len(self._vocabulary) else ()
         for root in (root.replace("ς", "σ") for root in roots(term)):
             at, line, counted = lowered.find(root), -1, 0
             while at >= 0:
                 line += lowered.count("\n", counted, at)
-                if times := terms_of_chunk(self._chunks[line]).count(term):
+                stop, end = at + len(root), lowered.find("\n", at)
+                if (
+                    lowered[stop] in _EDGES and lowered[at - 1] in _EDGES
+                    and self._vocabulary[at:stop] in forms and lowered.find(root, stop, end) < 0
+                ):  # fmt: skip
+                    codes[_code(line)] = 1
+                elif times := terms_of_chunk(self._chunks[line]).count(term):
                     codes[_code(line)] = times
-                counted, at = at, lowered.find(root, lowered.find("\n", at))
+                counted, at = at, lowered.find(root, end)
         return codes
 
     def _count(self, signs: Mapping[str, int], text: str, ends: list[int]) -> Counter[int]:
@@ -96,6 +109,12 @@ class Block:
                 counts[first + i] += times * text.count(sign, at, ends[i])
                 at = text.find(sign, ends[i])
         return counts
+
+
+def _forms(term: str) -> tuple[str, ...]:
+    """How a term is written that is a word of its own between edges, whatever else is in its chunk; mostly it is."""
+    alone = term.isascii() and term.isalpha() and roots(term) == (term,) and stem(term) == term
+    return (term, term.capitalize(), term.upper()) if alone and term not in STOP_WORDS else ()
 
 
 class BlockWriter:

@@ -62,11 +62,12 @@ def put(session: SessionKey, version: Version, segments: list[tuple[int, int, by
         )
 
 
-def segments(user_id: str, session_id: str | None) -> Work[list[Row]]:
-    """The segments of a user, or of one session, in order: session id, start, until, body."""
+def segments(user_id: str, session_id: str | None, *, bodies: bool = True) -> Work[list[Row]]:
+    """The segments of a user, or of one session, in order: session id, start, until, and the body if asked for."""
     return (
         yield Statement(
-            "SELECT session_id, start, until, body FROM autocontext_search WHERE user_id = :user_id"
+            f"SELECT session_id, start, until{', body' if bodies else ''} FROM autocontext_search "
+            "WHERE user_id = :user_id"
             + ("" if session_id is None else " AND session_id = :session_id")
             + " ORDER BY session_id, start",
             _scope(user_id, session_id),
