@@ -2,8 +2,9 @@
 
     python -m autocontext mcp --db agent.db --session chat-7 --user ann
 
-Its tools are context_reload, content_search, memory_search and memory_add (the last two where a user is named). Session
-and user are fixed when it starts: nothing that a model passes leads to another's. Written against mcp 1.30.
+Its tools are context_reload, content_search, memory_search and memory_add (the last two where a user is named); with
+`steering` in the configuration those that steer the context. Session and user are fixed when it starts: nothing that a
+model passes leads to another's. Written against mcp 1.30.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ class AutoContextTools:
         reload = self._reload.schema()["function"]
         schema = reload["parameters"]
         tool = types.Tool(name=reload["name"], description=reload["description"], inputSchema=schema)
-        offers = [Offered(tool, self._context_reload), Offered(_CONTENT_SEARCH, self._content_search)]
+        offers = [Offered(tool, self._context_reload)]
+        if self._memory.config.steering:
+            offers += [self._steering(tool) for tool in self._memory.tools()[1:]]
+        offers.append(Offered(_CONTENT_SEARCH, self._content_search))
         if self._user:
             offers += [Offered(_MEMORY_SEARCH, self._memory_search), Offered(_MEMORY_ADD, self._memory_add)]
         return offers
@@ -71,6 +75,17 @@ class AutoContextTools:
             return await offer.answer(arguments)
         except AutoContextError as e:
             return f"Error: {e}"
+
+    def _steering(self, tool: Any) -> Offered:
+        schema = tool.schema()["function"]
+
+        async def answer(arguments: Mapping[str, Any]) -> str:
+            await asyncio.to_thread(self._memory.refresh)
+            text: str = await tool.acall(**arguments)
+            return text
+
+        described = types.Tool(name=schema["name"], description=schema["description"], inputSchema=schema["parameters"])
+        return Offered(described, answer)
 
     async def _context_reload(self, arguments: Mapping[str, Any]) -> str:
         # The agent goes on in its own process: what it has compressed since must be readable too.

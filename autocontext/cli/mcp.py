@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.cli.arguments import Commands
 from autocontext.cli.screen import Screen
+from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError
 from autocontext.stores import SessionInfo
 
@@ -31,6 +32,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--session", metavar="ID", help="the session's id (default: the most recent session)")
     parser.add_argument("--user", default="", metavar="ID", help="the session's user; required for the memory tools")
+    parser.add_argument(
+        "--steering",
+        metavar="WINDOW",
+        help="offer the tools that steer the context, too, for an agent with this window (16k)",
+    )
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -41,7 +47,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     url = arguments.db
     if arguments.session is None and "://" not in url and not Path(url).exists():
         raise ConfigError(f"--db: no file {url!r}; give the agent's database, or --session ID to create one")
-    with AutoContext.open(url) as context:
+    window = arguments.steering
+    config = None if window is None else AutoContextConfig.for_window(window, steering=True)
+    with AutoContext.open(url, config=config) as context:
         session = arguments.session or _latest(context, arguments.user)
         screen.complain(f"autocontext mcp: session {session!r} of user {arguments.user!r} in {url}")
         asyncio.run(serve(context, session, arguments.user))

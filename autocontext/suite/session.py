@@ -127,9 +127,10 @@ class Session:
     call_tool, acall_tool = sync_and_async(_call_tool)
 
     def tools(self) -> list[Tool]:
-        """The tools for the model: context_reload, then those for the user's memories."""
-        reload = Tool(self._reload.name, self._reload.schema(), self._reload, self._reload.acall)
-        return [reload, *self._context.memory_tools(self.user_id)]
+        """The tools for the model: context_reload, with `steering` all of the memory's, then the user's memories'."""
+        steering = self.memory.tools()[1:] if self.memory.config.steering else []
+        own = [Tool(tool.name, tool.schema(), tool, tool.acall) for tool in (self._reload, *steering)]
+        return [*own, *self._context.memory_tools(self.user_id)]
 
     @property
     def instructions(self) -> str:

@@ -17,9 +17,12 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.memory import create_connected_server_and_client_session
 
-from autocontext import AutoContext, AutoContextConfig, Msg
+from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Msg
 from autocontext.adapters.mcp_server import AutoContextTools, create_server
 from autocontext.cli import main
+from autocontext.messages import is_pinned
+from autocontext.steering import NAMES
+from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 from tests.adapters.contract.suite import ROOT
 
 SECRET = "the code word is heron"
@@ -53,6 +56,42 @@ async def served(file: Path, session: str, user: str) -> AsyncIterator[ClientSes
     with AutoContext.open(file) as context:
         async with create_connected_server_and_client_session(create_server(context, session, user)) as client:
             yield client
+
+
+def test_a_client_steers_the_context_that_the_agent_goes_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "agent.db"
+    config = AutoContextConfig.for_window(16_000)
+    with AutoContextMemory.open(file, session_id="s", user_id="ann", config=config) as memory:
+        memory.add_messages([user("Read the logs."), *tool_exchange("read_log", {"day": 1}, "disk 7 failed\n" * 400)])
+        memory.add_messages([assistant("One disk failed."), user("Which?")])
+
+        async def use() -> None:
+            arguments = ["-m", "autocontext", "mcp", "--db", str(file), "--session", "s", "--user", "ann"]
+            server = StdioServerParameters(command=sys.executable, args=[*arguments, "--steering", "16k"], cwd=ROOT)
+            async with stdio_client(server) as (reading, writing), ClientSession(reading, writing) as client:
+                await client.initialize()
+                names = [t.name for t in (await client.list_tools()).tools]
+                assert names[:7] == ["context_reload", *NAMES]
+                assert "m2-m3 read_log 1: " in await said(client, "context_status")
+                put_away = await said(client, "context_archive", messages="m2-m3", reason="read")
+                assert put_away.startswith("Put away m2-m3: 2 messages, ")
+                memory.add_message(assistant("Disk 7."))  # the agent goes on meanwhile
+                noted = await said(client, "context_note", text="decision: replace disk 7")
+                assert noted.startswith("Noted (m7).")
+                assert (await said(client, "context_pin", messages=1)).startswith("Pinned m1: ")
+                found = await said(client, "context_search", query="disk failed", tool="read_log")
+                assert "m3 result of read_log" in found
+                assert (await said(client, "context_restore", messages="m4")).startswith("Error: m4 is in view")
+                assert await said(client, "context_archive", messages="m2") == "Error: reason: must be passed."
+
+        asyncio.run(use())
+        memory.refresh()
+        assert [m.origin is not None for m in memory.messages] == [False, True, *[False] * 5]
+        assert is_pinned(memory.messages[0])
+        [restore] = memory.tools("restore")
+        assert restore(messages="m3").startswith("Put back m2-m3 ")
+        assert memory.messages[1:] == memory.get_original_memory_msgs()[1:]
+        assert_valid_chat(memory.messages)
 
 
 def test_a_client_of_another_process_uses_every_tool(file: Path) -> None:
