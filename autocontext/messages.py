@@ -467,7 +467,11 @@ def with_pin(msg: Msg) -> Msg:
 
 def compacted_by(msg: Msg) -> str:
     """The provider whose compaction this message holds, the last one of several; "" without any."""
-    return next((str(b.metadata[COMPACTION]) for b in reversed(msg.content) if COMPACTION in b.metadata), "")
+    # A plain loop, as every view asks it of its messages.
+    for block in reversed(msg.content):
+        if block.metadata and COMPACTION in block.metadata:
+            return str(block.metadata[COMPACTION])
+    return ""
 
 
 def own_text(msg: Msg) -> str:

@@ -209,7 +209,8 @@ class View:
     @cached_property
     def compacted(self) -> int:
         """Index of the last message with a provider's compaction, which stands for all before it; -1 without one."""
-        return next((i for i in range(len(self) - 1, -1, -1) if compacted_by(self.messages[i])), -1)
+        messages = self.messages
+        return next((i for i in range(len(messages) - 1, -1, -1) if compacted_by(messages[i])), -1)
 
     def holds_compacted(self, index: int) -> bool:
         """Whether what the compaction at `index` stands for is in view before it, in its own words or in notes."""

@@ -11,7 +11,7 @@ from autocontext.errors import InvalidEdit
 from autocontext.history.edits import Edit, apply
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question, build
 from autocontext.history.view import Span, View
-from autocontext.messages import PINNED, Origin, is_pinned
+from autocontext.messages import COMPACTION, PINNED, Origin, is_pinned
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.text.rendering import tag
 from tests.conversations import histories
@@ -313,3 +313,53 @@ def test_the_order_of_rules_and_their_words_are_those_of_the_report() -> None:
     }
     assert {r for r in reasons.values() if "keep their shape: " not in r} <= known
     assert len(set(reasons.values()) & known) >= 8
+
+
+# ------------------------------------------------------------------------------------------ providers' own compaction
+def compaction(name: str) -> Msg:
+    block = TextBlock(text=f"What {name} stands for: {LONG}", metadata={COMPACTION: "anthropic"})
+    return Msg(id=name, role="assistant", content=[block, TextBlock(text=LONG)])
+
+
+ALONE = [compaction("first"), user(LONG, id="ask")]
+IN_VIEW = [user(LONG, id="ask"), assistant(LONG, id="reply"), compaction("last")]
+TWO = [*ALONE, compaction("second")]
+STAYS = "a provider's compaction stays"
+
+
+@pytest.mark.parametrize(
+    ("messages", "ids", "goes"),
+    [
+        (ALONE, ["first"], False),
+        (ALONE, ["first", "ask"], False),
+        (IN_VIEW, ["last"], True),
+        (IN_VIEW, ["reply", "last"], True),
+        (TWO, ["first"], True),
+        (TWO, ["first", "ask"], True),
+        (TWO, ["second"], True),  # the text beside the first one is what was said before the second
+        (TWO, ["first", "ask", "second"], False),
+        ([*ALONE[1:], compaction("first")], ["first"], False),
+        ([user(LONG, id="p", metadata={PINNED: True}), compaction("first")], ["first"], False),
+        ([system(LONG), compaction("first")], ["first"], False),
+    ],
+)
+@pytest.mark.parametrize("note", [True, False])
+def test_8_a_provider_s_compaction_stays_until_it_is_needed_no_more(
+    messages: list[Msg], ids: list[str], goes: bool, note: bool
+) -> None:
+    shorter = edit(*ids, messages=(assistant("short"),) if note else ())
+    applied = apply(View.of(messages, size), [shorter], size)
+    assert bool(applied.edits) is goes
+    assert goes or applied.refused[0].reason.startswith(STAYS)
+
+
+def test_8_a_shorter_text_beside_a_compaction_is_no_loss() -> None:
+    proposal = Proposal(View.of(ALONE).span(0, 1), blocks={MESSAGE_TEXT: "short"})
+    applied = apply(View.of(ALONE, size), [build(proposal, [])], size)
+    [first, _] = applied.view.messages
+    assert first.content[0] == ALONE[0].content[0]
+    assert first.text.count("short") == 1
+    changed = Msg(
+        id="new", role="assistant", content=[TextBlock(text="What first", metadata={COMPACTION: "anthropic"})]
+    )
+    assert apply(View.of(ALONE, size), [edit("first", messages=(changed,))], size).refused
