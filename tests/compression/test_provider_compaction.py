@@ -145,7 +145,9 @@ def test_compactions_pass_through_whatever_the_passes_do(
             assert memory.count(memory.get_messages()) <= WINDOW
         snapshot = AutoContextMemory(config(mode))
         snapshot.load_state_dict(memory.state_dict())
-        assert request_to(provider, snapshot) == request_to(provider, memory)
+        assert snapshot.messages == memory.messages
+        sent = request_to(provider, snapshot)
+        check_sent(sent, added, mode, provider)
 
 
 def request_to(provider: str, memory: AutoContextMemory) -> list[dict[str, Any]]:
