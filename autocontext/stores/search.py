@@ -225,20 +225,31 @@ def with_snippets(
 
 def snippet(query: str, text: str) -> str:
     """The stretch of a text where most of the query's words stand; looks at the first places of each word."""
-    lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters become longer in lower case; places would be off
-        lowered = text
     different = islice(dict.fromkeys(terms(query)), _MOST_SHOWN)
-    words = [term if term in lowered else term[:_STEM] for term in different]
+    # Lower case of a long text takes longer than all the rest, unless it is ASCII.
+    looked, cases = (text.lower(), _as_it_is) if text.isascii() else (text, _cases)
+    words = [term if any(form in looked for form in cases(term)) else term[:_STEM] for term in different]
+    places = {at for word in words for form in cases(word) for at in islice(_places(form, looked), _MOST_PLACES)}
+    size = _AROUND // 2 + max(map(len, words), default=0)
     best, start = 0, 0
-    for at in sorted(at for word in words for at in islice(_places(word, lowered), _MOST_PLACES)):
-        near = sum(lowered.find(word, at, at + _AROUND // 2 + len(word) - 1) >= 0 for word in words)
+    for at in sorted(places):
+        around = text[at : at + size].lower()
+        near = sum(around.find(word, 0, _AROUND // 2 + len(word) - 1) >= 0 for word in words)
         if near > best:
             best, start = near, max(0, at - _AROUND // 4)
     stop = min(len(text), start + _AROUND)
     start = max(0, stop - _AROUND)
     inner = " ".join(text[start:stop].split())
     return ("..." if start else "") + inner + ("..." if stop < len(text) else "")
+
+
+def _as_it_is(word: str) -> tuple[str, ...]:
+    return (word,)
+
+
+def _cases(word: str) -> tuple[str, ...]:
+    """How a word is mostly written."""
+    return tuple(dict.fromkeys((word, word.capitalize(), word.upper())))
 
 
 def _places(word: str, text: str) -> Iterator[int]:
