@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from autocontext.ledger import shell
@@ -108,21 +108,24 @@ def is_about(thing: str, things: Collection[str]) -> bool:
     return any(t in (thing, name) or name.endswith("/" + t) or t.endswith("/" + name) for t in things)
 
 
-def still_shown(older: str, newer: str) -> bool:
-    """Whether most of an older text stands in a newer one, line by line or, for short texts, word by word.
+class Outline(NamedTuple):
+    """What a text consists of, to find most of it in another one."""
 
-    What is read anew has changed in places; the next page of a file, or new output of a process, is another text.
-    """
-    if older == newer:
-        return True
-    old = set(_lines(older))
-    if len(old) >= _LEAST_LINES:
-        return len(old & set(_lines(newer))) >= _OVERLAP * len(old)
-    old = set(_WORD.findall(older[:_COMPARED]))
-    return len(old & set(_WORD.findall(newer[:_COMPARED]))) >= _OVERLAP * len(old)
+    lines: frozenset[str]
+    """Without digits, so that line numbers do not matter."""
+    words: frozenset[str]
 
+    @classmethod
+    def of(cls, text: str) -> Outline:
+        """The outline of a text, of a very long one that of its beginning."""
+        text = text[:_COMPARED]
+        lines = (line.strip(_MARGIN) for line in shape(text).split("\n"))
+        return cls(frozenset(filter(None, lines)), frozenset(_WORD.findall(text)))
 
-def _lines(text: str) -> Iterator[str]:
-    """The lines of a text without digits, so that line numbers do not matter."""
-    lines = (shape(line).strip(_MARGIN) for line in text[:_COMPARED].split("\n"))
-    return (line for line in lines if line)
+    def still_shown(self, newer: Outline) -> bool:
+        """Whether most of this text stands in a newer one, line by line or, if it is short, word by word.
+
+        What is read anew has changed in places; the next page of a file, or new output of a process, is another text.
+        """
+        own, other = (self.lines, newer.lines) if len(self.lines) >= _LEAST_LINES else (self.words, newer.words)
+        return len(own & other) >= _OVERLAP * len(own)

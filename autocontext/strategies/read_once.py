@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import READ_ONCE
+from autocontext.history.cached import cached_property
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
@@ -22,7 +23,7 @@ from autocontext.strategies.selection import recent, stays
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.ledger.readings import Reading
+    from autocontext.ledger.readings import Outline, Reading
     from autocontext.strategies.notes import NoteWriter
 
 _LEAST_TEXT = 240
@@ -37,7 +38,7 @@ _MOST_CHANGES = 5
 """Changes that are named in the place of a reading."""
 
 
-@dataclass(slots=True)
+@dataclass
 class _Pair:
     """A call in view with its result, both originals."""
 
@@ -51,6 +52,20 @@ class _Pair:
     reading: Reading
     again: _Pair | None = field(default=None, repr=False)
     """The newest reading of the same thing."""
+
+    @cached_property
+    def outline(self) -> Outline:
+        """Of the result's text; worked out once, as the newest reading is compared with all others."""
+        from autocontext.ledger.readings import Outline  # noqa: PLC0415 (see `compression.pass_run`)
+
+        return Outline.of(self.output.text)
+
+    @cached_property
+    def failed(self) -> bool:
+        """Whether the result says that nothing could be read."""
+        from autocontext.ledger.outcomes import outcome_of  # noqa: PLC0415 (as above)
+
+        return outcome_of(self.output.text, is_error=self.output.is_error, effect="reads").failed
 
     @property
     def same(self) -> bool:
@@ -101,7 +116,7 @@ class ReadOnce:
 
     def _pairs(self, view: View) -> Iterator[_Pair]:
         """The calls that read something, with their results, in the order of the results."""
-        from autocontext.ledger.readings import reading_of  # noqa: PLC0415 (see `compression.pass_run`)
+        from autocontext.ledger.readings import reading_of  # noqa: PLC0415 (as above)
 
         waiting: dict[str, list[tuple[int, ToolUseBlock]]] = defaultdict(list)
         for i, m in enumerate(view.messages):
@@ -178,11 +193,9 @@ class ReadOnce:
             return False
         if newer.use.name == older.use.name and newer.output.output == older.output.output:
             return newer.output.is_error == older.output.is_error
-        if not newer.reading.repeats or _failed(newer) or _failed(older):
+        if not newer.reading.repeats or newer.failed or older.failed:
             return False
-        from autocontext.ledger.readings import still_shown  # noqa: PLC0415 (as above)
-
-        if still_shown(older.output.text, newer.output.text):
+        if older.output.text == newer.output.text or older.outline.still_shown(newer.outline):
             return True
         return not older.reading.part and bool(self._changed(view, older, newer))
 
@@ -193,10 +206,3 @@ def _is_alone(view: View, pair: _Pair) -> bool:
     says_nothing = not call.text.strip() and all(b.type in ("tool_use", "text", "thinking") for b in call.content)
     only = says_nothing and len(call.tool_uses) == 1 and len(result.content) == 1
     return only and pair.result == pair.call + 1 and view.closed(pair.call, pair.result + 1)
-
-
-def _failed(pair: _Pair) -> bool:
-    """Whether the result says that nothing could be read."""
-    from autocontext.ledger.outcomes import outcome_of  # noqa: PLC0415 (as above)
-
-    return outcome_of(pair.output.text, is_error=pair.output.is_error, effect="reads").failed
