@@ -75,8 +75,8 @@ def pgbouncer() -> str | None:
 
 @contextmanager
 def pooled(url: str) -> Iterator[str]:
-    """The URL of a server's database through PgBouncer, which gives each transaction one of two sessions there."""
-    address = urlsplit(url)
+    """The URL of a schema through PgBouncer, which gives each transaction one of two sessions there."""
+    address, schema = urlsplit(url), url.rpartition("%3D")[2]  # it takes no options from its clients
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         shutil.chown(folder, "postgres")
         free.bind(("127.0.0.1", 0))
@@ -84,7 +84,8 @@ def pooled(url: str) -> Iterator[str]:
         free.close()
         Path(folder, "users").write_text('"postgres" ""\n', encoding="utf-8")
         Path(folder, "ini").write_text(
-            f"[databases]\n* = host={address.hostname} port={address.port or 5432}\n[pgbouncer]\n"
+            f"[databases]\n* = host={address.hostname} port={address.port or 5432} "
+            f"connect_query='SET search_path TO {schema}'\n[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
             f"auth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\ndefault_pool_size = 2\n",
             encoding="utf-8",

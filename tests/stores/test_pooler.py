@@ -3,10 +3,8 @@
 import asyncio
 import os
 import threading
-import uuid
 from urllib.parse import urlsplit
 
-import psycopg
 import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
@@ -60,14 +58,8 @@ def url():
         if os.environ.get("AUTOCONTEXT_REQUIRE_PGBOUNCER"):
             pytest.fail("PgBouncer is not installed, or this is not root")
         pytest.skip("needs root and PgBouncer: it was NOT tested")
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(SERVER, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-        try:
-            with pooled(SERVER.rpartition("/")[0] + f"/{name}") as through:
-                yield through
-        finally:
-            server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    with own_schema() as direct, pooled(direct) as through:
+        yield through
 
 
 def test_writers_behind_pgbouncer_lose_nothing_and_never_run_each_others_statements(url):

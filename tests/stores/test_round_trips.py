@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -46,7 +47,7 @@ class Counted:
 @pytest.fixture(scope="module")
 def counted():
     with own_schema() as url:
-        proxy = Proxy(int(SERVER.rpartition(":")[2].partition("/")[0]))
+        proxy = Proxy(urlsplit(SERVER).port or 5432)
         made = Counted(proxy, proxy.through(url))
         made.session()
         made.store.append(made.session(), added(1), after=0)  # the connection is open from here on
