@@ -311,8 +311,24 @@ def test_reply_keys_and_unknown_keys_of_items_are_not_sent() -> None:
 
 
 def test_a_pass_in_the_background_does_not_delay_it() -> None:
-    memory = claude_memory(background=True)
-    assert [m.role for m in memory.get_messages()] == ["system", "assistant"]
+    memory = AutoContextMemory(config("keep", background=True))
+    memory.add_messages([assistant("Read."), assistant("Done.")])
+    memory.add(compacted([]))
+    assert [compacted_by(m) for m in memory.get_messages()] == ["openai"]
+
+
+def test_a_loaded_state_reloads_the_originals_behind_the_notes_that_left() -> None:
+    memory = AutoContextMemory(config("keep"))
+    for n in range(12):
+        memory.add_messages([user(f"{n}: {WORDS * 8}"), assistant("ok")])
+        memory.get_messages()
+    memory.add({"role": "assistant", "content": [BLOCK]})
+    memory.get_messages()
+    key = str(memory.get_compression_events()[-1].metadata["uuid"])
+    loaded = AutoContextMemory(config("keep"))
+    loaded.load_state_dict(memory.state_dict())
+    assert any(map(is_compressed, memory.get_offload_context()[key]))
+    assert memory.reload(key) == loaded.reload(key) == memory.get_original_memory_msgs()[:-1]
 
 
 def test_a_bad_value_is_refused_by_name() -> None:

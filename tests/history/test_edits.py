@@ -339,7 +339,7 @@ STAYS = "a provider's compaction stays"
         (TWO, ["second"], True),  # the text beside the first one is what was said before the second
         (TWO, ["first", "ask", "second"], False),
         ([*ALONE[1:], compaction("first")], ["first"], False),
-        ([user(LONG, id="p", metadata={PINNED: True}), compaction("first")], ["first"], False),
+        ([assistant(LONG, id="p", metadata={PINNED: True}), compaction("first")], ["first"], False),
         ([system(LONG), compaction("first")], ["first"], False),
     ],
 )
