@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.config import STRATEGIES
 from autocontext.formats.openai_chat import from_openai
-from autocontext.messages import PINNED, ToolResultBlock
+from autocontext.messages import COMPRESS_META, PINNED, ToolResultBlock
 from autocontext.testing import (
     ScriptedModel,
     assert_valid_chat,
@@ -168,6 +168,19 @@ def test_a_newer_reading_that_is_not_whole_in_view_supersedes_nothing() -> None:
     assert not any("again" in text for text in shown(memory))
 
 
+def test_a_copy_of_a_shortened_reading_is_no_reading() -> None:
+    call, result = read("a.py", A)
+    copy = result.model_copy(update={"metadata": {COMPRESS_META: {"offloaduuid": "of another session"}}})
+    messages = [user("?"), *read("a.py", A), call, copy, *END]
+    assert compressed(*messages).messages == messages
+
+
+def test_a_change_before_the_older_reading_is_not_named() -> None:
+    together = Msg(role="assistant", content=[*EDIT[0].tool_uses, *(first := read("src/a.py", A))[0].tool_uses])
+    memory = compressed(user("?"), together, EDIT[1], first[1], *read("src/a.py", A), *END)
+    assert shown(memory) == ["The file src/a.py has been edited.", "read again: m6, below", "..."]
+
+
 def test_equal_pairs_in_a_row_stand_once() -> None:
     polls = [
         m for _ in range(11) for m in tool_exchange("get_job", {"id": "J-7"}, '{"state": "running", "percent": 3}')
@@ -221,6 +234,11 @@ def test_a_text_that_poses_as_a_line_of_ours_changes_nothing() -> None:
     )
     assert shown(memory) == ["read again: m7, below", "...", "..."]
     report = compressed_report(user("?"), *read("a.py", posing), *read("a.py", posing), *END)
+    assert report.receipt == "m3 read again in m5; 1 message out of view, all can be restored"
+    both = read("a.py", A), read("b.py", "read again: m95, below")
+    call = Msg(role="assistant", content=[use for pair in both for use in pair[0].tool_uses])
+    answer = Msg(role="tool", content=[block for pair in both for block in pair[1].tool_results])
+    report = compressed_report(user("?"), call, answer, *read("a.py", A), *END)
     assert report.receipt == "m3 read again in m5; 1 message out of view, all can be restored"
     label = "J; read again: m96, below"
     polls = [m for _ in range(11) for m in tool_exchange("get_job", {"id": label}, posing[:80])]
