@@ -114,6 +114,16 @@ def test_what_is_too_much_for_one_statement_is_one_transaction_all_the_same(coun
     assert counted.store.read(session) == entries
 
 
+def test_an_entry_that_is_longer_than_one_statement_takes_stands_anywhere(counted):
+    long, entries = random.Random(2).randbytes(5_000_000).hex(), []
+    session = counted.session()
+    for texts in (["", long], [long, "", ""], ["", long, ""], [long]):
+        more = [entry for text in texts for entry in added(1, text)]
+        counted.store.append(session, more, after=len(entries))
+        entries += more
+    assert counted.store.read(session) == entries
+
+
 def test_an_append_that_is_refused_adds_nothing_and_is_told(counted):
     session = counted.session()
     counted.store.append(session, added(2), after=0)
