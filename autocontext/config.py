@@ -21,6 +21,9 @@ _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
 _LOW_TARGET = 0.53
 """Target of all others: passes are rare, and the provider's cache lives long."""
+_LOWER_TARGET, _LONGER_NOTE = 0.45, 1.22
+"""The same where the trigger is the window itself: a note longer by this factor is worth more than the messages that
+leave for it, and the bill is lower."""
 _DEFAULT_WINDOW = 128 * 1024
 """Tokens; the documented defaults were made for it."""
 _LEAST_KEEP = 4
@@ -255,13 +258,14 @@ class AutoContextConfig(BaseModel):
             raise ConfigError(
                 f"AutoContextConfig.for_window: window must be at least {_SMALLEST_WINDOW} tokens (got {window})"
             )
+        small = window < _MIDDLE_WINDOW
         settings: dict[str, Any] = {
             "max_token": window,
             "msg_threshold": _message_trigger(window),
             "token_ratio": 0.98,
-            "target_ratio": 0.92 if window < _MIDDLE_WINDOW else _LOW_TARGET,
+            "target_ratio": 0.92 if small else _LOWER_TARGET,
             "strategies": (READ_ONCE,),
-            "ledger_ratio": _ledger_share(window),
+            "ledger_ratio": _ledger_share(window) if small else round(_ledger_share(window) * _LONGER_NOTE, 3),
         }
         return cls(**{**settings, **fields})
 
