@@ -11,6 +11,7 @@ from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.history import numbering
+from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.stores.protocol import SessionKey, SessionStore
@@ -18,6 +19,7 @@ from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
     from autocontext.stores.journal import Journal
+    from autocontext.stores.log_search import LogSearch
 
 _DIGITS = re.compile(r"[0-9]+")
 _ECHO = 80
@@ -42,6 +44,13 @@ class Steered:
     lock: threading.RLock
     session: SessionKey
     store: SessionStore | None
+
+    @cached_property
+    def log_search(self) -> LogSearch:
+        """Searches the log of a memory without a store, and keeps its index."""
+        from autocontext.stores.log_search import LogSearch  # noqa: PLC0415 (only searches need it)
+
+        return LogSearch(SessionKey(*self.session))
 
     def numbers(self, argument: Any) -> Runs:
         """The message numbers in an argument. Raises Refusal for anything else, and for numbers that do not exist."""

@@ -40,14 +40,14 @@ _PARAMETERS: Mapping[str, tuple[dict[str, Any], list[str]]] = {
     "context_note": ({"text": {**_TEXT, "description": f"The note, at most {LONGEST_NOTE:,} characters."}}, ["text"]),
     "context_search": (
         {
-            "query": {**_TEXT, "description": "Words to look for."},
+            "query": {**_TEXT, "description": "Words to look for; may be left out with a filter below."},
             "messages": {**_MESSAGES, "description": "Only these numbers, such as m12-m40."},
             "tool": {**_TEXT, "description": "Only calls and results of this tool."},
-            "since": {**_TEXT, "description": "Only from this time on, such as 2026-11-22 or 2026-11-22T16:30."},
-            "until": {**_TEXT, "description": "Only up to this time."},
+            "after": {**_TEXT, "description": "Only from this time on, such as 2026-11-22 or 2026-11-22T16:30."},
+            "before": {**_TEXT, "description": "Only before this time."},
             "limit": {"type": "integer", "description": "Most results, 8 if left out."},
         },
-        ["query"],
+        [],
     ),
 }
 _ALL_SESSIONS = {"type": "boolean", "description": "True searches the user's other conversations, too."}

@@ -48,7 +48,7 @@ def results(memory: AutoContextMemory) -> list[str]:
 
 
 def test_the_agent_archives_pins_notes_searches_and_restores(run: Run, memory: AutoContextMemory) -> None:
-    steps = [
+    steps: list[tuple[str, dict[str, Any]]] = [
         ("read_log", {"day": 1}),
         ("read_log", {"day": 2}),
         ("context_status", {}),
@@ -87,7 +87,10 @@ def test_the_status_is_last_in_each_request_and_in_no_log(run: Run, memory: Auto
 
 def test_notes_survive_a_long_run_word_for_word(run: Run, memory: AutoContextMemory) -> None:
     decision = "decision: the alerts of days 1-3 are one incident, INC-4411"
-    steps = [("context_note", {"text": decision}), *(("read_log", {"day": n}) for n in range(1, 9))]
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("context_note", {"text": decision}),
+        *(("read_log", {"day": n}) for n in range(1, 9)),
+    ]
     with FakeOpenAI(window=16_000, default=script(*steps)) as service:
         run(service.base_url, memory, [read_log])
         assert service.refused == []

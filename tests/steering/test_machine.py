@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -50,7 +51,7 @@ class SteeringMachine(RuleBasedStateMachine):
         self.memory.add_messages(messages)
         self.added += messages
 
-    def ask(self, name: str, *, in_loop: bool = False, **arguments: object) -> str:
+    def ask(self, name: str, *, in_loop: bool = False, **arguments: Any) -> str:
         """What a tool answers; an error changes nothing."""
         self.calls += 1
         call, result = tool_exchange(f"context_{name}", arguments, "", id=f"call-{self.calls}")
@@ -154,8 +155,9 @@ class SteeringMachine(RuleBasedStateMachine):
     def search(self, which: int) -> None:
         wanted = f"value_{1 + which % self.calls}_1"
         answer = self.ask("search", query=wanted, limit=3)
-        holders = [n for n, m in enumerate(self.added, 1) if any(wanted in text.split() for text in m.texts())]
-        if answer.startswith(("1 message", "2 messages", "3 messages")) and len(holders) == 1:
+        results = ((n, block) for n, m in enumerate(self.added, 1) for block in m.tool_results)
+        holders = [n for n, block in results if block.name == "read_file" and wanted in block.text.split()]
+        if holders:
             assert f"m{holders[0]} " in answer.splitlines()[1]
 
     @rule()

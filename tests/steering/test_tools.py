@@ -1,0 +1,237 @@
+"""The tools one by one: what they answer, what they refuse in one sentence, and what they leave as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg, ToolUseBlock
+from autocontext.errors import ConfigError
+from autocontext.ledger.notes import LONGEST_NOTE
+from autocontext.messages import is_pinned
+from autocontext.steering import NAMES
+from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
+
+ROOT = Path(__file__).parents[2]
+WINDOW = 8_000
+
+
+def page(n: int, lines: int = 40) -> str:
+    return "\n".join(f"line {i} of f{n}: lock_{n}_{i} = acquire(timeout={i})" for i in range(lines))
+
+
+def history(files: int = 4) -> list[Msg]:
+    """m1 system, m2 the task, then a call and its result for each file: m3-m4, m5-m6 ..."""
+    read = [m for n in range(files) for m in tool_exchange("read_file", {"path": f"src/f{n}.py"}, page(n), id=f"c{n}")]
+    return [Msg(role="system", content="You fix bugs."), user("Fix src/pool.py. Never delete tests."), *read]
+
+
+@pytest.fixture
+def memory() -> AutoContextMemory:
+    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW), ScriptedModel("Nothing."))
+    memory.add_messages([*history(), assistant("I read four files."), user("Go on."), assistant("Yes.")])
+    return memory
+
+
+def ask(memory: AutoContextMemory, name: str, **arguments: Any) -> str:
+    [tool] = memory.tools(name)
+    return str(tool(**arguments))
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("archive", {"messages": "m99", "reason": ""}, "there is no m99: this conversation has m1 to m13."),
+    ("archive", {"messages": "m0", "reason": ""}, "there is no m0: this conversation has m1 to m13."),
+    ("archive", {"messages": "the logs", "reason": ""}, "'the logs' names no messages. Pass numbers such as"),
+    ("archive", {"messages": "m1-m4", "reason": ""}, 'm1 is a system message and stays in view. Pass "m3-m4" instead.'),
+    ("archive", {"messages": "m2", "reason": ""}, "m2 is what the user asked for and stays in view. Nothing else of"),
+    ("archive", {"messages": "m9-m12", "reason": ""}, "m12 is what the user asked for and stays in view. Pass"),
+    ("archive", {"messages": "m13", "reason": ""}, "m13 is part of the current step and stays in view. Nothing else"),
+    ("archive", {"messages": "m11", "reason": ""}, "a note about m11 would be as long as the messages themselves"),
+    ("archive", {"messages": "m3"}, "reason: must be passed."),
+    ("restore", {"messages": "m3"}, "m3 is in view, word for word; there is nothing to put back."),
+    ("restore", {"messages": "m12345678901234567890"}, "there is no m12345678901234567890: this conversation has"),
+    ("pin", {"messages": "m3-m10"}, "with m3-m10, "),
+    ("pin", {"messages": "m3", "unpin": True}, "m3: nothing of that was pinned with this tool. Pinned: nothing."),
+    ("note", {"text": " \n"}, "the note is empty. Pass what is to be remembered"),
+    ("note", {"text": "x" * (LONGEST_NOTE + 1)}, "the note has 1,001 characters and may have 1,000: write several."),
+    ("note", {"text": 7}, "the note is empty."),
+    (
+        "search",
+        {"query": ""},
+        "there is nothing to look for. Pass words as query, or a tool, messages, after or before.",
+    ),
+    ("search", {"query": "lock", "after": "yesterday"}, "search: after must be a datetime or an ISO 8601 text (got "),
+    ("search", {"query": "lock", "all_sessions": True}, "only this conversation may be searched here."),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "answer"), REFUSED)
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_refusal_is_one_clear_sentence_and_changes_nothing(
+    memory: AutoContextMemory, name: str, arguments: dict[str, Any], answer: str, in_loop: bool
+) -> None:
+    before = memory.state_dict()
+    [tool] = memory.tools(name)
+    text = asyncio.run(tool.acall(**arguments)) if in_loop else tool(**arguments)
+    assert text.startswith(f"Error: {answer}")
+    assert len(text.splitlines()) == 1
+    assert memory.state_dict() == before
+
+
+def test_a_call_goes_with_its_result_and_an_open_call_stays(memory: AutoContextMemory) -> None:
+    call = ToolUseBlock(id="now", name="context_archive", input={"messages": "m4"})
+    memory.add_message(Msg(role="assistant", content=(call,)))
+    assert ask(memory, "archive", messages="m13-m14", reason="").startswith("Error: m14 is a call without a result")
+    text = ask(memory, "archive", messages="m4", reason="file 0 is read")
+    assert text.startswith("Put away m3-m4: 2 messages, ")
+    assert text.endswith("m3 went along: calls and their results stay together.")
+    note = memory.messages[2].text
+    assert "m3 read_file: src/f0.py" in note
+    assert "Put away by the agent: file 0 is read" in note
+
+
+def test_what_is_pinned_stays_in_every_pass_until_it_is_unpinned(memory: AutoContextMemory) -> None:
+    assert ask(memory, "pin", messages="m5").startswith("Pinned m5-m6: ")
+    assert ask(memory, "archive", messages="m3-m6", reason="") == (
+        'Error: m5 is pinned and stays in view. Pass "m3-m4" instead.'
+    )
+    memory.compress_if_needed(force=True, max_token=2_000)
+    assert [m.id for m in memory.messages if is_pinned(m)] == [m.id for m in memory.reload("m5")]
+    assert ask(memory, "pin", messages="m6", unpin=True) == "Unpinned m5-m6. Pinned: nothing."
+    memory.compress_if_needed(force=True, max_token=1_000)
+    assert not any(page(1) in text for m in memory.messages for text in m.texts())
+
+
+def test_what_a_pass_has_folded_is_restored_where_it_was(memory: AutoContextMemory) -> None:
+    memory.compress_if_needed(force=True, max_token=2_000)
+    assert ask(memory, "pin", messages="m3").startswith("Error: m3-m4 is not in view in full")
+    assert ask(memory, "restore", messages="m3").startswith("Put back m3-")
+    assert memory.messages == memory.get_original_memory_msgs()
+
+
+def test_what_is_too_large_to_be_restored_is_read_in_part() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(3_000))
+    memory.add_messages([*history(8), assistant("Read."), user("Go on.")])
+    memory.compress_if_needed()
+    before = memory.messages
+    text = ask(memory, "restore", messages="m3")
+    assert text.startswith("Error: putting m3 back means m3-m")
+    assert 'Read it in part with context_reload("m3"), or put something else away first.' in text
+    assert memory.messages == before
+
+
+def test_the_status_names_what_takes_the_room_and_what_it_was_good_for(memory: AutoContextMemory) -> None:
+    memory.add_messages(tool_exchange("bash", {"command": "grep lock_1_7 src/f1.py"}, "1 match", id="grep"))
+    reload = {"working_context_offload_uuid": "m5"}
+    memory.add_messages(tool_exchange("context_reload", reload, "[m5-m6: ...", id="r"))
+    ask(memory, "archive", messages="m7-m10", reason="read")
+    lines = ask(memory, "status").splitlines()
+    assert lines[0] == (
+        f"{memory.token_count:,} of 8,000 tokens are used ({memory.token_count * 100 // 8_000} %), 0 of them by "
+        "instructions and tools."
+    )
+    assert 'Condensed: m7-m10; context_reload("m...") reads them.' in lines
+    assert any(line.startswith("m5-m6 read_file src/f1.py: ") and "used 1x, reloaded 1x" in line for line in lines)
+    assert any(line.startswith("m7-m10 note: ") and line.endswith("condensed") for line in lines)
+    assert ask(memory, "status") == "\n".join(lines)  # looking changes nothing
+
+
+def test_the_search_finds_what_is_out_of_view_by_number_time_and_tool(memory: AutoContextMemory) -> None:
+    memory.compress_if_needed(force=True, max_token=2_000)
+    assert ask(memory, "search", query="lock_2_7", limit=1).splitlines()[1].startswith("m8 result of read_file, ")
+    assert "m4 " in ask(memory, "search", query="acquire timeout", messages="m1-m4", limit=1)
+    assert ask(memory, "search", query="acquire", tool="bash") == (
+        "Nothing that was said matches 'acquire'. Try other words or filters."
+    )
+    assert ask(memory, "search", query="acquire", before="2001-01-01").startswith("Nothing that was said")
+    assert ask(memory, "search", query="acquire", after="2001-01-01T10:00+02:00", limit="2").startswith("2 messages, ")
+    newest = ask(memory, "search", tool="read_file", messages="m3-m6,m8").splitlines()
+    assert [line.split(" ")[0] for line in newest[1:-1]] == ["m8", "m6", "m5", "m4", "m3"]
+
+
+def test_other_conversations_of_the_user_are_searched_where_the_owner_allows_it(tmp_path: Path) -> None:
+    config = AutoContextConfig.for_window(WINDOW, search_scope="user")
+    for session, who, text in (
+        ("old", "ann", "The lock timeout is 30 s."),
+        ("other", "bob", "My lock timeout is 9 s."),
+    ):
+        with AutoContextMemory.open(tmp_path / "a.db", session_id=session, user_id=who, config=config) as memory:
+            memory.add([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": text}])
+    with AutoContextMemory.open(tmp_path / "a.db", session_id="new", user_id="ann", config=config) as memory:
+        memory.add({"role": "user", "content": "Which lock timeout do we use?"})
+        [tool] = memory.tools("search")
+        assert "all_sessions" in json.dumps(tool.schema())
+        assert "30 s" not in tool(query="lock timeout")
+        found = tool(query="lock timeout", all_sessions=True)
+        assert "[session old] m2 assistant, " in found
+        assert "m1 user, " in found
+        assert "9 s" not in found
+
+
+def test_the_tools_are_chosen_by_name(memory: AutoContextMemory) -> None:
+    assert [tool.name for tool in memory.tools()] == ["context_reload", *NAMES]
+    assert [tool.name for tool in memory.tools("search", "context_reload")] == ["context_search", "context_reload"]
+    with pytest.raises(ConfigError, match="there is no tool 'serch'; did you mean 'search'"):
+        memory.tools("serch")
+    for tool in memory.tools():
+        function = tool.schema()["function"]
+        assert (function["name"], function["parameters"]["type"]) == (tool.name, "object")
+
+
+def test_a_focus_is_what_notes_keep_and_what_the_model_is_told() -> None:
+    prompts: list[str] = []
+
+    def answer(request: ModelRequest) -> str:
+        prompts.append(request.prompt)
+        return "Read files."
+
+    model = ScriptedModel(answer)
+    shown: dict[str, str] = {}
+    for focus in ("", "lock_3_17"):
+        memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW), model)
+        memory.add_messages([*history(8), assistant("Read."), user("Go on.")])
+        memory.compress_if_needed(force=True, max_token=2_000, focus=focus)
+        shown[focus] = "\n".join(m.text for m in memory.messages if m.origin is not None)
+    assert "line 17 of f3: lock_3_17 = acquire(timeout=17)" in shown["lock_3_17"]
+    assert "lock_3_17" not in shown[""]
+    assert not any("what bears on this" in prompt for prompt in prompts[: len(prompts) // 2])
+    assert prompts[-1].endswith("Keep first, and in most detail, what bears on this: lock_3_17")
+
+
+KILLED = """
+import os, signal, sys
+from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.testing import assistant, user
+from tests.steering.test_tools import ask, history
+memory = AutoContextMemory.open(sys.argv[1], session_id="42", config=AutoContextConfig.for_window(8_000))
+memory.add_messages([*history(), assistant("Read."), user("Go on."), assistant("Yes.")])
+print(ask(memory, "archive", messages="m3-m4", reason="read"))
+print(ask(memory, "pin", messages="m5"))
+print(ask(memory, "note", text="decision: keep the lock"))
+sys.stdout.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_was_steered_survives_kill_9(tmp_path: Path) -> None:
+    file = tmp_path / "agent.db"
+    run = subprocess.run(
+        [sys.executable, "-c", KILLED, str(file)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+    )
+    assert run.returncode == -signal.SIGKILL, run.stderr
+    assert [line.split(" ")[0] for line in run.stdout.splitlines()] == ["Put", "Pinned", "Noted"]
+    with AutoContextMemory.open(file, session_id="42", config=AutoContextConfig.for_window(WINDOW)) as memory:
+        assert [m.id for m in memory.messages if is_pinned(m)] == [m.id for m in memory.reload("m5")]
+        assert memory.messages[2].origin is not None
+        assert ask(memory, "restore", messages="m3").startswith("Put back m3-m4 ")
+        memory.add_messages([user("And now?")])
+        memory.compress_if_needed(force=True, max_token=2_000)
+        assert any("decision: keep the lock" in text for m in memory.messages for text in m.texts())
+        assert_valid_chat(memory.messages)
