@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from measure import ROOT, Row, each, exponent, invalid, percentile, promises, run, seconds
@@ -28,6 +28,7 @@ from autocontext.testing import conversation
 from autocontext.tokens import get_counter
 
 SIZES = (100, 1_000, 10_000)
+LONG = 50_000
 BUDGET = 30.0
 NEVER = AutoContextConfig(msg_threshold=10**9, max_token=10**9)
 WORDS = ("the", "agent", "reads", "a", "file", "test", "error", "line", "value", "module", "path", "fails", "because")
@@ -175,8 +176,34 @@ def living() -> Iterator[Row]:
         more["given up at"] = n
     added = msgs[:n]
     beside = {**promises(memory, added), "invalid": _broken(config, added[:1_000])}
-    yield Row(f"{SIZES[-1]:,} adds with a trigger of 200", spent, "s", goal=3.0, **beside, more=more)
+    yield Row(f"{SIZES[-1]:,} adds with a trigger of 200", spent, "s", goal=2.0, **beside, more=more)
     yield Row("growth exponent of adds with a trigger", exponent(sizes, times), "")
+
+
+def growing() -> Iterator[Row]:
+    """A long conversation in one window: adding all of it, its first pass, and loading its state; processor time."""
+    msgs = messages(LONG)
+    counter = get_counter("o200k_base")
+    counter.count_text("load the vocabulary beforehand")
+    memory = AutoContextMemory(AutoContextConfig.for_window(16_000))
+    added = _processor(lambda: memory.add_messages(msgs))
+    counted = _processor(lambda: [counter.count(msg) for msg in msgs])
+    first = _processor(memory.get_messages)
+    state = json.dumps(memory.state_dict())
+    loaded = _processor(lambda: AutoContextMemory(memory.config).load_state_dict(json.loads(state)))
+    parsed = _processor(lambda: json.loads(state))
+    what = f"{LONG:,} messages in a window of 16,000"
+    yield Row(
+        f"{what}: adding all", added, "s", "counting their tokens", added / counted, 2.0, **promises(memory, msgs)
+    )
+    yield Row(f"{what}: the first pass", first, "s", "counting their tokens", first / counted, 4.0)
+    yield Row(f"{what}: loading the state", loaded, "s", "json.loads", loaded / parsed, 2.0)
+
+
+def _processor(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
 
 
 def _broken(config: AutoContextConfig, msgs: list[Msg]) -> int:
@@ -343,4 +370,6 @@ def extracting() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(run("overhead", [adding, asking, planning, ledgers, living, importing, beginning, holding, extracting]))
+    sys.exit(
+        run("overhead", [adding, asking, planning, ledgers, living, growing, importing, beginning, holding, extracting])
+    )
