@@ -168,7 +168,7 @@ def test_evidence_survives_a_state_round_trip_and_later_passes_still_know_it() -
 
 
 def test_evidence_undo_brings_back_the_messages() -> None:
-    memory = passed()
+    memory = passed(strategies=())  # folds alone
     memory.add_messages(day(12))
     memory.get_messages()
     assert memory.usage.passes == 2
