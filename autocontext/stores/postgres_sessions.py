@@ -24,9 +24,8 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
     parts = list(_parts(rows))
     one = len(parts) == len(rows) == 1
     params |= {"batch": rows[0]["batch"], "body": rows[0]["body"]} if one else _columns(parts[0], None)
-    sql = f"WITH moved AS ({move}), added AS ({_ONE if one else _MANY} RETURNING 1) SELECT COUNT(*) FROM added"
-    [(added,)] = yield (Alone if len(parts) == 1 else Statement)(sql, params)
-    if not added:
+    sql = f"WITH moved AS ({move}) {_ONE if one else _MANY} RETURNING 1"
+    if not (yield (Alone if len(parts) == 1 else Statement)(sql, params)):
         yield from refused(rows[0], version)
         return
     for before, part in pairwise(parts):

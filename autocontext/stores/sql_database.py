@@ -11,6 +11,7 @@ import socket
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from autocontext.errors import MissingExtraError, StoreError
@@ -138,14 +139,13 @@ class SqlDatabase(Database):
         while True:
             self._check_open()
             try:
-                with self._engine().connect() as pooled:
+                with closing(self._engine().raw_connection()) as pooled:
                     self._reached = True
-                    raw = pooled.connection
-                    connection: Any = raw.driver_connection
+                    connection: Any = pooled.driver_connection
                     try:
                         return drive(connection, self.name, isolation, work())
                     except BaseException as e:
-                        if self._is_lost(connection, raw.info):
+                        if self._is_lost(connection, pooled.info):
                             pooled.invalidate(e)
                         raise
             except FAILURES as e:
