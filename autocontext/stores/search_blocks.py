@@ -149,8 +149,10 @@ class BlockWriter:
                 self._end_block()
                 words, runs = [], []
             words.append("".join(map(self._codes.__getitem__, chunks)))
-            runs += cjk
-            length += len(chunks) + sum(map(len, cjk))
+            length += len(chunks)
+            if cjk:
+                runs += cjk
+                length += sum(map(len, cjk))
         self._end_text(words, runs)
         self.count += 1
         return length
@@ -161,9 +163,9 @@ class BlockWriter:
         return self._blocks
 
     def _end_text(self, words: Sequence[str], runs: Sequence[str]) -> None:
-        self._words.append("".join(words))
+        self._words.append(words[0] if len(words) == 1 else "".join(words))
         # Each with a blank behind it, so that none goes on in the next one.
-        self._runs.append(" ".join((*runs, "")))
+        self._runs.append(" ".join((*runs, "")) if runs else "")
 
     def _end_block(self) -> None:
         if self._words:
