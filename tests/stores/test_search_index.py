@@ -195,6 +195,19 @@ def test_a_search_narrows_down_as_looking_at_every_message_does(entries, word, w
     in_parts.close()
 
 
+def test_a_result_that_begins_a_segment_is_of_the_tool_that_was_called_before_it():
+    call = Added(message=Msg(role="assistant", content=[ToolUseBlock(id="c", name="bash")]))
+    result = Added(message=Msg(role="tool", content=[ToolResultBlock(id="c", output="done")]))
+    entries, store, search = [*added(*["word"] * (FULL - 1)), call], SqliteSessionStore(":memory:"), LogSearch(U)
+    store.append(U, entries, after=0)
+    for more in ([], [result]):
+        entries += more
+        store.append(U, more, after=FULL)
+        in_store, in_log = store.search("", user_id="u", tool="bash"), search.find(entries, "", tool="bash")
+        assert [f.number for f in in_store] == [f.number for f in in_log] == list(range(len(entries), FULL - 1, -1))
+    store.close()
+
+
 def test_without_words_the_newest_messages_come_first():
     store = InMemorySessionStore()
     calls = [
