@@ -38,7 +38,7 @@ from autocontext.messages import (
     is_pinned,
 )
 
-_NO_GAIN = "it would not make the context smaller"
+NO_GAIN = "it would not make the context smaller"
 
 
 class Edit(Value):
@@ -83,7 +83,7 @@ def apply(view: View, edits: Iterable[Edit], count: Callable[[Msg], int], *, str
     for edit in edits:
         gain, reason = _judge(view, edit, replaced_ids, count)
         if reason:
-            if strict and reason != _NO_GAIN:
+            if strict and reason != NO_GAIN:
                 raise InvalidEdit(f"{edit.strategy or edit.event_type}: {reason}")
             refused.append(Refused(edit, reason))
             continue
@@ -142,7 +142,7 @@ def _judge(view: View, edit: Edit, replaced_ids: set[str], count: Callable[[Msg]
         if reason := rule(case):
             return 0, reason
     gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
-    return (gain, "") if gain > 0 else (0, _NO_GAIN)
+    return (gain, "") if gain > 0 else (0, NO_GAIN)
 
 
 def _pairing(case: _Case) -> str:

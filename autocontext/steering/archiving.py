@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from autocontext.errors import Conflict
+from autocontext.events import CompressionReport
+from autocontext.history.edits import NO_GAIN
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
 from autocontext.history.numbering import name
@@ -30,7 +32,7 @@ def archive(memory: Steered, messages: Any, reason: Any) -> str:
     gone = Runs.union(numbers for span, numbers in strategy.spans if span.ids[0] not in left)
     small = Runs.union(numbers for span, numbers in strategy.spans if span.ids[0] in left)
     if not gone:
-        raise Refusal(f"a note about {short(small)} would be as long as the messages themselves; they stay.")
+        raise Refusal(f"{short(small)} stays in view: {_why(report)}.")
     saved = sum(strategy.tokens_saved for strategy in report.strategies)
     away = f"{short(gone)}: {counted(len(gone), 'message')}, {counted(saved, 'token')} freed"
     way_back = f'context_restore("{name(gone.pairs[0][0])}") puts them back'
@@ -38,8 +40,14 @@ def archive(memory: Steered, messages: Any, reason: Any) -> str:
     if strategy.widened:
         texts.append(f"{short(strategy.widened)} went along: calls and their results stay together.")
     if small:
-        texts.append(f"{short(small)} stayed: a note would be as long.")
+        texts.append(f"{short(small)} stayed: {_why(report)}.")
     return " ".join(texts)
+
+
+def _why(report: CompressionReport) -> str:
+    """Why the gate has refused a note."""
+    reasons = [refused.reason for refused in report.refused if refused.reason != NO_GAIN]
+    return reasons[0] if reasons else "a note about it would be as long"
 
 
 def restore(memory: Steered, messages: Any) -> str:

@@ -77,10 +77,12 @@ class Steered:
 def as_text(value: Any) -> str:
     """An argument of a model as text: some pass numbers, also as floats, or lists."""
     if isinstance(value, list | tuple):
-        return ",".join(map(as_text, value[:1_000]))
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return "" if value is None else str(value).strip().strip("\"'`")
+        return ",".join(as_text(item) for item in value[:1_000] if not isinstance(item, list | tuple | dict))
+    try:
+        value = int(value) if isinstance(value, float) and value.is_integer() else value
+        return "" if value is None else str(value).strip().strip("\"'`")
+    except (ValueError, RecursionError):  # a number longer than Python writes, a value that is nested too deep
+        return f"a {type(value).__name__}"
 
 
 def short(numbers: Runs) -> str:

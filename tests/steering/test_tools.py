@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg, ToolUseBlock
 from autocontext.errors import ConfigError
@@ -53,7 +55,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("archive", {"messages": "m2", "reason": ""}, "m2 is what the user asked for and stays in view. Nothing else of"),
     ("archive", {"messages": "m9-m12", "reason": ""}, "m12 is what the user asked for and stays in view. Pass"),
     ("archive", {"messages": "m13", "reason": ""}, "m13 is part of the current step and stays in view. Nothing else"),
-    ("archive", {"messages": "m11", "reason": ""}, "a note about m11 would be as long as the messages themselves"),
+    ("archive", {"messages": "m11", "reason": ""}, "m11 stays in view: a note about it would be as long."),
     ("archive", {"messages": "m3"}, "reason: must be passed."),
     ("restore", {"messages": "m3"}, "m3 is in view, word for word; there is nothing to put back."),
     ("restore", {"messages": "m12345678901234567890"}, "there is no m12345678901234567890: this conversation has"),
@@ -83,6 +85,36 @@ def test_a_refusal_is_one_clear_sentence_and_changes_nothing(
     assert text.startswith(f"Error: {answer}")
     assert len(text.splitlines()) == 1
     assert memory.state_dict() == before
+
+
+values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=30)
+    | st.sampled_from(("m1", "m2-m4", "m3,m4")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = ("messages", "reason", "unpin", "text", "query", "tool", "after", "before", "limit", "all_sessions", "other")
+
+
+@given(st.sampled_from(NAMES), st.dictionaries(st.sampled_from(KEYS), values))
+def test_whatever_a_model_passes_the_answer_is_a_text(name: str, arguments: dict[str, Any]) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW))
+    memory.add_messages([*history(2), assistant("Read."), user("Go on."), assistant("Yes.")])
+    originals = memory.get_original_memory_msgs()
+    assert ask(memory, name, **arguments)
+    assert memory.get_original_memory_msgs()[: len(originals)] == originals
+    assert_valid_chat(memory.messages)
+
+
+def test_a_number_longer_than_python_writes_is_refused(memory: AutoContextMemory) -> None:
+    assert ask(memory, "restore", messages=10**5_000) == (
+        'Error: \'a int\' names no messages. Pass numbers such as "m12", "m12-m40" or "m1,m7"; this conversation has '
+        "m1 to m13."
+    )
 
 
 def test_a_call_goes_with_its_result_and_an_open_call_stays(memory: AutoContextMemory) -> None:
@@ -141,6 +173,8 @@ def test_the_status_names_what_takes_the_room_and_what_it_was_good_for(memory: A
     assert any(line.startswith("m5-m6 read_file src/f1.py: ") and "used 1x, reloaded 1x" in line for line in lines)
     assert any(line.startswith("m7-m10 note: ") and line.endswith("condensed") for line in lines)
     assert ask(memory, "status") == "\n".join(lines)  # looking changes nothing
+    report = memory.compress_if_needed(force=True, max_token=2_000)
+    assert f"Last pass: {report.receipt}" in ask(memory, "status").splitlines()
 
 
 def test_the_search_finds_what_is_out_of_view_by_number_time_and_tool(memory: AutoContextMemory) -> None:
