@@ -37,5 +37,4 @@ def _take_command(memory: AutoContextMemory) -> str | None:
 def _told(report: CompressionReport) -> str:
     if not report:
         return f"Nothing was condensed: {report.reason}."
-    sizes = f"{report.tokens_before:,} to {report.tokens_after:,} tokens"
-    return f"Condensed from {sizes}, from {report.messages_before} to {report.messages_after} messages."
+    return f"Condensed from {report.tokens_before:,} to {report.tokens_after:,} tokens: {report.receipt}."

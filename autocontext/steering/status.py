@@ -70,7 +70,7 @@ class ContextStatus:
     def of(cls, memory: Steered) -> ContextStatus:
         """The status of a memory."""
         with memory.lock:
-            receipt = getattr(memory.runner.last, "receipt", "")
+            last = memory.runner.last
             return cls(
                 window=memory.config.max_token,
                 used=memory.token_sum.total(),
@@ -79,7 +79,7 @@ class ContextStatus:
                 messages=len(memory.log.view_ids),
                 originals=len(memory.log.original),
                 blocks=tuple(_blocks(memory)),
-                receipt=receipt if isinstance(receipt, str) else "",
+                receipt=last.receipt if last is not None else "",
             )
 
     def text(self) -> str:
@@ -91,7 +91,7 @@ class ContextStatus:
             lines.append(f"and {counted(len(rest), 'smaller block')}: {counted(sum(b.tokens for b in rest), 'token')}")
         condensed = Runs.union(b.numbers for b in self.blocks if b.condensed)
         used = f"{self.used:,} of {self.window:,} tokens are used ({self.used * 100 // self.window} %)"
-        due = f", in {self.trigger - self.used:,}." if self.used < self.trigger else ": it is due."
+        due = f" at the latest, in {self.trigger - self.used:,}." if self.used < self.trigger else ": it is due."
         head = [
             f"{used}, {self.fixed:,} of them by instructions and tools.",
             f"{counted(self.messages, 'message')} in view of {self.originals:,}.",
