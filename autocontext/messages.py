@@ -392,11 +392,16 @@ class Msg(Value):
 
 
 def sparing(msg: Msg) -> Msg:
-    """The same message; it shares its sets of the fields that were given with others, 200 to 700 bytes a value."""
+    """The same message; it shares its sets of the fields that were given with others, 200 to 700 bytes a value.
+
+    A name that is the role is the same text.
+    """
     for value in (msg, *msg.content):
         given = value.__pydantic_fields_set__
         if type(given) is set:
             object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(given)))
+    if msg.name == msg.role:
+        vars(msg)["name"] = msg.role
     return msg
 
 

@@ -44,11 +44,13 @@ class TokenSum:
         """Messages whose bounds `correction` holds instead of their tokens."""
         self._counted = 0
         self._bounded = 0
-        self.update(ViewChange(added=tuple(log.view_ids)))
+        self._without_bound: Sequence[str] = tuple(log.view_ids)
+        """Messages in view that have neither yet: those of a session that was just opened, which nobody may need."""
 
     def update(self, change: ViewChange) -> None:
         """Follow a change of the view; costs what changed, not what is there."""
         if change.all_new:
+            self._without_bound = ()
             self._counts.clear()
             self._bounds.clear()
             self._counted = self._bounded = 0
@@ -56,12 +58,21 @@ class TokenSum:
             self.correction = 0
             self._anchored.clear()
             self._fixed_anchored = False
+        if change.removed:
+            self._bound_all()
         for id_ in change.removed:
             if id_ in self._bounds:
                 self._bounded -= self._bounds.pop(id_)
             else:
                 self._counted -= self._counts[id_]
-        for id_ in change.added:
+        self._bound(change.added)
+
+    def _bound_all(self) -> None:
+        ids, self._without_bound = self._without_bound, ()
+        self._bound(ids)
+
+    def _bound(self, ids: Sequence[str]) -> None:
+        for id_ in ids:
             if id_ in self._counts:
                 self._counted += self._counts[id_]
             else:
@@ -77,11 +88,14 @@ class TokenSum:
     @property
     def at_most(self) -> int:
         """Upper bound of the view's tokens; their number once all are counted."""
+        if self._without_bound:
+            self._bound_all()
         return self._counted + self._bounded + self._fixed + self.correction
 
     def total(self) -> int:
         """Tokens of the view."""
         self._count_besides()
+        self._bound_all()
         for id_ in list(self._bounds):
             self._settle(id_)
         return self.at_most
@@ -114,6 +128,8 @@ class TokenSum:
 
     def count(self, id_: str, msg: Msg) -> int:
         """Tokens of one message, counted now or earlier."""
+        if self._without_bound:
+            self._bound_all()
         if id_ in self._bounds:
             return self._settle(id_)
         if id_ not in self._counts:
@@ -123,10 +139,12 @@ class TokenSum:
 
     def waiting(self, size: int) -> list[tuple[str, Msg]]:
         """Messages in view that are not counted yet, with their ids, if their bounds come to more than `size`."""
+        self._bound_all()
         return [(id_, self._log.messages[id_]) for id_ in self._bounds] if self._bounded > size else []
 
     def learn(self, id_: str, msg: Msg, tokens: int) -> None:
         """Take over a count that was made elsewhere; void when the id means another message by now."""
+        self._bound_all()
         if id_ in self._bounds and self._log.messages[id_] is msg:
             bound = self._bounds.pop(id_)
             self._bounded -= bound
@@ -137,6 +155,7 @@ class TokenSum:
 
     def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
+        self._bound_all()
         twin = copy(self)
         twin._log, twin._counts, twin._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
         twin._anchored = self._anchored.copy()  # noqa: SLF001
@@ -144,12 +163,14 @@ class TokenSum:
 
     def learn_from(self, fork: TokenSum) -> None:
         """Take over what a fork has counted."""
+        self._bound_all()
         known = fork._counts
         for id_ in [id_ for id_ in self._bounds if id_ in known]:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
     def anchor(self, tokens: int) -> None:
         """Let the sum be what a provider has counted; holds until something leaves the view."""
+        self._bound_all()
         self._anchored, self._fixed_anchored = set(self._bounds), self._fixed_waits
         self.correction = 0
         self.correction = tokens - self.at_most

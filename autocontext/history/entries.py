@@ -123,8 +123,9 @@ Entry: TypeAlias = Annotated[
 
 @functools.cache
 def _entry_json() -> TypeAdapter[Entry]:
-    # Built at first use: it costs as much as importing the module. NaN and infinity are kept as such.
-    return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants"))
+    # Built at first use: it costs as much as importing the module. NaN and infinity are kept as such. Of the strings
+    # that pydantic would keep, only keys come again; it would hold on to thousands of ids and times.
+    return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants", cache_strings="keys"))
 
 
 @functools.cache

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
+from itertools import chain
 from typing import NamedTuple
 
 from autocontext.errors import StoreError
 from autocontext.events import CompressionEvent
-from autocontext.history.edits import splice
 from autocontext.history.entries import (
     Added,
     Cleared,
@@ -27,8 +27,9 @@ from autocontext.history.entries import (
     Sealed,
     Snapshot,
 )
-from autocontext.history.recorded import Recorded
+from autocontext.history.recorded import Messages, Recorded
 from autocontext.history.runs import Runs
+from autocontext.history.stored import Stored
 from autocontext.messages import Msg, compacted_by, is_ledger, sparing, with_pin
 
 
@@ -43,14 +44,11 @@ class ViewChange(NamedTuple):
 class Log:
     """Entries in order, and their readings; `record` keeps both in step."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.entries = Recorded()
-        self._reset()
-        for entry in entries:
-            self.record(entry)
+    def __init__(self, entries: Iterable[Entry | Stored] = ()) -> None:
+        self.replace(entries)
 
     def _reset(self) -> None:
-        self.messages: dict[str, Msg] = {}
+        self.messages = Messages(self.entries)
         """Every message ever recorded, by id."""
         self._suffixes: dict[str, int] = {}
         """The last suffix that messages with the same id were given."""
@@ -58,7 +56,8 @@ class Log:
         self.place: dict[str, int] = {}
         """Index of each original in `original`."""
         self.view_ids: list[str] = []
-        self.view_messages: list[Msg] = []
+        self._view_messages: list[Msg] | None = []
+        """None until somebody asks for them, as they may be stored ones."""
         self.ledger: str | None = None
         """Id of the ledger note in view."""
         self.offloads: dict[str, tuple[str, ...]] = {}
@@ -78,25 +77,38 @@ class Log:
 
     def fork(self) -> Log:
         """An independent copy of this log."""
+        _ = self.view_messages  # which both then hold: what is counted on a fork is known by identity
         fork = copy(self)
         for name, reading in vars(self).items():
             if isinstance(reading, list | dict | set | Recorded):
                 setattr(fork, name, reading.copy())
+        fork.messages = self.messages.copy(fork.entries)
         return fork
 
-    def replace(self, entries: Iterable[Entry]) -> ViewChange:
+    def replace(self, entries: Iterable[Entry | Stored]) -> ViewChange:
         """Begin anew with other entries, and return how the view changed."""
         self.entries = Recorded()
         self._reset()
         for entry in entries:
-            self.record(entry)
+            if isinstance(entry, Stored):  # most of a long session
+                self._add(entry.id, entry)
+                self.entries.append(entry)
+            else:
+                self.record(entry)
         return ViewChange(added=tuple(self.view_ids), all_new=True)
+
+    @property
+    def view_messages(self) -> list[Msg]:
+        """The messages in view."""
+        if self._view_messages is None:
+            self._view_messages = [self.pins.get(id_) or self.messages[id_] for id_ in self.view_ids]
+        return self._view_messages
 
     def record(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
         """Append an entry, update the readings, and return how the view changed."""
         match entry:
             case Added():
-                change = self._add(entry)
+                change = ViewChange(added=(self._add(entry.message.id, entry.message),))
             case Edited():
                 change = self._edit(entry)
             case NoteReplaced():
@@ -121,31 +133,34 @@ class Log:
         self.entries.append(entry)
         return change
 
-    def _keep(self, msg: Msg) -> str:
+    def _keep(self, id_: str, msg: Msg | Stored) -> str:
         """Store a message and return its id in this log: its own, with a suffix if that is in use."""
-        key = msg.id
+        key = id_
         if key in self.messages:
-            n = self._suffixes.get(msg.id, 1)
+            n = self._suffixes.get(id_, 1)
             while key in self.messages:
                 n += 1
-                key = f"{msg.id}~{n}"
-            self._suffixes[msg.id] = n
-        self.messages[key] = sparing(msg)
-        if compacted_by(msg):
+                key = f"{id_}~{n}"
+            self._suffixes[id_] = n
+        self.messages.keep(key, msg)
+        if not isinstance(msg, Stored) and compacted_by(sparing(msg)):
             self.compactions.add(key)
         return key
 
     def _share(self, msg: Msg) -> str:
         """The id of an equal stored message; otherwise store this one."""
-        return msg.id if self.messages.get(msg.id) == msg else self._keep(msg)
+        return msg.id if self.messages.get(msg.id) == msg else self._keep(msg.id, msg)
 
-    def _add(self, entry: Added) -> ViewChange:
-        key = self._keep(entry.message)
+    def _add(self, id_: str, msg: Msg | Stored) -> str:
+        key = self._keep(id_, msg)
         self.place[key] = len(self.original)
         self.original.append(key)
         self.view_ids.append(key)
-        self.view_messages.append(entry.message)
-        return ViewChange(added=(key,))
+        if isinstance(msg, Stored):
+            self._view_messages = None
+        elif self._view_messages is not None:
+            self._view_messages.append(msg)
+        return key
 
     def _edit(self, entry: Edited) -> ViewChange:
         removed: set[str] = set()
@@ -160,8 +175,9 @@ class Log:
             # The UUID may have an entry already: a reloaded page that is shortened again keeps its UUID.
             self._edit_uuids.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
-        by_first = {edit.ids[0]: edit for edit in entry.edits}
-        self.view_ids, self.view_messages = splice(self.view_ids, self.view_messages, by_first, removed)
+        in_place = {edit.ids[0]: [m.id for m in edit.messages] for edit in entry.edits}
+        spliced = (in_place.get(id_, () if id_ in removed else (id_,)) for id_ in self.view_ids)
+        self.view_ids, self._view_messages = [*chain.from_iterable(spliced)], None
         self.events.extend(entry.events)
         return ViewChange(tuple(removed), tuple(added))
 
@@ -198,7 +214,7 @@ class Log:
         ids: dict[str, None] = {}
         for m in entry.messages:
             # A message that occurs twice in the entry needs two ids: the entry is a list of ids.
-            ids[self._keep(m) if m.id in ids else self._share(m)] = None
+            ids[self._keep(m.id, m) if m.id in ids else self._share(m)] = None
         self.offloads[entry.uuid] = tuple(ids)
         return ViewChange()
 
@@ -208,7 +224,7 @@ class Log:
 
     def _restart(self, entry: Snapshot) -> ViewChange:
         self._reset()
-        self.messages = {id_: sparing(m) for id_, m in entry.messages.items()}
+        self.messages = Messages(self.entries, {id_: sparing(m) for id_, m in entry.messages.items()})
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
@@ -237,11 +253,10 @@ class Log:
         return shared
 
     def _set_view(self, ids: Iterable[str]) -> None:
-        self.view_ids = list(ids)
-        self.view_messages = [self.pins.get(id_) or self.messages[id_] for id_ in self.view_ids]
-        pairs = zip(self.view_ids, self.view_messages, strict=True)
+        self.view_ids, self._view_messages = list(ids), None
         # A ledger that was added (copied from another memory's view) is an original.
-        self.ledger = next((id_ for id_, m in pairs if is_ledger(m) and id_ not in self.place), None)
+        notes = (id_ for id_ in self.view_ids if id_ not in self.place)
+        self.ledger = next((id_ for id_ in notes if is_ledger(self.messages[id_])), None)
 
     # --------------------------------------------------------------------------------------------------- readings
     def read(self, ids: Iterable[str]) -> list[Msg]:

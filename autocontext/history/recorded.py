@@ -1,11 +1,12 @@
-"""The entries of a log in memory: those that only add a message, which nearly all do, are kept as that message."""
+"""The entries and messages of a log in memory; an entry that only adds a message, as nearly all do, is kept as that."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TypeVar, overload
 
 from autocontext.history.entries import Added, Entry
+from autocontext.history.stored import Stored
 from autocontext.messages import Msg
 
 E = TypeVar("E")
@@ -17,17 +18,24 @@ class Recorded(Sequence[Entry]):
     __slots__ = ("_kept",)
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self._kept: list[Entry | Msg] = []
+        self._kept: list[Entry | Msg | Stored] = []
         for entry in entries:
             self.append(entry)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry | Stored) -> None:
         """Add an entry at the end."""
         self._kept.append(entry.message if isinstance(entry, Added) else entry)
 
     def of(self, kind: type[E]) -> Iterator[E]:
         """The entries of a kind other than Added, without looking into messages."""
         return (entry for entry in self._kept if isinstance(entry, kind))
+
+    def read(self, stored: Stored) -> Msg:
+        """The message of a stored entry, which is kept in its place."""
+        message = stored.message()
+        if self._kept[stored.number] is stored:
+            self._kept[stored.number] = message
+        return message
 
     def copy(self) -> Recorded:
         """Another list of the same entries."""
@@ -39,20 +47,57 @@ class Recorded(Sequence[Entry]):
         return len(self._kept)
 
     def __iter__(self) -> Iterator[Entry]:
-        return map(_entry, self._kept)
+        return map(self._entry, self._kept)
 
     @overload
     def __getitem__(self, place: int) -> Entry: ...
     @overload
     def __getitem__(self, place: slice) -> list[Entry]: ...
     def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
-        return [*map(_entry, self._kept[place])] if isinstance(place, slice) else _entry(self._kept[place])
+        return [*map(self._entry, self._kept[place])] if isinstance(place, slice) else self._entry(self._kept[place])
 
     def __eq__(self, other: object) -> bool:
         return list(self) == list(other) if isinstance(other, Recorded | list) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]  # as a list
 
+    def _entry(self, kept: Entry | Msg | Stored) -> Entry:
+        if isinstance(kept, Stored):
+            kept = self.read(kept)
+        return Added.model_construct(message=kept) if isinstance(kept, Msg) else kept
 
-def _entry(kept: Entry | Msg) -> Entry:
-    return Added.model_construct(message=kept) if isinstance(kept, Msg) else kept
+
+class Messages(MutableMapping[str, Msg]):
+    """Messages by id; stored ones are read at their first use."""
+
+    def __init__(self, entries: Recorded, messages: Mapping[str, Msg | Stored] | None = None) -> None:
+        self._entries = entries
+        self._kept: dict[str, Msg | Stored] = dict(messages or {})
+
+    def keep(self, id_: str, message: Msg | Stored) -> None:
+        """Put a message under its id."""
+        self._kept[id_] = message
+
+    def copy(self, entries: Recorded) -> Messages:
+        """An independent copy for a copy of the entries; it reads the stored ones for itself."""
+        return Messages(entries, self._kept)
+
+    def __getitem__(self, id_: str) -> Msg:
+        message = self._kept[id_]
+        if isinstance(message, Stored):
+            message = self._kept[id_] = self._entries.read(message)
+        return message
+
+    __setitem__ = keep
+
+    def __delitem__(self, id_: str) -> None:
+        del self._kept[id_]
+
+    def __contains__(self, id_: object) -> bool:
+        return id_ in self._kept
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from autocontext.errors import StoreCorruptError
-from autocontext.history.entries import Entry
 from autocontext.stores.database import Row
-from autocontext.stores.records import unpack
+from autocontext.stores.records import intact
 from autocontext.stores.session_statements import FIRST, Rows
 
+T = TypeVar("T")
 
-def follow(entries: list[Entry], after: int, found: Rows) -> None:
-    """Append the entries of these rows, which begin at number `after` or one before it.
+
+def follow(entries: list[T], after: int, found: Rows, read: Callable[[int, bytes], T]) -> None:
+    """Append what `read` makes of these rows' numbers and bodies; they begin at number `after` or one before it.
 
     Raises StoreCorruptError at the first row that is missing or wrong; the entries before it are in the list then.
     """
@@ -28,7 +32,7 @@ def follow(entries: list[Entry], after: int, found: Rows) -> None:
             raise StoreCorruptError(f"the session should end before it; read it with until={number + 1}")
         if previous != link and previous is not None and link is not None:
             raise StoreCorruptError("another one was written there (chain)")
-        entries.append(unpack(body, checksum))
+        entries.append(read(number, intact(body, checksum)))
         link = None if previous is None else checksum
     end = after + len(rows)
     if end < found.entries:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 
 from autocontext.errors import Conflict, SessionGone
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
+from autocontext.history.stored import Stored
 from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.protocol import Entries, Position, check_identity, new_version, storable, version_of
 
@@ -18,6 +19,15 @@ _PATIENCE = 15.0
 """Seconds in which an addition begins again after a conflict; each means that another process has added a message."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
+
+
+def _stored(store: SessionStore | None, session: SessionKey) -> Sequence[Entry | Stored]:
+    """All entries of the session, if the store can with messages that are read when they are needed."""
+    if store is None:
+        return []
+    # Asked of the class: what wraps a store and passes on all that it has no method for may read something else.
+    lazily = getattr(type(store), "read_lazily", None)
+    return store.read(session) if lazily is None else lazily(store, session)
 
 
 class Journal:
@@ -31,7 +41,7 @@ class Journal:
         changed: Callable[[Entry, ViewChange], None],
     ) -> None:
         storable(session)
-        entries = store.read(session) if store is not None else []
+        entries = _stored(store, session)
         self.log = Log(entries)
         self._version = version_of(entries)
         """Of the session that these entries are of; None as long as there is none, or if the store knows of none."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
 from autocontext.stores.checks import check_id
+
+T = TypeVar("T")
 
 
 class SessionKey(NamedTuple):
@@ -63,10 +65,10 @@ class Position(int):
         return self
 
 
-class Entries(list[Entry]):
+class Entries(list[T]):
     """Entries of a session in order, and its version; None if there is no such session."""
 
-    def __init__(self, entries: Iterable[Entry] = (), version: Version | None = None) -> None:
+    def __init__(self, entries: Iterable[T] = (), version: Version | None = None) -> None:
         super().__init__(entries)
         self.version = version
 

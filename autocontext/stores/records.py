@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import zlib
+from typing import Any
 
 from autocontext.errors import StoreCorruptError
-from autocontext.history.entries import Entry, entry_bytes, load_entry
+from autocontext.history.entries import Added, Entry, entry_bytes, load_entry
+from autocontext.messages import COMPACTION, Msg
 from autocontext.stores.checks import checked_seconds
 
 _WORTH_COMPRESSING = 1024
@@ -45,12 +48,17 @@ _SIGNS = tuple(
 )
 """Phrases of short entries and the control character that stands for each: JSON has none. Never change them, either."""
 
-_UNCOMPRESSED = (b"{", _SIGNS[0][1])
+_ADDED_SIGN = _SIGNS[0][1]
+_UNCOMPRESSED = (b"{", _ADDED_SIGN)
 """How JSON and JSON with signs begin; zlib's streams never do."""
+_COMPRESSED = b"\0"
+"""Between the id of a message, behind its sign, and the compressed entry."""
+_ADDED = re.compile(rb'(?:\x01|\{"type":"added","message":\{"id":")([ !#-\[\]-~]+)(["\0\x02-\x04])').match
+_COMPACTED = f'"{COMPACTION}"'.encode()
 
 
 def to_bytes(entry: Entry) -> bytes:
-    """An entry as JSON with signs, compressed when that pays."""
+    """An entry as JSON with signs; or compressed, when that pays, behind the id of the message that it adds."""
     body = entry_bytes(entry)
     if len(body) < _WORTH_COMPRESSING:
         for phrase, sign in _SIGNS:
@@ -58,7 +66,9 @@ def to_bytes(entry: Entry) -> bytes:
         return body
     level, window, memory = (2, 12, 5) if len(body) <= _LONG else (1, 15, 8)
     compressor = zlib.compressobj(level, zlib.DEFLATED, window, memory, zdict=_KNOWN)
-    return compressor.compress(body) + compressor.flush()
+    compressed = compressor.compress(body) + compressor.flush()
+    id_ = id_of_added(body)
+    return compressed if id_ is None else b"".join((_ADDED_SIGN, id_.encode(), _COMPRESSED, compressed))
 
 
 def from_bytes(body: bytes) -> Entry:
@@ -66,11 +76,33 @@ def from_bytes(body: bytes) -> Entry:
     return load_entry(_json(body))
 
 
-def _json(body: bytes) -> bytes:
-    """The JSON that stands in such bytes. Raises StoreCorruptError."""
+def added(body: bytes) -> Msg:
+    """The message that these bytes add. Raises StoreCorruptError."""
+    entry = from_bytes(body)
+    if not isinstance(entry, Added):
+        raise StoreCorruptError(f"entry: it adds no message, it is {entry.type!r}")
+    return entry.message
+
+
+def id_of_added(body: bytes) -> str | None:
+    """The id of the message that these bytes add, if a Log need not know more of it yet; None otherwise."""
     if body[:1] not in _UNCOMPRESSED:
         try:
-            return zlib.decompressobj(zdict=_KNOWN).decompress(body)
+            body = _json(body)
+        except StoreCorruptError:
+            return None
+    found = _ADDED(body)
+    if found is None or (found[2] != _COMPRESSED and _COMPACTED in body):
+        return None
+    return found[1].decode()
+
+
+def _json(body: bytes) -> bytes:
+    """The JSON that stands in such bytes. Raises StoreCorruptError."""
+    _, compressed, rest = body.partition(_COMPRESSED) if body[:1] == _ADDED_SIGN else (b"", b"", body)
+    if compressed or body[:1] not in _UNCOMPRESSED:
+        try:
+            return zlib.decompressobj(zdict=_KNOWN).decompress(rest)
         except zlib.error as e:
             raise StoreCorruptError(f"entry: {e}") from e
     for phrase, sign in _SIGNS:
@@ -84,11 +116,16 @@ def pack(entry: Entry) -> tuple[bytes, int]:
     return body, zlib.crc32(body)
 
 
-def unpack(body: bytes, checksum: int) -> Entry:
+def unpack(body: Any, checksum: int) -> Entry:
     """The entry of some bytes. Raises StoreCorruptError."""
+    return from_bytes(intact(body, checksum))
+
+
+def intact(body: Any, checksum: int) -> bytes:
+    """The bytes, if they have this checksum. Raises StoreCorruptError."""
     if not isinstance(body, bytes) or zlib.crc32(body) != checksum:  # SQLite's columns hold any type
         raise StoreCorruptError("its bytes have changed since they were written (checksum)")
-    return from_bytes(body)
+    return body
 
 
 def batch_number() -> int:

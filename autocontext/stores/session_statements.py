@@ -44,7 +44,8 @@ SCHEMA = Schema(
             "ALTER TABLE autocontext_entries ADD COLUMN previous BIGINT",
         ),
         (
-            # From here on short entries are stored with signs, which earlier releases cannot read.
+            # From here on short entries are stored with signs, long ones behind an id, which earlier releases cannot
+            # read.
             OnSqlite(
                 # Who has moved the counter before, as all do who add several entries, finds it moved and left alone.
                 "CREATE TRIGGER autocontext_entry_added AFTER INSERT ON autocontext_entries BEGIN "

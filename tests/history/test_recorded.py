@@ -109,6 +109,9 @@ def test_a_message_takes_at_most_1500_bytes(made: Callable[[int], Iterator[Msg]]
         again = AutoContextMemory(config, store=store, session_id="s")
         gc.collect()
         assert len(again) == 4_002
+        assert tracemalloc.get_traced_memory()[0] - before <= 1_000 * 4_000  # as they are stored
+        assert len(again.messages) == 4_002
+        gc.collect()
         assert tracemalloc.get_traced_memory()[0] - before <= 1_500 * 4_000
     finally:
         tracemalloc.stop()
