@@ -14,9 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg, ToolResultBlock
-from autocontext.adapters.openai_chat import from_openai, to_openai
-from autocontext.adapters.sendable import sendable
+from autocontext import AutoContextConfig, AutoContextMemory, Msg, ToolResultBlock
+from autocontext.adapters.openai_chat import from_openai
 from autocontext.stores import SqliteSessionStore
 from autocontext.tools import INSTRUCTIONS
 
@@ -33,9 +32,9 @@ class ReactAgent:
     ) -> None:
         self.complete, self.memory = complete, memory
         self.system = {"role": "system", "content": f"{system}\n\n{INSTRUCTIONS}"}
-        reload_tool = ContextOffloadTool(memory)
-        self.functions = {name: function for name, (_, function) in tools.items()} | {reload_tool.name: reload_tool}
-        self.schemas = [schema for schema, _ in tools.values()] + [reload_tool.schema()]
+        own = memory.tools() if memory.config.steering else memory.tools("reload")
+        self.functions = {name: function for name, (_, function) in tools.items()} | {tool.name: tool for tool in own}
+        self.schemas = [schema for schema, _ in tools.values()] + [tool.schema() for tool in own]
         memory.set_overhead(self.system["content"], *self.schemas)  # sent with each request, so it counts
 
     def ask(self, question: str | list[Message]) -> str:
@@ -43,8 +42,7 @@ class ReactAgent:
         self.memory.add_messages(from_openai([{"role": "user", "content": question}]))
         for _ in range(MAX_STEPS):
             # Compresses when it has to; a call that a crash has left without a result is answered.
-            context = to_openai(sendable(self.memory.get_messages()))
-            [reply] = from_openai([self.complete([self.system, *context], self.schemas)])
+            [reply] = from_openai([self.complete([self.system, *self.memory.to_openai()], self.schemas)])
             self.memory.add_message(reply)
             if not reply.tool_uses:
                 return reply.text
