@@ -210,6 +210,7 @@ POLICIES: dict[str, Factory] = {
     "casefile": CaseFile,
     "autocontext": Library,
     "autocontext, no ledger": partial(Library, ledger_ratio=0.0),
+    "autocontext, prices": partial(Library, prices={"input": 1.0, "cached_input": 0.1, "cache_write": 1.0}),
     "autocontext, paid notes": partial(Library, paid=True),
 }
 

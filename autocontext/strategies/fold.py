@@ -32,6 +32,8 @@ _WORTHWHILE = 0.95
 """A note with a larger share of the tokens it replaces is not worth writing."""
 _CURRENT = 0.15
 """Least note about the round that is going on, as a share of what it replaces, and at most of all notes."""
+_QUOTES = 400
+"""Tokens; in less room for that note, quotes are worth less than the newest messages."""
 _LEAST_NOTE = 128
 """Tokens of the smallest note without its frame: room for the user's rules."""
 _MODEL_SHARE = 0.06
@@ -116,7 +118,7 @@ class Fold:
         if len(pieces) < 2:
             return [1.0] * len(pieces)
         needs = [self._hand_over.needed(view, view.span(p.start, p.stop), most) for p in pieces]
-        for i, p in enumerate(pieces):
+        for i, p in enumerate(pieces if most * _CURRENT >= _QUOTES else ()):
             if p.start > view.latest_user >= 0:  # its results are what the next steps need: room for quotes
                 needs[i] = max(needs[i], int(min(p.tokens, most) * _CURRENT))
         return [size / sum(needs) for size in needs]
