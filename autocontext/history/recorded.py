@@ -32,9 +32,10 @@ class Recorded(Sequence[Entry]):
 
     def read(self, stored: Stored) -> Msg:
         """The message of a stored entry, which is kept in its place."""
-        message = stored.message()
-        if self._kept[stored.number] is stored:
-            self._kept[stored.number] = message
+        kept = self._kept[stored.number]
+        if isinstance(kept, Msg):  # read as an entry before
+            return kept
+        message = self._kept[stored.number] = stored.message()
         return message
 
     def copy(self) -> Recorded:

@@ -32,7 +32,7 @@ BLOCKS = st.one_of(
 )
 ADDED = st.builds(
     lambda **fields: Added(message=Msg(**fields)),
-    id=TEXTS.filter(lambda text: text and "\ud800" not in text),
+    id=st.one_of(st.uuids().map(str), TEXTS.filter(lambda text: text and "\ud800" not in text)),
     role=st.sampled_from(["user", "assistant", "tool", "system"]), name=TEXTS,
     content=st.lists(BLOCKS, max_size=3), metadata=METADATA, timestamp=TEXTS,
 )  # fmt: skip
@@ -120,10 +120,53 @@ def test_what_is_out_of_view_is_not_read_when_a_session_opens(tmp_path):
         assert log.entries == again.entries == entries_of(log)
         assert sorted(read) == [n for n, e in enumerate(entries) if isinstance(e, Stored)]  # each one once
         log = Log(store.read_lazily(S))
+        added = [entry.message for entry in log.entries if isinstance(entry, Added)]
+        assert all(a is b for a, b in zip(added, log.read(log.original), strict=True))
+        log = Log(store.read_lazily(S))
         fork = log.fork()
         assert all(a is b for a, b in zip(log.view_messages, fork.view_messages, strict=True))
         assert fork.snapshot() == again.snapshot() == log.snapshot()
         assert log.entries[-1:] == store.read(S)[-1:]
+
+
+OPERATIONS = {
+    "same id": lambda memory: memory.add_message(Msg(id="same", role="user", content="said again " * 9)),
+    "compact": lambda memory: memory.compress_if_needed(force=True),
+    "delete": lambda memory: len(memory) and memory.delete_message(len(memory) // 2),
+    "offload": lambda memory: memory.offload("mine", memory.messages[:3]),
+    "clear": lambda memory: memory.clear(),
+    "load": lambda memory: memory.load_state_dict(memory.state_dict()),
+}
+READINGS = {
+    "entries": lambda log: [*log.entries],
+    "view": lambda log: log.view_messages,
+    "originals": lambda log: log.read(log.original),
+    "snapshot": lambda log: log.snapshot(),
+    "fork": lambda log: log.fork().snapshot(),
+    "one": lambda log: log.entries[len(log.entries) // 2 :][:1],
+}
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(st.one_of(st.integers(1, 9), st.sampled_from(sorted(OPERATIONS))), max_size=12),
+    st.permutations(sorted(READINGS)),
+)
+def test_a_log_of_stored_messages_reads_as_one_of_messages(operations, order):
+    with SqliteSessionStore(":memory:") as store:
+        config = AutoContextConfig(msg_threshold=12, last_keep=3, max_token=10**6)
+        memory = AutoContextMemory(config, store=store, session_id="s", user_id="u")
+        for operation in operations:
+            if isinstance(operation, str):
+                OPERATIONS[operation](memory)
+            else:
+                memory.add_messages(
+                    Msg(role=("user", "assistant")[n % 2], content=f"{n} " * 90) for n in range(operation)
+                )
+        lazy, eager = Log(store.read_lazily(S)), Log(store.read(S))
+        assert lazy.view_ids == eager.view_ids
+        for name in order:
+            assert READINGS[name](lazy) == READINGS[name](eager), name
 
 
 def test_bytes_that_are_no_message_are_told_with_their_place_when_they_are_read(tmp_path):
