@@ -172,6 +172,8 @@ DAMAGED = {
         changed("ids.original_memory_storage", ["x"] * len(SAVED["original_memory_storage"])),
         "state.ids.original_memory_storage names the same message twice",
     ),
+    "pins no indices": (changed("pinned", ["x"]), "state.pinned must be a list of indices below"),
+    "pins out of view": (changed("pinned", [999]), "state.pinned must be a list of indices below"),
     "an id for two": (changed("ids.offload_context.own.0", "x"), "'x' stands for two different messages"),
 }
 
