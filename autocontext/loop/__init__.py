@@ -38,7 +38,6 @@ def run(
 
     The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises
     AutoContextError after `max_steps` requests without an answer: call it again to go on. The client's errors pass.
-
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
     if done := compact(memory):
