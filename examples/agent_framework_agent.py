@@ -26,9 +26,7 @@ from agent_framework import (
     tool,
 )
 
-from autocontext import AutoContextConfig
 from autocontext.adapters.agent_framework import AutoContextCompaction
-from autocontext.stores import SqliteSessionStore
 
 DAYS = itertools.count(1)
 QUESTIONS = ("Which disks failed on days 1 to 12? Read the logs.", "Which disk failed on the third day?")
@@ -83,15 +81,14 @@ def chat_client() -> Any:
 async def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         for question in QUESTIONS:  # each with a new agent, as a new process would: the file holds the session
-            store = SqliteSessionStore(Path(directory) / "agent.db")
-            compaction = AutoContextCompaction(config=AutoContextConfig.for_window(16_000), store=store)
+            compaction = AutoContextCompaction.open(Path(directory) / "agent.db", window="16k")
             prompt = "You look after a server."
             agent = Agent(chat_client(), prompt, tools=[read_log], context_providers=[compaction])
             response = await agent.run(question, session=agent.create_session(session_id="logs"))
             memory = compaction.memory("logs")
             print(f"{question}\n  {response.messages[-1].text}\n  {memory.token_count} tokens in view of", end=" ")
             print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
-            store.close()
+            compaction.close()
 
 
 if __name__ == "__main__":

@@ -20,9 +20,7 @@ from agentscope.message import Msg, TextBlock, ToolUseBlock
 from agentscope.model import ChatModelBase, ChatResponse, OpenAIChatModel
 from agentscope.tool import Toolkit, ToolResponse
 
-from autocontext import AutoContextConfig
-from autocontext.adapters.agentscope_v1 import attach
-from autocontext.stores import SqliteSessionStore
+from autocontext.adapters.agentscope_v1 import AutoContextAgentScopeMemory
 
 DAYS = itertools.count(1)
 QUESTIONS = ("Which disks failed on days 1 to 12? Read the logs.", "Which disk failed on the third day?")
@@ -88,12 +86,12 @@ async def main() -> None:
             prompt = "You look after a server."
             agent = ReActAgent("agent", prompt, chat_model(), OpenAIChatFormatter(), toolkit, max_iters=50)
             agent.set_console_output_enabled(enabled=False)
-            store = SqliteSessionStore(Path(directory) / "agent.db")
-            memory = attach(agent, config=AutoContextConfig.for_window(16_000), store=store, session_id="logs").memory
+            attached = AutoContextAgentScopeMemory.open(Path(directory) / "agent.db", window="16k", session_id="logs")
+            memory = attached.attach(agent).memory
             answer = await agent(Msg("user", question, "user"))
             print(f"{question}\n  {answer.get_text_content()}\n  {memory.token_count} tokens in view of", end=" ")
             print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
-            store.close()
+            attached.close()
 
 
 if __name__ == "__main__":

@@ -23,9 +23,7 @@ from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.state import AgentState
 from agentscope.tool import FunctionTool, Toolkit
 
-from autocontext import AutoContextConfig
 from autocontext.adapters.agentscope_v2 import AutoContextMiddleware
-from autocontext.stores import SqliteSessionStore
 
 DAYS = itertools.count(1)
 QUESTIONS = ("Which disks failed on days 1 to 12? Read the logs.", "Which disk failed on the third day?")
@@ -80,8 +78,7 @@ async def main() -> None:
     allow = PermissionDecision(behavior=PermissionBehavior.ALLOW, message="It only reads.")
     with tempfile.TemporaryDirectory() as directory:
         for question in QUESTIONS:  # each with a new agent, as a new process would: the file holds the session
-            store = SqliteSessionStore(Path(directory) / "agent.db")
-            middleware = AutoContextMiddleware(config=AutoContextConfig.for_window(16_000), store=store)
+            middleware = AutoContextMiddleware.open(Path(directory) / "agent.db", window="16k")
             agent = Agent(
                 name="agent",
                 system_prompt="You look after a server.",
@@ -94,7 +91,7 @@ async def main() -> None:
             memory = middleware.memory("logs")
             print(f"{question}\n  {answer.get_text_content()}\n  {memory.token_count} tokens in view of", end=" ")
             print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
-            store.close()
+            middleware.close()
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ with tempfile.TemporaryDirectory() as folder:
         session = ac.session("logs", user_id="ann")
         handles = work(session, range(15, 30))
         originals = session.memory.get_original_memory_msgs()
-        print(f"{len(originals)} messages, {session.memory.token_count:,} tokens in view, window {WINDOW:,}")
+        print(f"{len(originals)} messages, {session.prepare().report.tokens:,} tokens in a request, window {WINDOW:,}")
         stats = ac.content.stats(None)
         print(f"{stats.contents} contents stored, 30 calls made")
         assert all(whole(session, handle) == read_log(day) for day, handle in handles.items())

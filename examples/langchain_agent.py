@@ -19,9 +19,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 
-from autocontext import AutoContextConfig
 from autocontext.adapters.langchain import AutoContextMiddleware
-from autocontext.stores import SqliteSessionStore
 
 DAYS = itertools.count(1)
 
@@ -76,8 +74,7 @@ def chat_model() -> BaseChatModel:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        store = SqliteSessionStore(Path(directory) / "agent.db")
-        middleware = AutoContextMiddleware(config=AutoContextConfig.for_window(16_000), store=store)
+        middleware = AutoContextMiddleware.open(Path(directory) / "agent.db", window="16k")
         agent = create_agent(
             chat_model(), [read_log], system_prompt="You look after a server.", middleware=[middleware]
         )
@@ -88,7 +85,7 @@ def main() -> None:
             memory = middleware.memory("logs")
             print(f"{question}\n  {state['messages'][-1].text}\n  {memory.token_count} tokens in view of", end=" ")
             print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
-        store.close()
+        middleware.close()
 
 
 if __name__ == "__main__":

@@ -17,9 +17,7 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from autocontext import AutoContextConfig
 from autocontext.adapters.pydantic_ai import AutoContextCapability
-from autocontext.stores import SqliteSessionStore
 
 DAYS = itertools.count(1)
 
@@ -64,8 +62,7 @@ def chat_model() -> Any:
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
-        store = SqliteSessionStore(Path(directory) / "agent.db")
-        capability = AutoContextCapability(config=AutoContextConfig.for_window(16_000), store=store)
+        capability = AutoContextCapability.open(Path(directory) / "agent.db", window="16k")
         agent = Agent(
             chat_model(), instructions="You look after a server.", tools=[read_log], capabilities=[capability]
         )
@@ -75,7 +72,7 @@ async def main() -> None:
             memory = capability.memory("logs")
             print(f"{question}\n  {result.output}\n  {memory.token_count} tokens in view of", end=" ")
             print(f"{len(memory.get_original_memory_msgs())} messages, {len(memory.get_offload_context())} offloads")
-        store.close()
+        capability.close()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A conversation that outgrows its window: the context stays small and valid, and every original can be had again.
 
-Runs offline in seconds; the notes are written by the embedded summariser. Usage: python examples/quickstart.py
+Runs offline in seconds; rules write the notes. Usage: python examples/quickstart.py
 """
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg, ToolResultBlock, ToolUseBlock
