@@ -16,19 +16,22 @@ conversation, and knows the answers from the conversation itself. No model is as
 *Fair* is the mean of the five, for a first glance. *Broken*: of the lines of notes that quote an original, those cut
 off inside a word without an ellipsis. *Later*: of the characters of such lines, those in lines with a value that a
 later call uses, a sign of noise where it is low. *Notes* and *used*: shares of the window. *Reachable*: of the needed
-values those that are visible, or in a text that one reload brings back. A context larger than the window counts as
-*over* and is truncated before it is asked. Shares are pooled; *per conv.* is the mean of the five over conversations.
+values those that are visible, or in a text that one call of the library's own reload tool brings back, where it has
+one. A context larger than the window counts as *over* and is truncated before it is asked. Shares are pooled; *per
+conv.* is the mean of the five over conversations.
 *Planted*: of the constraints that a user states once in a second replay (`planted`), the share that stands word for
 word at each later probe. *Bill*: what the calls' input costs with prompt caching, beside sending everything (`cost`).
 
 `--half` takes one part of the shared conversations, for tuning on the one and looking at the other. `--show ID` prints
-the notes of a conversation's contexts, and how each answers.
+the notes of a conversation's contexts, and how each answers. `--model openai:NAME` lets that model write the notes, the
+peers' and ours, with your key in OPENAI_API_KEY.
 Exit code 1 when this library loses a message, a value is not reachable, or a context is invalid.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import time
@@ -40,8 +43,9 @@ from answers import View
 from chat import COUNTERS, Chat, Tokens, invalid, truncate, visible_text
 from cost import Bill
 from needs import occurs
+from peer_notes import MODEL, named
 from planted import known, planted
-from policies import PEERS, Everything, Library, Policy, make
+from policies import PEERS, Everything, Library, Policy, Reloading, make
 from questions import QUESTIONS, Probes
 from replays import (
     DATA,
@@ -160,7 +164,7 @@ class Conversation:
             scores.over += over
             view = View(context, self.probes.at(at))
             self._weigh(scores, context, view)
-            scores.score(view, policy.reachable() if isinstance(policy, Library) else ())
+            scores.score(view, policy.reachable() if isinstance(policy, Reloading) else ())
             if show:
                 show(view_text(view))
         scores.bill.notes = getattr(policy, "note_tokens", 0)
@@ -313,11 +317,23 @@ def _own_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", metavar="ID", default="", help="print the notes of the conversations with this in their id"
     )
+    parser.add_argument(
+        "--model", type=_model, help="what writes the notes, such as openai:gpt-4.1-mini (your key, your bill)"
+    )
+
+
+def _model(text: str) -> str:
+    try:
+        return named(text)
+    except ValueError as e:
+        raise argparse.ArgumentTypeError(str(e)) from e
 
 
 def main() -> int:
     """Measure, print, and say whether this library's promises hold."""
     asked = options("handover", COMPARED, WINDOWS, also=_own_options)
+    if asked.model:
+        os.environ[MODEL] = asked.model  # read where notes are written, in the peers' environments too
     # A table that is read by another program stays alone on standard output.
     aside = sys.stderr if asked.json or asked.markdown else sys.stdout
     show = partial(print, file=aside) if asked.show else None
@@ -325,6 +341,7 @@ def main() -> int:
     passed_on = ["--half", asked.half, "--counter", asked.counter, "--show", asked.show]
     rows = rows_beside_peers("handover", measure, asked, passed_on)
     broken = any(row["retrievable"] is not None and row["reachable"] < 1 for row in rows)
+    asked.beside = ", ".join(filter(None, [asked.beside, f"notes by {asked.model}" if asked.model else ""]))
     return int(finish("handover", rows, COLUMNS, asked) or broken)
 
 

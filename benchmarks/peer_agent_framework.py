@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from agent_framework import (
 )
 from chat import Chat, Tokens, content_text
 from peer_notes import Notes
+from running import run
 
 REQUIRES = ("agent-framework-core>=1,<2",)
 POLICIES = {
@@ -76,7 +76,6 @@ class Compacted:
         self.messages: list[Message] = []
         self._chat: dict[str, Chat] = {}
         self._strategy = self.strategy()
-        self._runner = asyncio.Runner()
 
     def strategy(self) -> Any:
         """The framework's strategy for the window."""
@@ -88,7 +87,7 @@ class Compacted:
             self._chat[id_] = message
             self.messages.append(from_chat(message, id_))
         compacting = apply_compaction(self.messages, strategy=self._strategy, tokenizer=self.counting)
-        return [self._of(m) for m in self._runner.run(compacting)]
+        return [self._of(m) for m in run(compacting)]
 
     def _of(self, message: Message) -> Chat:
         id_ = str(message.message_id)
@@ -100,9 +99,6 @@ class Compacted:
     def note_tokens(self) -> int:
         """What a paid model would have read."""
         return self.notes.read
-
-    def __del__(self) -> None:
-        self._runner.close()
 
 
 class ContextWindow(Compacted):

@@ -5,7 +5,6 @@ Above 80 % of the window a summary takes the place of everything but the newest 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from agentscope.message import AssistantMsg, TextBlock, ToolCallBlock, ToolResul
 from agentscope.model import OpenAIChatModel, StructuredResponse
 from chat import Chat, Tokens, content_text
 from peer_notes import Notes
+from running import run
 
 REQUIRES = ("agentscope>=2,<3",)
 POLICIES = {
@@ -67,7 +67,6 @@ class AgentScope2:
         """Summaries that were longer than the window."""
         self._system: list[Chat] = []
         self.agent: Agent | None = None
-        self._runner = asyncio.Runner()
 
     def step(self, new: list[Chat]) -> list[Chat]:
         self._system += [m for m in new if m["role"] == "system"]
@@ -75,7 +74,7 @@ class AgentScope2:
         for message in new:
             self._add(agent.state.context, message)
         try:
-            self._runner.run(agent.compress_context())
+            run(agent.compress_context())
         except RuntimeError:
             self.refused += 1
         return list(self._context(agent))
@@ -128,9 +127,6 @@ class AgentScope2:
     def note_tokens(self) -> int:
         """What a paid model would have read."""
         return self.notes.read
-
-    def __del__(self) -> None:
-        self._runner.close()
 
 
 def _turn(blocks: Iterable[Any]) -> Iterator[Chat]:

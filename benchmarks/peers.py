@@ -44,7 +44,7 @@ import autocontext
 
 def packages(environment: str) -> list[str]:
     """The distributions of an environment, without their versions."""
-    return [re.split(r"[<>=]", requirement, maxsplit=1)[0] for requirement in ENVIRONMENTS[environment]]
+    return [re.split(r"[\[<>=!~;]", requirement, maxsplit=1)[0] for requirement in ENVIRONMENTS[environment]]
 
 
 def here(environment: str) -> bool:
@@ -102,7 +102,16 @@ def _make(home: Path, environment: str) -> str:
     print(f"{environment}: making {home.relative_to(ROOT)} ...", file=sys.stderr, flush=True)
     venv.create(home, with_pip=True)
     python = home / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "-e", str(ROOT)]
+    install = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--disable-pip-version-check",
+        "-e",
+        f"{ROOT}[openai]",
+    ]  # for --model
     done = subprocess.run(
         [*install, *ENVIRONMENTS[environment], *_NEEDED.get(environment, ())], check=False, stdout=sys.stderr
     )

@@ -15,12 +15,13 @@ from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from casefile import CaseFile
 from chat import Chat, Tokens, truncate, visible_text
 from measure import retrievable
 from needs import mentioned
+from peer_notes import paid as paid_model
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelReply, ModelRequest, Msg, Usage
 from autocontext.adapters.openai_chat import from_openai, to_openai
@@ -37,6 +38,14 @@ class Policy(Protocol):
 
     def step(self, new: list[Chat]) -> list[Chat]:
         """The context after these messages were added."""
+
+
+@runtime_checkable
+class Reloading(Protocol):
+    """A policy whose library has a tool that brings back what is no longer shown."""
+
+    def reachable(self) -> Iterable[str]:
+        """The texts that one call of the tool would bring back, with any handle that the context shows."""
 
 
 class Everything:
@@ -148,13 +157,16 @@ class PaidExtractive:
 
 
 class Library:
-    """This library as a user calls it, with the recommended settings for the window and the embedded summariser."""
+    """This library as a user calls it, with the recommended settings for the window.
+
+    The embedded summariser writes, or the model that was asked for.
+    """
 
     def __init__(self, window: int, count: Tokens, *, paid: bool = False, **fields: Any) -> None:
         if count.name != "o200k_base":
             fields = {"token_counter": count.name, **fields}
         config = AutoContextConfig.for_window(window, **fields)
-        self.memory = AutoContextMemory(config, PaidExtractive(count) if paid else None)
+        self.memory = AutoContextMemory(config, paid_model() or (PaidExtractive(count) if paid else None))
         self.added: list[Msg] = []
         self.context: list[Chat] = []
         self._added: set[str] = set()
