@@ -17,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import autocontext
 from autocontext import AutoContextConfig, AutoContextMemory
@@ -35,7 +36,8 @@ SAID = conversation(rounds=12, chars=2_000)
 
 def compressed(model: Any = None, store: Any = None) -> AutoContextMemory:
     """A conversation that fits its window through notes, with every message still reloadable."""
-    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW), model, store=store, session_id="smoke")
+    where = {"store": store, "session_id": "smoke"} if store is not None else {}
+    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW), model, **where)
     memory.add_messages(SAID)
     assert_valid_chat(memory.get_messages())
     assert memory.token_count <= WINDOW
@@ -119,19 +121,35 @@ def otel() -> None:
     assert "autocontext.compress" in spans
 
 
-def sql() -> None:
-    """A session in PostgreSQL, in a schema of its own."""
+@contextlib.contextmanager
+def schema() -> Iterator[str]:
+    """The URL of a schema of its own in PostgreSQL."""
     import psycopg
 
+    name = f"smoke_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(SERVER, autocommit=True) as server:
+        server.execute(f"CREATE SCHEMA {name}")
+        try:
+            yield f"{SERVER}?options=-csearch_path%3D{name}"
+        finally:
+            server.execute(f"DROP SCHEMA {name} CASCADE")
+
+
+def sql() -> None:
+    """A session in PostgreSQL."""
     from autocontext.stores import SqlSessionStore
 
-    schema = f"smoke_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(SERVER, autocommit=True) as server:
-        server.execute(f"CREATE SCHEMA {schema}")
-        try:
-            kept(lambda: SqlSessionStore(f"{SERVER}?options=-csearch_path%3D{schema}"))
-        finally:
-            server.execute(f"DROP SCHEMA {schema} CASCADE")
+    with schema() as url:
+        kept(lambda: SqlSessionStore(url))
+
+
+def cockroachdb() -> None:
+    """A session through CockroachDB's dialect, in front of PostgreSQL that answers in CockroachDB's words."""
+    from autocontext.stores import SqlSessionStore
+    from tests.stores.servers import Disguise
+
+    with schema() as url, contextlib.closing(Disguise(urlsplit(SERVER).port or 5432)) as server:
+        kept(lambda: SqlSessionStore(server.through(url).replace("postgresql", "cockroachdb", 1)))
 
 
 def crypto() -> None:
@@ -171,6 +189,14 @@ def dev() -> None:
     assert status == 0, out + problem
 
 
+def docs() -> None:
+    """The site is built from this clone, without a warning."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", f"{ROOT}/mkdocs.yml"]
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    subprocess.run([*command, "--site-dir", str(Path("site").absolute())], check=True, env=quiet)  # noqa: S603 (ours)
+    assert "AutoContextMemory" in Path("site/api/memory.html").read_text(encoding="utf-8")
+
+
 EXTRAS: dict[str, Callable[[], None]] = {
     "": nothing,
     "openai": partial(services, "OpenAIChatModel", "FakeOpenAI"),
@@ -178,6 +204,7 @@ EXTRAS: dict[str, Callable[[], None]] = {
     "cli": cli,
     "otel": otel,
     "sql": sql,
+    "cockroachdb": cockroachdb,
     "crypto": crypto,
     "cloud": cloud,
     "langchain": partial(example, "langchain_agent.py", "disk 11 failed"),
@@ -188,6 +215,7 @@ EXTRAS: dict[str, Callable[[], None]] = {
     "agent-framework": partial(example, "agent_framework_agent.py", "disk 11 failed"),
     "mcp": partial(example, "mcp_client.py", "disk 11 failed"),
     "test": test,
+    "docs": docs,
     "dev": dev,
 }
 
