@@ -13,7 +13,7 @@ from autocontext.history.entries import Added, Entry, entry_bytes, load_entry
 from autocontext.messages import COMPACTION, Msg
 from autocontext.stores.checks import checked_seconds
 
-_WORTH_COMPRESSING = 1024
+_WORTH_COMPRESSING = 640
 """Bytes; below that compressing takes longer than storing, and the signs save most of what it would."""
 _LONG = 4096
 """Bytes; up to that a small window finds all there is, and a compressor with one is made in a tenth of the time."""
