@@ -1,7 +1,7 @@
 """Takes the pictures of docs/pictures that show the product at work: the demo's output and a report.
 
-Usage: `python scripts/take_pictures.py [--to FOLDER]`, after changes to what they show; look at them before you commit. Needs the
-extra `cli` and Chromium. scripts/draw_rooms.py draws the third picture.
+Usage: `python scripts/take_pictures.py [--to FOLDER]`, after changes to what they show; look at them before you commit.
+Needs the extra `cli` and Chromium. scripts/draw_rooms.py draws the third picture.
 """
 
 from __future__ import annotations

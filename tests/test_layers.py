@@ -17,8 +17,8 @@ PACKAGE = Path(autocontext.__file__).parent
 LAYERS = [
     "_version", "errors", "messages", "requests", "events", "prompts", "prices", "config", "plan", "redaction",
     "flows", "telemetry", "text", "tokens", "formats", "ranking", "history", "ledger", "strategies", "models",
-    "compression", "stores", "content", "cache", "memories", "tools", "steering", "memory", "loop", "testing", "optimizer",
-    "sessions", "compat", "suite", "__init__", "adapters", "cli", "__main__",
+    "compression", "stores", "content", "cache", "memories", "tools", "steering", "memory", "loop", "testing",
+    "optimizer", "sessions", "compat", "suite", "__init__", "adapters", "cli", "__main__",
 ]  # fmt: skip
 # Module and layer of each import that points to the right all the same, with the reason. Nothing else may be here.
 UPWARD = {

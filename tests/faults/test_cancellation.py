@@ -145,7 +145,7 @@ def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
     answering = ScriptedModel("Short.", latency=5)
 
     async def expire(limit: asyncio.Timeout, turn: int) -> None:
-        while len(answering.requests) < turn:
+        while len(answering.requests) < turn:  # noqa: ASYNC110 (a scripted model tells nobody that it was asked)
             await asyncio.sleep(0.001)
         limit.reschedule(asyncio.get_running_loop().time())
 
@@ -153,7 +153,7 @@ def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
         memory = AutoContextMemory(CONFIG, answering)
         memory.add_messages(HALF)
         for turn in range(1, 4):
-            with pytest.raises(TimeoutError):
+            with pytest.raises(TimeoutError):  # noqa: PT012 (the limit must be known to what lets it expire)
                 async with asyncio.timeout(None) as limit:
                     expiring = asyncio.create_task(expire(limit, turn))
                     await memory.aget_messages()
