@@ -91,7 +91,8 @@ class ContextStatus:
             lines.append(f"and {counted(len(rest), 'smaller block')}: {counted(sum(b.tokens for b in rest), 'token')}")
         condensed = Runs.union(b.numbers for b in self.blocks if b.condensed)
         used = f"{self.used:,} of {self.window:,} tokens are used ({self.used * 100 // self.window} %)"
-        due = f" at the latest, in {self.trigger - self.used:,}." if self.used < self.trigger else ": it is due."
+        left = self.trigger - self.used
+        due = f" at the latest, {left:,} from now." if left > 0 else ": it is due."
         head = [
             f"{used}, {self.fixed:,} of them by instructions and tools.",
             f"{counted(self.messages, 'message')} in view of {self.originals:,}.",
@@ -101,7 +102,7 @@ class ContextStatus:
             head.append(f'Condensed: {short(condensed)}; context_reload("m...") reads them.')
         if self.receipt:
             head.append(f"Last pass: {self.receipt}")
-        return "\n".join([*head, "In view, oldest first:", *lines])
+        return "\n".join([*head, "In view, oldest first (ages in messages):", *lines])
 
 
 def _blocks(memory: Steered) -> Iterator[Block]:
