@@ -1,6 +1,5 @@
 """The OpenAI Agents SDK's sessions that keep a history small, as policies.
 
-`OpenAIResponsesCompactionSession` asks the service to compact at the end of a run, once there are ten items that are no
 `OpenAIResponsesCompactionSession` asks the service to compact at the end of a run, once there are ten items that are
 no words of the user; the service keeps those and one encrypted item, in place of which a note stands here. In between,
 a run grows. `openai-agents-context-compaction` is a session that shows the newest items when a run begins: 30, as in
@@ -34,6 +33,7 @@ POLICIES = {
 }
 
 logging.getLogger("openai.agents").setLevel(logging.CRITICAL)
+logging.getLogger("openai_agents_context_compaction").setLevel(logging.CRITICAL)
 _TRIGGER = 0.75
 
 

@@ -151,7 +151,7 @@ def progress(text: str) -> None:
 
 
 def finish(name: str, rows: Sequence[Row], columns: Sequence[Column], form: argparse.Namespace) -> int:
-    """Print the rows; 1 when a promise of this library is broken."""
+    """Print the rows; 1 when a promise of this library is broken. What a peer's contexts are stays a figure."""
     progress("")
     if form.json:
         print(json.dumps({"benchmark": name, "machine": machine(), "rows": rows}, indent=1))
@@ -166,4 +166,5 @@ def finish(name: str, rows: Sequence[Row], columns: Sequence[Column], form: argp
                 rest = "  ".join(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
                 print(f"{first.ljust(widths[0])}  {rest}")
         print(", ".join(filter(None, [last_line(), getattr(form, "beside", "")])))
-    return int(any(row["invalid"] or row["retrievable"] not in (None, 100.0) for row in rows))
+    ours = [row for row in rows if row["policy"] not in PEERS]
+    return int(any(row["invalid"] or row["retrievable"] not in (None, 100.0) for row in ours))
