@@ -16,7 +16,7 @@ from autocontext.testing import ScriptedModel
 from autocontext.tokens import get_counter
 
 _TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=(\S+) -->")
-_MADE_UP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}")
+_MADE_UP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=transcript id=..)[0-9a-f]{16}")
 _CLOCKS = ("timestamp", "time")
 
 
@@ -169,7 +169,7 @@ def recount(memory: AutoContextMemory) -> int:
 
 
 def without_accidents(memory: AutoContextMemory) -> str:
-    """The whole state as text, without timestamps and with UUIDs numbered."""
+    """The whole state as text, without timestamps and with UUIDs and the marks of transcripts numbered."""
     numbers: dict[str, str] = {}
     text = json.dumps(_timeless(memory.state_dict()))
     return _MADE_UP.sub(lambda match: numbers.setdefault(match.group(), f"#{len(numbers)}"), text)
