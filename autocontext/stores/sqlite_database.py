@@ -8,6 +8,7 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Literal, ParamSpec, TypeVar
@@ -74,6 +75,8 @@ class SqliteDatabase(Database):
         self._changed = threading.Condition(self._lock)
         """Tells of `_busy` and `_forking`."""
         self._idle: list[sqlite3.Connection] = []
+        # Dropped without close, it closes them itself: Python warns of a connection that nobody has closed.
+        weakref.finalize(self, _close_all, self._idle)
         self._busy = 0
         """Connections in use."""
         self._forking = False
@@ -126,9 +129,7 @@ class SqliteDatabase(Database):
         """Close the database; a connection that a thread is using closes when that is done. `:memory:` is lost."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        _close_all(self._idle)
 
     async def aclose(self) -> None:
         """`close`; SQLite has no connections of an event loop."""
@@ -142,9 +143,7 @@ class SqliteDatabase(Database):
             self._forking = True
             self._changed.wait_for(lambda: not self._busy, timeout=max(0.0, until - time.monotonic()))
             if not self._in_memory:
-                for connection in self._idle:
-                    connection.close()
-                self._idle = []
+                _close_all(self._idle)
         finally:
             self._lock.release()
 
@@ -157,7 +156,7 @@ class SqliteDatabase(Database):
                 self._pid = os.getpid()
             elif in_child:
                 _inherited.setdefault(self._file, []).extend(self._idle)
-                self._idle = []
+                self._idle.clear()
 
     def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
         if not self._in_memory:
@@ -307,6 +306,13 @@ class SqliteDatabase(Database):
         if code in _WAYS_OUT:
             return StoreError(f"{self.name}: {_WAYS_OUT[code]} ({error})")
         return StoreError(f"{self.name}: a statement failed, nothing was changed ({error})")
+
+
+def _close_all(idle: list[sqlite3.Connection]) -> None:
+    """Close connections that nobody is using, and forget them."""
+    with contextlib.suppress(IndexError):  # another thread may close them, too
+        while True:
+            idle.pop().close()
 
 
 def _truncated(connection: sqlite3.Connection) -> bool:

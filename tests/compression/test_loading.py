@@ -106,6 +106,8 @@ asyncio.run(main())
 
 def test_a_fork_while_it_is_loaded_leaves_both_processes_able_to_count() -> None:
     code = """
+import warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # from 3.12 on Python warns of a fork beside a thread
 memory = memory_with(9_000)
 memory.get_messages()
 children = []

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import random
 import sqlite3
 import threading
@@ -172,6 +173,16 @@ def test_a_new_file_belongs_to_its_owner_alone(tmp_path):
     db = open_database(path)
     db.ensure(NOTES)
     assert {f.stat().st_mode & 0o777 for f in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_database_that_is_dropped_closes_its_file_without_a_warning(tmp_path):
+    db = open_database(tmp_path / "agent.db")
+    db.ensure(NOTES)
+    db.itself = db  # only the garbage collector finds it
+    assert {f.name for f in tmp_path.iterdir()} == {"agent.db", "agent.db-shm", "agent.db-wal"}
+    del db
+    gc.collect()
+    assert [f.name for f in tmp_path.iterdir()] == ["agent.db"]
 
 
 @pytest.mark.parametrize("page", [None, 512, 4096])
