@@ -63,7 +63,7 @@ class DeepAgents(Beside):
             token_counter=self.tokens,
             summarizer=self._summary,
         )
-        self._state: dict[str, Any] = {}
+        self._state: dict[str, Any] = {"_summarization_session_id": "session"}  # else it is a random name
         self._calls: dict[str, dict[str, Any]] = {}
         self.shown: list[Chat] = []
 

@@ -14,7 +14,12 @@ from itertools import pairwise
 Table = list[dict[str, str]]
 """The rows of a table, each by heading."""
 OURS = "this library"
-LIBRARIES = r"langchain|agent-framework|agentscope"
+LIBRARIES = (
+    r"langchain|agent-framework|agentscope|deepagents|strands|pydantic-ai|openai-agents|headroom|llmslim"
+    r"|summarization-pydantic-ai|compact-middleware"
+)
+PLAIN = ("everything", "truncate", "hysteresis 50", "hysteresis 75", "lines", "lines30", "casefile")
+"""Methods that need no library."""
 _CLOSE = 0.02
 """Figures that differ by less than this share count as equal."""
 
