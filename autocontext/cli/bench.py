@@ -43,6 +43,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--windows", metavar="N,N", help="windows in tokens, e.g. 4000,16000")
     parser.add_argument("--show", metavar="ID", help="handover: print the notes of this conversation")
+    parser.add_argument("--model", metavar="M", help="handover: what writes the notes, e.g. openai:gpt-4.1-mini")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the rows as one JSON object")
     form.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
@@ -69,7 +70,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         for policy in arguments.policy
         for word in ("--policy", _absolute(policy) if policy.endswith(".py") else policy)
     ]
-    for option in ("windows", "show"):
+    for option in ("windows", "show", "model"):
         if getattr(arguments, option) is not None:
             chosen += [f"--{option}", getattr(arguments, option)]
     if chosen and name not in _REPLAYS:

@@ -50,10 +50,10 @@ def test_this_librarys_note_is_the_models_and_is_on_the_bill(service):
 def test_the_command_line_names_the_model(tmp_path, service):
     talk = tmp_path / "talk.jsonl"
     talk.write_text(json.dumps(next(r for r in conversations([DATA]) if r["id"] == "tau2/022b3ed-55-0")) + "\n")
-    command = [sys.executable, "benchmarks/handover.py", "--policy", "autocontext", "--windows", "4000"]
+    command = [sys.executable, "-m", "autocontext", "bench", "handover", str(talk), "--policy", "autocontext"]
     there = {name: value for name, value in os.environ.items() if name != MODEL}
     done = subprocess.run(
-        [*command, "--model", "openai:gpt-4.1-mini", str(talk)], capture_output=True, text=True, check=True,
+        [*command, "--windows", "4000", "--model", "openai:gpt-4.1-mini"], capture_output=True, text=True, check=True,
         cwd=DATA.parents[2], env=there, timeout=120,
     )  # fmt: skip
     assert done.stdout.rstrip().endswith("notes by openai:gpt-4.1-mini")
