@@ -102,7 +102,7 @@ build
 use "$oldest" "$sdist"
 if $quick; then
   use_each "$oldest" cli pydantic-ai agent-framework # small ones
-  if [[ ${#newer[@]} -gt 0 ]]; then use_each "${newer[-1]}" cli; fi
+  if [[ ${#newer[@]} -gt 0 ]]; then use "${newer[-1]}" "$wheel"; fi
 elif [[ ${#names[@]} -gt 0 ]]; then
   for python in "${pythons[@]}"; do use_each "$python" "${names[@]}"; done
 else
