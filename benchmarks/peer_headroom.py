@@ -3,8 +3,8 @@
 `compress()` as its documentation calls it, with the window as `model_limit`; its small text model is switched off,
 since that would be downloaded. Everything that it rewrites by rules is done. What does not fit even so is over the
 window: an agent needs something else beside it.
-Tuned: the words of the user and the newest messages are made smaller too, and messages from 50 tokens on; what went
-into the last call stays as it was sent, which keeps the prompt cache.
+As it advises for loops, what went into the last call stays as it was sent, which keeps the prompt cache.
+Tuned: the words of the user and the newest messages are made smaller too, and messages from 50 tokens on.
 Where it leaves a marker, its tool `headroom_retrieve` brings the original back.
 """
 
@@ -37,39 +37,13 @@ _HASH = re.compile(r"\b[0-9a-f]{12,64}\b")
 
 
 class Headroom:
-    """The whole history compressed before each call."""
+    """The history, compressed before each call; what was in the last call is not touched again."""
 
     options: dict[str, Any] = {}  # noqa: RUF012 (read only)
 
     def __init__(self, window: int, count: Tokens) -> None:
         self.window, self.count = window, count
         self.messages: list[Chat] = []
-        self.shown: list[Chat] = []
-
-    def step(self, new: list[Chat]) -> list[Chat]:
-        self.messages += new
-        result = compress(
-            self.messages, model=_MODEL, model_limit=self.window, kompress_model="disabled", **self.options
-        )
-        self.shown = [a if a == b else b for a, b in zip(self.messages, result.messages, strict=True)]
-        return self.shown
-
-    def reachable(self) -> Iterator[str]:
-        """The originals behind the markers."""
-        store = get_compression_store()
-        for hash_ in dict.fromkeys(_HASH.findall("\n".join(map(content_text, self.shown)))):
-            if (entry := store.retrieve(hash_)) is not None:
-                yield entry.original_content
-
-
-class HeadroomTuned(Headroom):
-    """More is made smaller; the compressed messages are the history."""
-
-    options = {  # noqa: RUF012 (read only)
-        "compress_user_messages": True,
-        "protect_recent": 0,
-        "min_tokens_to_compress": 50,
-    }
 
     def step(self, new: list[Chat]) -> list[Chat]:
         self.messages += new
@@ -81,5 +55,22 @@ class HeadroomTuned(Headroom):
             frozen_message_count=len(self.messages) - len(new),
             **self.options,
         )
-        self.messages = self.shown = [a if a == b else b for a, b in zip(self.messages, result.messages, strict=True)]
-        return list(self.shown)
+        self.messages = [a if a == b else b for a, b in zip(self.messages, result.messages, strict=True)]
+        return list(self.messages)
+
+    def reachable(self) -> Iterator[str]:
+        """The originals behind the markers."""
+        store = get_compression_store()
+        for hash_ in dict.fromkeys(_HASH.findall("\n".join(map(content_text, self.messages)))):
+            if (entry := store.retrieve(hash_)) is not None:
+                yield entry.original_content
+
+
+class HeadroomTuned(Headroom):
+    """More is made smaller."""
+
+    options = {  # noqa: RUF012 (read only)
+        "compress_user_messages": True,
+        "protect_recent": 0,
+        "min_tokens_to_compress": 50,
+    }
