@@ -104,12 +104,16 @@ def version_of(fn: Callable[..., Any]) -> str:
     if inspect.isbuiltin(fn) or inspect.ismethoddescriptor(fn):
         return name
     try:
-        source = inspect.getsource(fn)
+        # Under `python -c` Python 3.13 takes the program's text for that of a function that `exec` has made.
+        made_by_exec = getattr(getattr(fn, "__code__", None), "co_filename", None) == "<string>"
+        source = "" if made_by_exec else inspect.getsource(fn)
     except (OSError, TypeError):
+        source = ""
+    if not source:
         raise ConfigError(
             f"memoize: {name} has no source to tell its versions apart; give it one, e.g. memoize(version=1), "
             "and change it with the function"
-        ) from None
+        )
     text = "\0".join((name, source, canonical(_enclosed_values(fn))))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -4,6 +4,8 @@ import asyncio
 import functools
 import inspect
 import math
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -210,6 +212,20 @@ def test_without_source_a_version_is_asked_for(cache: ResultCache) -> None:
     with pytest.raises(ConfigError, match=r"source.*version=1"):
         cache.memoize("f")(space["f"])
     assert cache.memoize("f", version=1)(space["f"])(1) == 2
+
+
+def test_the_text_of_a_program_is_not_the_source_of_what_it_makes() -> None:
+    program = """
+from autocontext.cache.memoizing import version_of
+space = {}
+exec("def f(x): return x", space)
+try:
+    print(version_of(space["f"]))
+except ValueError as e:
+    print(type(e).__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "ConfigError\n"
 
 
 def test_a_function_in_c_counts_by_its_name(cache: ResultCache) -> None:

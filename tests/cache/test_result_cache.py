@@ -504,7 +504,7 @@ def test_the_function_gets_the_parameters_by_name(cache: ResultCache, fn: Any, r
         (lambda params: 1, "'params'"),
         (lambda x: 1, "'y'"),
         (lambda x, y, z: 1, "'z'"),
-        (lambda x, y, /: 1, "'x'"),
+        (lambda x, y, /: 1, "'x\\b"),
         (lambda x, y, _q: 1, "'_q'.*per_call=None"),
     ],
 )
