@@ -1,9 +1,10 @@
 """Runs benchmarks and writes their tables to benchmarks/results/ with the commit, the date and the machine.
 
 Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them. A table
-stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md
-and the figures that README.md and the documentation claim (see `claims`) are written from the tables; `--summary` does
-only that, and `--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
+stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md,
+the rest of results/handover.md and its picture (`handover_page`, `draw_handover`), and the figures that README.md and
+the documentation claim (see `claims`) are written from the tables; `--summary` does only that, and `--check` only
+compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import draw_handover
+import handover_page
 from claims import UnbackedClaimError, filled, pages, unbacked
 from summary import Table, summary, tables
 
@@ -89,7 +92,7 @@ def refresh(*, write: bool = True) -> int:
     measured = results()
     brief = summary(measured)
     measured |= tables(place(SUMMARY, brief))
-    problems = []
+    problems = [f"{path.relative_to(ROOT)} is not as the table has it" for path in _beside(measured, write=write)]
     for path in pages():
         old = path.read_text("utf-8")
         named = path.relative_to(ROOT)
@@ -106,6 +109,21 @@ def refresh(*, write: bool = True) -> int:
         problems += [f"{named}: no table backs {claim!r}" for claim in unbacked(str(named), new)]
     print(*problems, sep="\n", end="\n" * bool(problems), file=sys.stderr)
     return int(bool(problems))
+
+
+def _beside(measured: dict[str, Table], *, write: bool) -> list[Path]:
+    """Write what else shows the hand-over figures, or name the files that differ from them."""
+    page, table = result("handover"), measured["handover"]
+    now = {
+        page: handover_page.filled(page.read_text("utf-8"), table),
+        draw_handover.PICTURE: draw_handover.picture(table),
+    }
+    differ = [path for path, text in now.items() if not path.exists() or path.read_text("utf-8") != text]
+    if not write:
+        return differ
+    for path in differ:
+        path.write_text(now[path], "utf-8")
+    return []
 
 
 def main() -> int:

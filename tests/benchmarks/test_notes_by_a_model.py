@@ -46,7 +46,7 @@ def test_this_librarys_note_is_the_models_and_is_on_the_bill(service):
     assert policy.note_tokens > 0
 
 
-@pytest.mark.usefixtures("service")
+@pytest.mark.slow
 def test_the_command_line_names_the_model(tmp_path, service):
     talk = tmp_path / "talk.jsonl"
     talk.write_text(json.dumps(next(r for r in conversations([DATA]) if r["id"] == "tau2/022b3ed-55-0")) + "\n")
