@@ -18,11 +18,12 @@ PICTURE = Path(__file__).resolve().parent.parent / "docs" / "pictures" / "handov
 
 # All sizes in pixels of the drawing, which is narrow so that a phone shows it without scrolling.
 WIDTH, MARGIN, LEFT = 440, 12, 44
-PANEL, HEAD, FOOT = 330, 34, 40
-RADIUS, APART = 8.5, 18.0
+PANEL, HEAD, FOOT = 470, 34, 40
+RADIUS, APART = 7.5, 15.5
 LINE = 18
 _TICKS = (0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0)
 _STEPS = 400
+_NOTE = "Circles that would overlap are moved apart."
 
 STYLE = """\
   .page { fill: #ffffff; stroke: #d0d7de }
@@ -34,7 +35,7 @@ STYLE = """\
   text { fill: #1f2328; font: 13px system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif }
   .title { font-weight: 600 }
   .note { fill: #57606a; font-size: 12px }
-  .number { fill: #ffffff; font-size: 10px; font-weight: 600; text-anchor: middle }
+  .number { fill: #ffffff; font-size: 9.5px; font-weight: 600; text-anchor: middle }
   @media (prefers-color-scheme: dark) {
     .page { fill: #0d1117; stroke: #30363d }
     .grid { stroke: #21262d }
@@ -72,6 +73,8 @@ def picture(table: Table) -> str:
     for window, dots in panels.items():
         parts += _panel(window, dots, numbers, (low, high), top)
         top += HEAD + PANEL + FOOT
+    parts.append(f'<text class="note" x="{MARGIN}" y="{top + 2}">{_NOTE}</text>')
+    top += LINE + 4
     parts += _names(numbers, top)
     height = top + LINE * (len(numbers) + 1) + MARGIN
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
@@ -120,7 +123,7 @@ def _panel(
             yield f'<circle class="{_kind(dot.name)}" cx="{x1:.1f}" cy="{y1:.1f}" r="2.5"/>'
     for dot, (x2, y2) in zip(dots, moved, strict=True):
         yield f'<circle class="{_kind(dot.name)}" cx="{x2:.1f}" cy="{y2:.1f}" r="{RADIUS}"/>'
-        yield f'<text class="number" x="{x2:.1f}" y="{y2 + 3.6:.1f}">{numbers[dot.name]}</text>'
+        yield f'<text class="number" x="{x2:.1f}" y="{y2 + 3.4:.1f}">{numbers[dot.name]}</text>'
 
 
 def spread(places: Sequence[tuple[float, float]], box: tuple[float, float, float, float]) -> list[tuple[float, float]]:
@@ -149,5 +152,5 @@ def _names(numbers: dict[str, int], top: float) -> Iterator[str]:
         shown = "this library" if name == "autocontext" else name
         style = ' class="title"' if name == "autocontext" else ""
         yield f'<circle class="{_kind(name)}" cx="{MARGIN + 10}" cy="{y}" r="{RADIUS}"/>'
-        yield f'<text class="number" x="{MARGIN + 10}" y="{y + 3.6:.1f}">{n}</text>'
+        yield f'<text class="number" x="{MARGIN + 10}" y="{y + 3.4:.1f}">{n}</text>'
         yield f'<text{style} x="{MARGIN + 28}" y="{y + 4.5}">{escape(shown)}</text>'
