@@ -62,14 +62,15 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     """Add --window."""
     parser.add_argument(
         "--window",
-        type=_window,
+        type=window_size,
         default=16_000,
         metavar="N",
         help="context window of the model in tokens, e.g. 8000 or 32k (default: 16000)",
     )
 
 
-def _window(text: str) -> int:
+def window_size(text: str) -> int:
+    """Tokens of a window: 8000 or 8k."""
     try:
         tokens = parse_window(text)
         AutoContextConfig.for_window(tokens)

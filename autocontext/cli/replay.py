@@ -22,9 +22,10 @@ _REPORTED = 50
 """Broken lines to report one by one; the rest are counted."""
 
 _ABOUT = """\
-Replays conversations in OpenAI chat form, one per line: {"messages": [...], "id": "optional"} or a list of messages.
-Before each assistant message it asks the memory for the context, as an agent would, and counts and checks it. Lines
-that cannot be read are reported and skipped.
+Replays conversations in OpenAI chat form, one per line: a list of messages, or
+{"messages": [...], "id": "optional"}. Before each assistant message it asks the
+memory for the context, as an agent would, and counts and checks it. Lines that
+cannot be read are reported and skipped.
 """
 
 

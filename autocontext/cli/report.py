@@ -12,11 +12,10 @@ from importlib import resources
 from typing import Any
 
 from autocontext.cli import stored
-from autocontext.cli.arguments import Commands
+from autocontext.cli.arguments import Commands, window_size
 from autocontext.cli.report_data import data, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import SessionHistory
-from autocontext.errors import ConfigError
 from autocontext.stores.private_files import write_private
 
 
@@ -28,20 +27,18 @@ def add(commands: Commands) -> None:
         "and by what, what it cost, and every message. Example: autocontext report agent.db 42 --user ann -o page.html",
     )  # fmt: skip
     stored.add_database(parser)
-    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("session", metavar="SESSION", help="the session's id")
     stored.add_user(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", default="report.html", help="the page to write (default: report.html)"
     )
     parser.add_argument(
-        "--window", type=int, metavar="N", help="tokens of the model's window, drawn as a line, e.g. 16000"
+        "--window", type=window_size, metavar="N", help="tokens of the model's window, drawn as a line, e.g. 16k"
     )
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Write the page."""
-    if arguments.window is not None and arguments.window < 1:
-        raise ConfigError(f"--window is {arguments.window}; give the number of tokens, e.g. 16000")
     with stored.open_sessions(arguments.db) as store:
         screen.progress("reading the session")
         info = stored.session_info(store, arguments.user, arguments.session)

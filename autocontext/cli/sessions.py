@@ -33,27 +33,30 @@ def add(commands: Commands) -> None:
     parser = command(
         "reload", reload, "print the originals behind an offload UUID, a content handle or message numbers"
     )
-    parser.add_argument("uuid", metavar="UUID", help=_HANDLES)
+    parser.add_argument("uuid", metavar="HANDLE", help=_HANDLES)
     parser.add_argument("--session", metavar="S", help="search only this session")
     parser.add_argument("--query", metavar="TEXT", help="only the passages that match, e.g. 'connection refused'")
     parser.add_argument("--json", action="store_true", help="the original messages as JSON lines")
 
     parser = command("search", search, "find messages in stored sessions, including those out of view")
-    parser.add_argument("text", metavar="TEXT")
+    parser.add_argument("text", metavar="TEXT", help="words, e.g. 'lock timeout'; '' with a filter: the newest")
     parser.add_argument("--session", metavar="S", help="search only this session")
+    parser.add_argument("--tool", metavar="T", help="only calls and results of this tool")
+    parser.add_argument("--after", metavar="TIME", help="only what was said after it, e.g. 2026-11-22T14:00")
+    parser.add_argument("--before", metavar="TIME", help="only what was said before it")
     parser.add_argument("--limit", type=positive, default=10, metavar="N", help="maximum number of hits (default: 10)")
 
     parser = command("undo", undo, "put the messages that a compression replaced back into the view")
-    parser.add_argument("uuid", metavar="UUID")
+    parser.add_argument("uuid", metavar="UUID", help="of the compression; `inspect` lists them, a prefix is enough")
     parser.add_argument("--session", metavar="S", help="search only this session")
 
     parser = command("export", export, "write a session as JSON lines")
-    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("session", metavar="SESSION", help="the session's id")
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
 
     parser = command("import", import_, "create a session from exported JSON lines")
     parser.add_argument("file", metavar="FILE.jsonl", help="- reads standard input")
-    parser.add_argument("session", metavar="SESSION")
+    parser.add_argument("session", metavar="SESSION", help="the new session's id")
 
     parser = command("import-java", import_java, "import a session saved by AgentScope-Java")
     parser.add_argument("directory", metavar="DIRECTORY", help="the session's folder")
@@ -109,9 +112,12 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
 def search(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Print one hit per line, best first."""
     with stored.open_sessions(arguments.db) as store:
-        hits = store.search(arguments.text, user_id=arguments.user, session_id=arguments.session, limit=arguments.limit)
+        hits = store.search(
+            arguments.text, user_id=arguments.user, session_id=arguments.session, limit=arguments.limit,
+            tool=arguments.tool, after=arguments.after, before=arguments.before,
+        )  # fmt: skip
         for hit in hits:
-            place = f"{hit.session.session_id} {hit.sequence} "
+            place = f"{hit.session.session_id} m{hit.number} "
             screen.line((printable(place), "cyan"), printable(" ".join(hit.snippet.split())))
         if not hits:
             others = stored.other_users(store, arguments.user)

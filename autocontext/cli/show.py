@@ -17,12 +17,14 @@ from autocontext.messages import is_note
 from autocontext.text.rendering import head_and_tail, transcript
 
 _ABOUT = """\
-Prints the context that the model of a stored session sees now: one line per message, or with --context the messages as
-they are sent, with calls, arguments and results. Notes are printed whole, other long messages by head and tail; --full
-prints everything.
+Prints the context that the model of a stored session sees now: one line per
+message, or with --context the messages as they are sent, with calls, arguments
+and results. Notes are printed whole, other long messages by head and tail;
+--full prints everything.
 
-With a file of conversations in OpenAI chat form (FILE.jsonl, or - for standard input) it replays one of them in a
-window of --window tokens and prints the context before the last assistant message. That needs no database and no model.
+With a file of conversations in OpenAI chat form (FILE.jsonl, or - for standard
+input) it replays one of them in a window of --window tokens and prints the
+context before the last assistant message. That needs no database and no model.
 """
 _EXAMPLES = """\
 examples:

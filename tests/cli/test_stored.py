@@ -10,7 +10,7 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.stores import SessionKey, SqliteSessionStore
-from autocontext.testing import conversation
+from autocontext.testing import conversation, tool_exchange
 from tests.cli.terminal import HEARS_SIGINT, chat, command, environment, on_terminal, run, without_escapes, write
 from tests.stores.homes import own_schema
 
@@ -291,3 +291,15 @@ def test_messages_cannot_steer_the_terminal(tmp_path: Path) -> None:
     AutoContextMemory(store=store, session_id="s\x1b[31m").add_message(Msg(role="user", content="\x1b[2J\x07gone"))
     store.close()
     assert "\x1b" not in json.dumps(run("inspect", db).out + run("inspect", db, "s\x1b[31m").out)
+
+
+def test_search_by_tool_and_time_names_message_numbers(tmp_path: Path) -> None:
+    file = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(file, session_id="42") as memory:
+        memory.add({"role": "user", "content": "Is there a lock?"})
+        memory.add_messages(tool_exchange("read_log", {}, "lock timeout"))
+    found = {tuple(line.split()[:2]) for line in run("search", file, "lock").out.splitlines()}
+    assert found == {("42", "m3"), ("42", "m1")}
+    assert run("search", file, "lock", "--tool", "read_log").out.startswith("42 m3 ")
+    assert run("search", file, "lock", "--before", "2020-01-01").code == 1
+    assert "after must be" in run("search", file, "lock", "--after", "soon").err
