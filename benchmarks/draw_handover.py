@@ -73,8 +73,8 @@ def picture(table: Table) -> str:
     for window, dots in panels.items():
         parts += _panel(window, dots, numbers, (low, high), top)
         top += HEAD + PANEL + FOOT
-    parts.append(f'<text class="note" x="{MARGIN}" y="{top + 2}">{_NOTE}</text>')
-    top += LINE + 4
+    parts.append(f'<text class="note" x="{MARGIN}" y="{top + LINE}">{_NOTE}</text>')
+    top += 2 * LINE + 4
     parts += _names(numbers, top)
     height = top + LINE * (len(numbers) + 1) + MARGIN
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
