@@ -75,8 +75,11 @@ def _may_install(environment: str) -> bool:
             flush=True,
         )
         return False
-    print(f"Install {what} to compare with them? [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    print(f"Install {what} to compare with them? [y/N/all] ", end="", file=sys.stderr, flush=True)
+    typed = sys.stdin.readline().strip().lower()
+    if typed == "all":
+        os.environ["AUTOCONTEXT_BENCH_PEERS"] = "yes"
+    return typed in ("y", "yes", "all")
 
 
 @cache
