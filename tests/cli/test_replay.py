@@ -114,7 +114,7 @@ def test_nothing_can_be_done(arguments: list[str], problem: str) -> None:
         (["demo", "--window", "1" * 5_000], "is not a number of tokens"),
         (["replay", "x", "--limit", "0"], "argument --limit: '0' is not a whole number of at least 1"),
         (["replay"], "the following arguments are required: FILE.jsonl"),
-        (["play"], "invalid choice: 'play'"),
+        (["play"], "no command 'play'; did you mean 'replay'?"),
     ],
 )
 def test_wrong_arguments(arguments: list[str], problem: str) -> None:

@@ -290,7 +290,6 @@ def test_the_command_writes_one_page(busy: Path) -> None:
         (["{db}", "nowhere", "--user", "ann"], "has no session 'nowhere'"),
         (["{tmp}/none.db", "s"], "none.db: no such database file"),
         (["{db}", "small", "-o", "{tmp}/no/where.html"], "where.html: No such file or directory"),
-        (["{db}", "small", "--window", "0"], "--window is 0"),
     ],
 )
 def test_errors_are_one_line(db: str, tmp_path: Path, arguments: list[str], message: str) -> None:

@@ -160,7 +160,7 @@ def test_a_users_uuid_is_nothing_to_another(stored_db: str) -> None:
 def test_search_finds_messages_of_one_user_only(stored_db: str) -> None:
     done = run("search", stored_db, "swordfish", "--user", "bob")
     assert done.code == 0
-    assert done.out.startswith("short 0 The password")
+    assert done.out.startswith("short m1 The password")
     other = run("search", stored_db, "swordfish", *USER)
     assert other.code == 1
     assert "No message of user 'ann' matches" in other.out
