@@ -195,6 +195,10 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
                 entries[session, number] = unpack(body, checksum)
             except StoreCorruptError as e:
                 raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
+        for session, number in set(places) - entries.keys():
+            # Deleted meanwhile, or hidden by damage, which reading in order tells.
+            for entry in self.read(session, after=number, until=number + 1):
+                entries[session, number] = entry
         return entries
 
     def scrub(self) -> None:

@@ -102,7 +102,10 @@ class Segment:
             checksum, length = _HEAD.unpack_from(body)
             at = _HEAD.size + length
             if zlib.crc32(memoryview(body)[_HEAD.size :]) == checksum:
-                *place, fields, sizes = json.loads(body[_HEAD.size : at])
+                try:
+                    *place, fields, sizes = json.loads(body[_HEAD.size : at])
+                except ValueError:  # the length has changed, which the checksum does not cover
+                    place = []
                 if place == [FORMAT, *session, start, until]:
                     ends = list(accumulate(sizes, initial=at))
                     return cls(fields, len(sizes), lambda i: _text(body[ends[i] : ends[i + 1]], i))

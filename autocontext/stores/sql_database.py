@@ -12,6 +12,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import closing
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from autocontext.errors import MissingExtraError, StoreError
@@ -25,7 +26,7 @@ try:
     from psycopg.pq import TransactionStatus
     from sqlalchemy import create_engine, event, make_url
     from sqlalchemy.exc import ArgumentError, DisconnectionError, NoSuchModuleError
-    from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
     from autocontext.stores.postgres import adrive, drive, prepare
     from autocontext.stores.sql_errors import FAILURES, Attempts
@@ -158,12 +159,14 @@ class SqlDatabase(Database):
             try:
                 self._check_process()
                 engine = await self._engines.client()
-                async with engine.connect() as pooled:
+                async with _Pooled(engine.connect()) as pooled:
                     self._reached = True
                     raw = await pooled.get_raw_connection()
                     connection: Any = raw.driver_connection
                     try:
                         return await adrive(connection, self.name, isolation, work())
+                    except GeneratorExit:  # dropped: nothing can be awaited any more
+                        raise
                     except BaseException as e:
                         if self._is_lost(connection, raw.info):
                             await pooled.invalidate(e)
@@ -214,6 +217,22 @@ class SqlDatabase(Database):
             with self._lock:
                 if self._pid != os.getpid():
                     self.after_fork(in_child=True)
+
+
+class _Pooled:
+    """A connection that goes back to its pool, but not where a coroutine is dropped: no event loop runs then."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    async def __aenter__(self) -> AsyncConnection:
+        return await self._connection.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not GeneratorExit:
+            await self._connection.__aexit__(kind, error, trace)
 
 
 def _checked(url: str) -> Any:
