@@ -116,6 +116,7 @@ def test_the_default_ranker_on_the_labelled_sets_of_this_project() -> None:
         assert recall_at_10 >= least
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_is_measured_from_anywhere(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from policies import Truncate\nPOLICIES = {'mine': 'Mine'}\n\n\nclass Mine(Truncate):\n    pass\n"

@@ -25,6 +25,7 @@ def replayed(tmp_path: Path, service: FakeOpenAI, key: str) -> Done:
     return run(*arguments, OPENAI_BASE_URL=service.base_url, OPENAI_API_KEY=key)
 
 
+@pytest.mark.slow
 def test_calls_and_tokens_are_those_the_service_saw(tmp_path: Path, service: FakeOpenAI) -> None:
     done = replayed(tmp_path, service, service.api_key)
     calls = len(service.requests)

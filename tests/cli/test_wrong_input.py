@@ -87,6 +87,7 @@ def test_any_head_has_an_answer(head: bytes) -> None:
     assert bool(file_kinds.not_a_database(head)) == (head != b"" and not head.startswith(b"SQLite format 3\0"))
 
 
+@pytest.mark.slow
 def test_every_command_names_the_other_users(tmp_path: Path) -> None:
     file = str(tmp_path / "agent.db")
     for user in ("ann", "bob"):

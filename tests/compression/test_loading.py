@@ -104,6 +104,7 @@ asyncio.run(main())
     assert outcome(code) == "1 True"
 
 
+@pytest.mark.slow
 def test_a_fork_while_it_is_loaded_leaves_both_processes_able_to_count() -> None:
     code = """
 import warnings

@@ -91,6 +91,7 @@ def calls(count: int) -> Iterator[Msg]:
         yield tool_result(f"call_{n:06d}", f"{n:06d} " + "x" * 293, name="read_file")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", [texts, calls])
 def test_a_message_takes_at_most_1500_bytes(made: Callable[[int], Iterator[Msg]], tmp_path: Path) -> None:
     store = SqliteSessionStore(tmp_path / "agent.db")

@@ -102,6 +102,7 @@ def test_nor_does_an_append_of_asynchronous_code(counted):
     assert len(counted.store.read(session)) == 502
 
 
+@pytest.mark.slow
 def test_what_is_too_much_for_one_statement_is_one_transaction_all_the_same(counted):
     session, entries = counted.session(), added(30, random.Random(1).randbytes(200_000).hex())
     turns, commits, asked = counted.turns(lambda: counted.store.append(session, entries, after=0))
@@ -114,6 +115,7 @@ def test_what_is_too_much_for_one_statement_is_one_transaction_all_the_same(coun
     assert counted.store.read(session) == entries
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_longer_than_one_statement_takes_stands_anywhere(counted):
     long, entries = random.Random(2).randbytes(5_000_000).hex(), []
     session = counted.session()
