@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from autocontext.errors import ConfigError, did_you_mean, one_line, short
+from autocontext.errors import ConfigError, did_you_mean, short
+from autocontext.messages import Value
 from autocontext.prices import Prices
 from autocontext.prompts import PromptConfig
 
@@ -20,10 +21,10 @@ _SMALLEST_WINDOW = 500
 _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
 _LOW_TARGET = 0.53
-"""Target of all others: passes are rare, and the provider's cache lives long."""
+"""`target_ratio` of larger windows with `max_token=...`: passes are rare, so the provider's cache lives long."""
 _LOWER_TARGET, _LONGER_NOTE = 0.45, 1.22
-"""The same where the trigger is the window itself: a note longer by this factor is worth more than the messages that
-leave for it, and the bill is lower."""
+"""`target_ratio` of larger windows in `for_window`, and the factor by which their notes are longer: in measurements,
+the longer note was worth more than the messages that it displaces, and the bill was lower."""
 _DEFAULT_WINDOW = 128 * 1024
 """Tokens; the documented defaults were made for it."""
 _LEAST_KEEP = 4
@@ -32,12 +33,12 @@ _LEAST_LARGE = 1_000
 """Characters; a shorter text is not large in any window."""
 _LONGEST_NUMBER = 20
 """Characters of a window given as text."""
-_ANY_SIZE = 2**31 - 1
-"""Tokens; as good as no limit."""
+_NO_LIMIT = 2**31 - 1
+"""Tokens."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the reference's strategies, in the order in which they are tried: the default."""
 READ_ONCE = "read_once"
-"""Name of the strategy that goes before all others, and the only one of a configuration made for a window."""
+"""Name of the strategy that is tried first; the only one in `for_window`."""
 _PACE = frozenset({"msg_threshold", "escalation"})
 """Fields that make passes frequent, as the reference has them."""
 _SELECTION = frozenset(
@@ -50,7 +51,7 @@ _SELECTION = frozenset(
 """Fields that say what is compressed, and into what."""
 
 
-class AutoContextConfig(BaseModel):
+class AutoContextConfig(Value):
     """When to compress, how far, and with what. Raises ConfigError naming the field and its range.
 
     The defaults are those of a window of 131,072 tokens. If you set `max_token`, fields that you leave out fit that
@@ -59,7 +60,8 @@ class AutoContextConfig(BaseModel):
     these, `strategies` is ("read_once",), as in `for_window`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    error_type = ConfigError
 
     # --- when
     msg_threshold: int = Field(default=100, ge=0)
@@ -166,16 +168,6 @@ class AutoContextConfig(BaseModel):
     token_counter: Any = "auto"
     """"auto" (from the model's name), a vocabulary's or model's name, or a TokenCounter."""
 
-    if not TYPE_CHECKING:  # type checkers and editors see a keyword for each field
-
-        def __init__(self, **fields: Any) -> None:
-            try:
-                super().__init__(**fields)
-            except ValidationError as e:
-                raise ConfigError(
-                    one_line("AutoContextConfig", e.errors(include_url=False), type(self).model_fields)
-                ) from None
-
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with other values for some fields, checked like those of a new configuration."""
         if not update:
@@ -186,7 +178,7 @@ class AutoContextConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fit_window(cls, fields: Any) -> Any:
-        """Defaults for a window that is set; one that is no number is left to be refused."""
+        """Defaults for a window that is set; a window that is not a number is refused by its field later."""
         try:
             window = int(fields["max_token"])
         except (KeyError, TypeError, ValueError, OverflowError):
@@ -211,6 +203,8 @@ class AutoContextConfig(BaseModel):
                     known = ", ".join((READ_ONCE, *STRATEGIES))
                     raise ValueError(f"strategies: unknown name {strategy!r}; use {known} or an object")
                 names.append(strategy)
+            elif isinstance(strategy, type):
+                raise ValueError(f"strategies: {strategy.__name__} is a class; write {strategy.__name__}()")
             elif not (
                 isinstance(getattr(strategy, "name", None), str) and callable(getattr(strategy, "propose", None))
             ):
@@ -285,14 +279,14 @@ class AutoContextConfig(BaseModel):
             "ledger_ratio": 0.0,
             "min_compression_token_threshold": 5000,
             "extractive_fallback": False,
-            "summary_max_input_tokens": _ANY_SIZE,
+            "summary_max_input_tokens": _NO_LIMIT,
             "token_counter": "agentscope_java",
         }
         return cls(**{**reference, **fields})
 
 
 def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
-    """Defaults that go by the window, where these fields are given."""
+    """Defaults that depend on the window, if only the fields in `given` are set."""
     settings: dict[str, Any] = {"ledger_ratio": _ledger_share(window)}
     paced, selected = not _PACE.isdisjoint(given), not _SELECTION.isdisjoint(given)
     if not paced:
@@ -308,12 +302,12 @@ def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
 
 
 def _message_trigger(window: int) -> int:
-    """Messages that trigger a pass in a window: so many that tokens do so first."""
+    """Messages that trigger a pass: enough that the token trigger is reached first."""
     return max(100, window // 4)
 
 
 def _ledger_share(window: int) -> float:
-    """Share of a window for work ledgers: a small one gives more of its room."""
+    """Share of a window for work ledgers; it is larger in a small window."""
     share: float = 0.46 * (4_000 / window) ** 0.45
     return round(min(0.46, share), 3)
 
@@ -411,8 +405,3 @@ class ConfigBuilder:
     def build(self) -> AutoContextConfig:
         """The configuration. Raises ConfigError naming the field and its range."""
         return AutoContextConfig(**self._fields)
-
-    @property
-    def fields(self) -> Mapping[str, Any]:
-        """The fields set so far."""
-        return dict(self._fields)

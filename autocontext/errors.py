@@ -3,16 +3,17 @@
 AutoContextError
 ├── ConfigError (ValueError)             a configuration field is out of its range
 ├── InvalidMessage (ValueError)          a message, block, state or file line is malformed
+│   └── NoSuchMessage (IndexError)       no message of the working view has this index
 ├── InvalidEdit (ValueError)             the gate refused a change (strict mode only)
 ├── StateError (ValueError)              a saved state is damaged or of another version
 ├── Conflict                             another process has written to the same session
-│   └── SessionGone                      another process has deleted the session, and perhaps made it anew
+│   └── SessionGone                      another process has deleted the session, and perhaps created it again
 ├── StoreError                           a store cannot be used: locked, full, read-only, unreachable
 │   └── StoreVersionError                a newer version of this library has written to it
 ├── StoreCorruptError                    a stored record cannot be read back
 ├── UncacheableError (ValueError)        an argument or result cannot be kept in the result cache
 ├── CacheCycle (RuntimeError)            two cached computations wait for each other
-├── InvalidNumber (ValueError)           a text is no number, or could be read as two
+├── InvalidNumber (ValueError)           a text is not a number, or could be read as two
 ├── InvalidMemory (ValueError)           a field of a memory or of a search is invalid
 ├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
 ├── ModelError                           a model gave no usable answer; never leaves a compression
@@ -40,6 +41,10 @@ class InvalidMessage(AutoContextError, ValueError):
     """A message or block is malformed; the message names the field and what is allowed."""
 
 
+class NoSuchMessage(InvalidMessage, IndexError):
+    """No message of the working view has this index."""
+
+
 class InvalidEdit(AutoContextError, ValueError):
     """`edits.apply` refused a change in strict mode; the message gives the rule."""
 
@@ -53,7 +58,7 @@ class Conflict(AutoContextError):
 
 
 class SessionGone(Conflict):
-    """The session was deleted, and perhaps made anew under its name; nothing was written. Open a new memory of it."""
+    """The session was deleted, and perhaps created again under its name; nothing was written. Open a new memory."""
 
 
 class StoreError(AutoContextError):
@@ -69,15 +74,15 @@ class StoreCorruptError(AutoContextError):
 
 
 class UncacheableError(AutoContextError, ValueError):
-    """An argument has no canonical form, or a result is no JSON; names the parameter and the kind, never the value."""
+    """An argument has no canonical form, or a result is not JSON; names the parameter and the kind, never the value."""
 
 
 class CacheCycle(AutoContextError, RuntimeError):
-    """Cached computations need each other's results, in one process or several; names the keys. None could ever end."""
+    """Cached computations wait for each other, in one process or several, and would for ever; names the keys."""
 
 
 class InvalidNumber(AutoContextError, ValueError):
-    """A text is no number, or could be read as two different ones; the message says how to make it unambiguous."""
+    """A text is not a number, or could be read as two; the message says how to make it unambiguous."""
 
 
 class InvalidMemory(AutoContextError, ValueError):
@@ -124,6 +129,12 @@ def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collectio
     for problem in problems:
         where = ".".join(str(part) for part in problem["loc"] if part != "function-plain")
         message = str(problem["msg"]).removeprefix("Value error, ")
+        if problem["type"] == "union_tag_not_found":
+            message = f"the field {problem['ctx']['discriminator']} is missing"
+        if problem["type"] == "union_tag_invalid":
+            message = f"{problem['ctx']['discriminator']} must be one of {problem['ctx']['expected_tags']}"
+        if problem["type"] == "model_attributes_type":
+            message = "must be an object"
         if problem["type"] == "extra_forbidden" and known and len(problem["loc"]) == 1:
             message = f"no such field; {did_you_mean(where, known)}"
         got = "" if problem["type"] == "missing" else f" (got {short(problem.get('input'))})"

@@ -88,8 +88,8 @@ class CompressionReport(Value):
     """Index of the first message that the pass changed; None if it changed nothing."""
     prefix_tokens_invalidated: int = 0
     """Tokens from there on before the pass, which a provider's prompt cache loses."""
-    tokens_read_anew: int = 0
-    """Tokens of the view after the pass that the next request reads without the cache."""
+    tokens_uncached: int = 0
+    """Tokens of the view after the pass that the provider has not cached for the next request."""
     break_even_turn: int | None = None
     """Model calls after the next one until the pass has paid for itself; 0: at once; None: never, or it changed
     nothing. By `AutoContextConfig.prices`; without them cached input counts a tenth, other input 1.25 times."""

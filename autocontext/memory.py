@@ -12,21 +12,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from autocontext.compression.giving_back import giving_back, is_readable
 from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
+from autocontext.compression.restoring import is_readable, restore_entries
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
-from autocontext.errors import ConfigError, InvalidMessage, StateError, did_you_mean, short
+from autocontext.errors import ConfigError, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
 from autocontext.flows.forking import Level, fork_lock
 from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
-from autocontext.history.log import Log, ViewChange, contents
-from autocontext.history.undoing import undoing
+from autocontext.history.log import Log, ViewChange
+from autocontext.history.undoing import undo_entries
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
@@ -42,7 +42,7 @@ from autocontext.tokens import TokenCounter, get_counter
 from autocontext.tools import ContextOffloadTool
 
 if TYPE_CHECKING:
-    from autocontext.steering import ContextTool, Steered
+    from autocontext.steering import ContextTool, MemoryParts
     from autocontext.stores.database import Database
     from autocontext.stores.database_sessions import DatabaseSessionStore
 
@@ -108,10 +108,11 @@ class AutoContextMemory(ProviderMessages, Closing):
         )
         self._pass_runner.plan = plan
         largest = self.config.max_token
-        self._status_room = [f"[user] {status_line(largest, largest, largest)}"] * self.config.show_status
+        self._status_lines = [f"[user] {status_line(largest, largest, largest)}"] if self.config.show_status else []
+        """The longest line that `as_sent` may add, to be counted as overhead."""
         self.set_overhead()
         self._count_cache: dict[int, tuple[Msg, int]] = {}
-        """The messages outside the view of the last `count`, by identity, with their tokens."""
+        """By identity, the messages of the last `count` that were not in view, with their tokens."""
 
     @classmethod
     def open(
@@ -190,14 +191,14 @@ class AutoContextMemory(ProviderMessages, Closing):
     def get_messages(self) -> list[Msg]:
         """What the model should see; compresses first if a threshold is reached."""
         if self.config.provider_compaction == "instead":
-            self._give_back()
+            self._restore_compacted()
         self._pass_runner.before_reading()
         return self._shown()
 
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
         if self.config.provider_compaction == "instead":
-            self._give_back()
+            self._restore_compacted()
         await self._pass_runner.abefore_reading()
         async with self._pass_runner.held():
             return self._shown()
@@ -207,26 +208,26 @@ class AutoContextMemory(ProviderMessages, Closing):
             return block_first(self._log.view_messages) if self._log.compactions else list(self._log.view_messages)
 
     def make_readable(self, provider: str) -> None:
-        """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view.
+        """Put back the originals behind compactions that this provider ("openai", "anthropic" or "") cannot read.
 
         From then on they are compressed like any others. `to_openai`, `to_responses` and `to_anthropic` call it.
         """
         with self._lock:
             if self._log.compactions and not all(is_readable(m, provider) for m in self._log.view_messages):
-                self._give_back()
+                self._restore_compacted()
 
-    def _give_back(self) -> None:
+    def _restore_compacted(self) -> None:
         with self._lock:
-            if self._log.compactions and (entries := giving_back(self._log, self._token_sum, self.config)):
+            if self._log.compactions and (entries := restore_entries(self._log, self._token_sum, self.config)):
                 self._journal.commit(*entries)
 
     def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
-        """The messages of a request in a form that strict services take; with `show_status` a line about the room last.
+        """The messages of a request in a form that strict services take; with `show_status`, the status line is last.
 
-        The line is in no log: what a provider has cached of the messages before it stays valid.
+        The line is not stored, and comes last so that the provider's cache of the messages before it stays valid.
         """
         sent = super().as_sent(messages)
-        # Behind an answer it would read as the user's reply to it.
+        # After an assistant's message the line would read as the user's reply.
         if not self.config.show_status or not sent or sent[-1].role not in ("user", "tool"):
             return sent
         trigger = Limits.of(self.config, early=self.config.background).tokens
@@ -251,17 +252,17 @@ class AutoContextMemory(ProviderMessages, Closing):
         return self._token_sum.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
-        """Count what is sent besides the messages: system texts and tool schemas; replaces an earlier call's."""
+        """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call."""
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
-            self._token_sum.send_besides([*texts, *self._status_room])
+            self._token_sum.set_overhead([*texts, *self._status_lines])
 
     def count(self, messages: Iterable[Msg]) -> int:
         """Tokens of these messages and the overhead; messages of the previous call are not counted again."""
         with self._lock:
             in_view = {id(m): id_ for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True)}
             cache, self._count_cache = self._count_cache, {}
-            total = self._token_sum.fixed
+            total = self._token_sum.overhead
             for m in messages:
                 place = in_view.get(id(m))
                 cached = cache.get(id(m))
@@ -297,7 +298,7 @@ class AutoContextMemory(ProviderMessages, Closing):
     def get_offload_context(self) -> dict[str, list[Msg]]:
         """The offload entries: the messages that compressions took out of the view, by UUID."""
         with self._lock:
-            return dict(contents(self._log))
+            return {uuid: self._log.read(ids) for uuid, ids in self._log.offloads.items()}
 
     def get_compression_events(self) -> list[CompressionEvent]:
         """One event per edit, in order."""
@@ -324,8 +325,8 @@ class AutoContextMemory(ProviderMessages, Closing):
     def compress_if_idle(self) -> CompressionReport:
         """Run a pass if the provider's prompt cache has expired (`cache_ttl`) and the view is worth one.
 
-        For a timer of yours, while nobody waits: the next request has to read everything anew anyway, so a pass costs
-        nothing extra. `cache_expires_in` says when to call it; `get_messages` does the same when it is called later.
+        Call it from a timer, while nobody waits: nothing of the next request is cached, so a pass costs nothing extra.
+        `cache_expires_in` says when. `get_messages` does the same when it is called later.
         """
         return self._pass_runner.run_if_idle()
 
@@ -360,7 +361,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             note = self._log.note_of(uuid)
-            entries = undoing(self._log, note) if note is not None else []
+            entries = undo_entries(self._log, note) if note is not None else []
             self._journal.commit(*entries)
             return bool(entries)
 
@@ -379,7 +380,7 @@ class AutoContextMemory(ProviderMessages, Closing):
 
         everything: list[ContextOffloadTool | ContextTool] = [
             ContextOffloadTool(self),
-            *context_tools(self._steered()),
+            *context_tools(self._parts()),
         ]
         tools = {tool.name: tool for tool in everything}
         wanted = [name if name in tools else f"context_{name}" for name in names]
@@ -426,11 +427,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         """The full UUID for a UUID or prefix; "" if no offload entry fits, or more than one."""
         check_text("uuid", uuid, InvalidMessage)
         with self._lock:
-            handles = {*self._log.offloads, self._log.ledger_handle} - {""}
-            if uuid in handles:
-                return uuid
-            fits = [key for key in handles if key.startswith(uuid)] if len(uuid) >= _LEAST_PREFIX else []
-            return fits[0] if len(fits) == 1 else ""
+            return self._log.handle(uuid)
 
     def clear_offload(self, uuid: str) -> None:
         """Remove an offload entry; the original memory keeps the messages."""
@@ -447,6 +444,8 @@ class AutoContextMemory(ProviderMessages, Closing):
         """
         with self._lock:
             size = len(self._log.view_ids)
+            if not hasattr(index, "__index__"):
+                raise InvalidMessage(f"delete_message: index must be a whole number (got {short(index)})")
             if not 0 <= index < size:
                 raise NoSuchMessage(f"delete_message: index {index} is out of range; the view has {size} messages")
             exchange = View(self._log.view_ids, self._log.view_messages).exchange(index)
@@ -500,10 +499,10 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._journal.commit(Log(entries).snapshot())
 
     # ------------------------------------------------------------------------------------------------------- inner
-    def _steered(self) -> Steered:
-        from autocontext.steering import Steered  # noqa: PLC0415 (as in `tools`)
+    def _parts(self) -> MemoryParts:
+        from autocontext.steering import MemoryParts  # noqa: PLC0415 (as in `tools`)
 
-        return Steered(
+        return MemoryParts(
             log=self._log,
             token_sum=self._token_sum,
             config=self.config,
@@ -521,9 +520,6 @@ class AutoContextMemory(ProviderMessages, Closing):
             self._pass_runner.restart()
 
 
-_LEAST_PREFIX = 8
-
-
 def open_with_store(
     make: Callable[[AutoContextConfig | None, ChatModel | AsyncChatModel | None, DatabaseSessionStore], T],
     owner: str,
@@ -533,17 +529,14 @@ def open_with_store(
     config: AutoContextConfig | None,
     model: ChatModel | AsyncChatModel | str | None,
 ) -> tuple[T, DatabaseSessionStore]:
-    """What `make` makes of a configuration, a model and the sessions of a database, and those sessions.
+    """Open a database and call `make(config, model, store)`; returns its result and the store.
 
     The arguments are those of AutoContextMemory.open; `owner` is named in errors. If `make` fails, the database is
     closed. Raises ConfigError and StoreError.
     """
-    if window is not None and config is not None:
-        raise ConfigError(f"{owner}.open: pass window or config, not both; a config has its max_token")
     from autocontext.stores.database_sessions import DatabaseSessionStore  # noqa: PLC0415 (needs sqlite3)
 
-    settings = AutoContextConfig.for_window(window) if window is not None else config
-    summarizer = open_model(model, owner)
+    settings, summarizer = config_of(owner, window, config), open_model(model, owner)
     store = DatabaseSessionStore(url)
     try:
         return make(settings, summarizer, store), store
@@ -552,8 +545,18 @@ def open_with_store(
         raise
 
 
-class NoSuchMessage(InvalidMessage, IndexError):
-    """No message of the working view has this index."""
+def config_of(owner: str, window: int | str | None, config: AutoContextConfig | None) -> AutoContextConfig | None:
+    """The configuration that the arguments of `open` mean. Raises ConfigError for both or a wrong window."""
+    if window is None:
+        return config
+    if config is not None:
+        raise ConfigError(f"{owner}.open: pass window or config, not both; a config has its max_token")
+    return AutoContextConfig.for_window(window)
+
+
+def offered_tools(memory: AutoContextMemory) -> list[ContextOffloadTool | ContextTool]:
+    """The tools that its agent is given: `context_reload`, with `steering` all of them."""
+    return memory.tools() if memory.config.steering else memory.tools("reload")
 
 
 def _counter(config: AutoContextConfig, model: object) -> Any:

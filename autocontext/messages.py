@@ -10,11 +10,11 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
-from autocontext.errors import InvalidMessage, one_line
+from autocontext.errors import AutoContextError, InvalidMessage, one_line
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -32,11 +32,12 @@ ENCRYPTED = "_encrypted"
 """Metadata key of a block that only its provider can read: the number of characters of its encrypted content."""
 
 
+def _refuse(_self: object, *_: object, **__: object) -> NoReturn:
+    raise TypeError("messages are frozen: build a new Msg with the changed value instead")
+
+
 class _FrozenDict(dict[str, Any]):
     """An immutable dict, so that nobody can alter an original by accident."""
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("messages are frozen: build a new Msg with the changed value instead")
 
     __setitem__ = __delitem__ = update = pop = popitem = setdefault = clear = __ior__ = _refuse
 
@@ -50,9 +51,6 @@ class _FrozenDict(dict[str, Any]):
 class _FrozenList(list[Any]):
     """An immutable list."""
 
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("messages are frozen: build a new Msg with the changed value instead")
-
     __setitem__ = __delitem__ = append = extend = insert = pop = remove = clear = _refuse
     sort = reverse = __iadd__ = __imul__ = _refuse
 
@@ -64,10 +62,7 @@ class _FrozenList(list[Any]):
 
 
 class _FrozenSet(set[str]):
-    """An immutable set that many values share; a copy of it is a set of its own."""
-
-    def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("messages are frozen: build a new Msg with the changed value instead")
+    """An immutable set that many values share; a copy of it is an ordinary set."""
 
     add = clear = difference_update = discard = intersection_update = pop = remove = _refuse
     symmetric_difference_update = update = __iand__ = __ior__ = __isub__ = __ixor__ = _refuse
@@ -124,6 +119,18 @@ def leaves(value: Any) -> Iterator[str]:
         yield repr(value)
 
 
+def texts_in(value: Any) -> Iterator[str]:
+    """The texts of a JSON value, in order."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from texts_in(inner)
+
+
 def _freeze_object(value: Any) -> Any:
     if isinstance(value, _FrozenDict):
         return value
@@ -148,6 +155,8 @@ def _absent(value: Any) -> bool:
 class Value(BaseModel):
     """Base of the frozen values: unknown fields are refused, errors are one line."""
 
+    error_type: ClassVar[type[AutoContextError]] = InvalidMessage
+    """What is raised for invalid fields."""
     # Deferred: building all validators takes longer than the rest of the import.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
@@ -155,7 +164,7 @@ class Value(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as e:
-            raise InvalidMessage(one_line(type(self).__name__, _problems(e))) from None
+            raise self._refusal(e) from None
 
     # As pydantic does with its own: validating a whole value then makes the inner ones without calling this, which
     # takes half the time.
@@ -163,11 +172,15 @@ class Value(BaseModel):
 
     @classmethod
     def model_validate(cls, obj: Any, **options: Any) -> Self:
-        """The value from a dict. Raises InvalidMessage naming the field."""
+        """The value from a dict. Raises an error that names the field."""
         try:
             return super().model_validate(obj, **options)
         except ValidationError as e:
-            raise InvalidMessage(one_line(cls.__name__, _problems(e))) from None
+            raise cls._refusal(e) from None
+
+    @classmethod
+    def _refusal(cls, error: ValidationError) -> AutoContextError:
+        return cls.error_type(one_line(cls.__name__, _problems(error), cls.model_fields))
 
 
 class Block(Value):
@@ -280,7 +293,7 @@ _BLOCK_NAMES = {block.model_fields["type"].default: block.__name__ for block in 
 
 
 def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:
-    """Pydantic's errors; what is wrong in a block of a list is told by the name of its class."""
+    """Pydantic's errors, with a block's class name instead of its type in the path: content.0.ToolUseBlock.id."""
     for problem in error.errors(include_url=False):
         loc = problem["loc"]
         pairs = zip(("", *loc), loc, strict=False)
@@ -299,10 +312,14 @@ class Origin(Value):
     uuid: str
     """Key of the offload entry with the messages that this one replaces."""
     kind: OriginKind
-    """tool_run: strategy 1's note; stub: one message shortened in place (2, 3, 5, last resort); bare: one message
-    without the provider's compaction in it; round_summary: 4;
-    current_round: 5's note; fold: the oldest rounds in one note; archive: what the agent put away; ledger: the note of
-    earlier releases' ledgers."""
+    """- tool_run: strategy 1's note
+    - stub: one message shortened in place (strategies 2, 3 and 5, read_once, the last resort)
+    - bare: one message without the provider's compaction in it
+    - round_summary: strategy 4's summary
+    - current_round: strategy 5's note
+    - fold: the note about the oldest part of the conversation
+    - archive: the note about what the agent put away
+    - ledger: the evidence ledger of release 0.1.0"""
     fallback: bool = Field(default=False, exclude_if=_absent)
     """True if the text was written without the model because it gave no usable answer."""
 
@@ -312,6 +329,8 @@ def _as_blocks(value: Any) -> Any:
         return (TextBlock(text=value),)
     if value is None:
         return ()
+    if isinstance(value, BaseModel | Mapping | bytes) or not isinstance(value, Iterable):
+        raise ValueError("must be a text or a list of blocks")
     return value
 
 
@@ -391,23 +410,23 @@ class Msg(Value):
         return data
 
 
-def sparing(msg: Msg) -> Msg:
-    """The same message; it shares its sets of the fields that were given with others, 200 to 700 bytes a value.
+def interned(msg: Msg) -> Msg:
+    """The same message in less memory: it shares pydantic's sets of given fields and the role's text with others.
 
-    A name that is the role is the same text.
+    That saves 200 to 700 bytes for the message and for each block.
     """
     for value in (msg, *msg.content):
-        given = value.__pydantic_fields_set__
-        if type(given) is set:
-            object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(given)))
+        fields = value.__pydantic_fields_set__
+        if type(fields) is set:
+            object.__setattr__(value, "__pydantic_fields_set__", _shared(frozenset(fields)))
     if msg.name == msg.role:
         vars(msg)["name"] = msg.role
     return msg
 
 
 @lru_cache(maxsize=1024)
-def _shared(given: frozenset[str]) -> _FrozenSet:
-    return _FrozenSet(given)
+def _shared(fields: frozenset[str]) -> _FrozenSet:
+    return _FrozenSet(fields)
 
 
 def is_compressed(msg: Msg) -> bool:
@@ -416,12 +435,12 @@ def is_compressed(msg: Msg) -> bool:
 
 
 def is_rewritten(msg: Msg) -> bool:
-    """Whether a compression put other words into this message: keys about its exact words are wrong then."""
+    """Whether a compression changed this message's words, so that metadata about its exact words is void."""
     return is_compressed(msg) and (msg.origin is None or msg.origin.kind != "bare")
 
 
 def is_note(msg: Msg) -> bool:
-    """Whether this message is a note that replaces others (a round's summary is none: it is a reply)."""
+    """Whether this message is a note that replaces others. A round's summary is not one: it stands for the reply."""
     if msg.origin is not None:
         return msg.origin.kind in ("tool_run", "current_round", "fold", "archive", "ledger")
     meta = msg.metadata.get(COMPRESS_META)
@@ -434,7 +453,7 @@ def is_fold(msg: Msg) -> bool:
 
 
 def is_ledger(msg: Msg) -> bool:
-    """Whether the message is a ledger note of an earlier release."""
+    """Whether the message is an evidence ledger of release 0.1.0."""
     return msg.origin is not None and msg.origin.kind == "ledger"
 
 
@@ -451,7 +470,7 @@ def is_tool_message(msg: Msg) -> bool:
 
 
 def is_final_reply(msg: Msg) -> bool:
-    """Whether this is an assistant message without tool calls; a round's summary is one, other notes are not."""
+    """Whether this is an assistant message without tool calls: a reply or a round's summary, but no note."""
     return msg.role == "assistant" and not is_tool_message(msg) and not is_note(msg)
 
 
@@ -472,7 +491,7 @@ def with_pin(msg: Msg) -> Msg:
 
 def compacted_by(msg: Msg) -> str:
     """The provider whose compaction this message holds, the last one of several; "" without any."""
-    # A plain loop, as every view asks it of its messages.
+    # A plain loop, as every view calls it for each of its messages.
     for block in reversed(msg.content):
         if block.metadata and COMPACTION in block.metadata:
             return str(block.metadata[COMPACTION])
@@ -489,7 +508,7 @@ def as_messages(messages: Msg | Iterable[Msg]) -> Sequence[Msg]:
     sequence = [messages] if isinstance(messages, Msg) else list(messages)
     for i, m in enumerate(sequence):
         if not isinstance(m, Msg):
-            hint = ", or pass it to memory.add, which takes dicts" if isinstance(m, Mapping) else ""
+            hint = "; from_openai and its like read dicts, and memory.add takes them" if isinstance(m, Mapping) else ""
             raise InvalidMessage(
                 f"messages[{i}] is a {type(m).__name__}, not a Msg; build it with Msg(role=..., content=...){hint}"
             )

@@ -62,7 +62,7 @@ class PlanLike(Protocol):
 
 
 def is_plan(value: object) -> bool:
-    """Whether a value has what a plan has; one that fails when it is read counts: that costs summaries, not turns."""
+    """Whether a value has a plan's attributes. One whose attributes raise counts, too: that costs only a summary."""
     try:
         return isinstance(value, PlanLike)
     except Exception:  # noqa: BLE001 (looking for an attribute reads it, and it may be any object's)
@@ -73,8 +73,7 @@ def plan_hint(plan: PlanLike | None) -> str:
     """The `<plan_aware_hint>` block that ends a prompt: goal, sub-tasks in progress, done/total, expected outcome."""
     if plan is None:
         return ""
-    tasks = [(str(getattr(t, "name", "")), str(getattr(t, "state", ""))) for t in plan.subtasks or ()]
-    tasks = [(name, state.rsplit(".", 1)[-1].lower()) for name, state in tasks]
+    tasks = _subtasks_of(plan)
     active = [name for name, state in tasks if state == "in_progress"]
     lines = [f"Goal: {plan.description or plan.name}"]
     if active:
@@ -134,14 +133,19 @@ def _step_name(step: Mapping[str, Any]) -> str:
 
 
 def _state(value: object) -> str:
+    """A state in lower case, also from an enum's "State.DONE"."""
     return str(value or "todo").rsplit(".", 1)[-1].lower()
+
+
+def _subtasks_of(plan: PlanLike) -> list[tuple[str, str]]:
+    """Name and state of each subtask."""
+    return [(str(getattr(t, "name", "")), _state(getattr(t, "state", ""))) for t in plan.subtasks or ()]
 
 
 def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
     """The current plan, its name and a line per subtask: the attached plan, otherwise that of the plan tools."""
     if plan is not None:
-        steps = [(str(getattr(t, "name", "")), _state(getattr(t, "state", ""))) for t in plan.subtasks or ()]
-        name = plan.name
+        name, steps = plan.name, _subtasks_of(plan)
     else:
         name, steps = _plan_of(calls)
     if not name and not steps:

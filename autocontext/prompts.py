@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from autocontext.errors import ConfigError
+from autocontext.messages import Value
 
 _SYSTEM = """\
 You condense parts of an AI agent's working log so that the agent can go on without re-reading them.
@@ -54,10 +55,10 @@ Join them into one summary of the same kind: keep every name, path, number, comm
 what stands twice."""
 
 
-class PromptConfig(BaseModel):
-    """The prompts for the summarising model; unset fields keep their defaults."""
+class PromptConfig(Value):
+    """The prompts for the summarising model; unset fields keep their defaults. Raises ConfigError naming the field."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    error_type = ConfigError
 
     system: str = _SYSTEM
     """System text of every request."""

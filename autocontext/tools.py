@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autocontext.flows.threads import in_thread
 from autocontext.history import numbering
+from autocontext.history.log import LEAST_PREFIX
 from autocontext.messages import Msg
 from autocontext.telemetry import count_reload
 from autocontext.text import rendering
@@ -31,8 +32,6 @@ _NAME = 60
 """Characters of a content's name, or of a list of numbers, in the head of a page."""
 _ECHO = 80
 """Characters of the model's argument that an error repeats."""
-_LEAST_PREFIX = 8
-"""Least characters of a UUID's prefix."""
 _FARTHEST = 10**15
 """Characters; larger numbers are reduced to this one."""
 
@@ -119,8 +118,8 @@ class ContextOffloadTool:
         if source is None:
             return self._nothing(key)
         start, size = _whole(offset), _whole(limit)
-        if start is None or (size is None and limit is not None):
-            return "Error: offset and limit must be whole numbers of characters, e.g. offset=0, limit=4000."
+        if start is None or (limit is not None and not size):
+            return "Error: offset and limit must be whole numbers of characters, limit above 0: offset=0, limit=4000."
         count_reload()
         if query is not None and (words := str(query).strip()):
             return self._matches(source.what, source.read(0, None), words)
@@ -156,7 +155,7 @@ class ContextOffloadTool:
             head, messages = uuid, [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
         else:
             numbered = self._memory.numbered(key)
-            head, messages = _short(numbering.names(numbered)), list(numbered.values())
+            head, messages = numbering.short_list(numbered, _NAME), list(numbered.values())
         if not messages:
             return None
         text = "\n".join(rendering.transcript(m) for m in messages)
@@ -240,11 +239,6 @@ def _text(value: Any) -> str:
         return f"a {type(value).__name__} nested too deep"
 
 
-def _short(numbers: str) -> str:
-    """A list of numbers, shortened for the head of a page."""
-    return numbers if len(numbers) <= _NAME else numbers[: numbers.rfind(",", 0, _NAME) + 1] + "..."
-
-
 def _is_reload_of(uuid: str, msg: Msg) -> bool:
     """Whether a message is part of an earlier reload of the same entry that was compressed in turn."""
     if any(rendering.page_of(result.text) == uuid for result in msg.tool_results):
@@ -255,7 +249,7 @@ def _is_reload_of(uuid: str, msg: Msg) -> bool:
 
 def _means(key: str, uuid: str) -> bool:
     """Whether `key` is the UUID or a prefix of it; shorter keys are message numbers."""
-    return key == uuid or (len(key) >= _LEAST_PREFIX and uuid.startswith(key))
+    return key == uuid or (len(key) >= LEAST_PREFIX and uuid.startswith(key))
 
 
 def _whole(value: Any) -> int | None:

@@ -57,15 +57,18 @@ def here(environment: str) -> bool:
     return versions.get("agentscope", major).startswith(major)
 
 
+def _answer() -> str:
+    return os.environ.get("AUTOCONTEXT_BENCH_PEERS", "ask").lower()
+
+
 def enabled() -> bool:
     """Whether peers may be used at all."""
-    return os.environ.get("AUTOCONTEXT_BENCH_PEERS", "ask").lower() not in ("no", "0", "")
+    return _answer() not in ("no", "0", "")
 
 
 def _may_install(environment: str) -> bool:
     """Whether packages may be installed into an environment of their own: the variable's answer, else the user's."""
-    answer = os.environ.get("AUTOCONTEXT_BENCH_PEERS", "ask").lower()
-    if answer != "ask":
+    if _answer() != "ask":
         return True
     what = f"{', '.join(packages(environment))} into .venv-bench/{environment}"
     if not sys.stdin.isatty():

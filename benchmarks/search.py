@@ -20,10 +20,10 @@ from pathlib import Path
 
 from autocontext import Msg
 from autocontext.history.entries import Added
-from autocontext.stores import SessionKey, SqliteSessionStore, SqlSessionStore
+from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.stores.search_index import searchable
 from benchmarks.measure import ROOT, Row, run
-from benchmarks.storage import POSTGRESQL, TEXTS
+from benchmarks.storage import TEXTS, server
 
 COUNT, LARGE, AGAIN = 10_000, 1_000_000, 7
 S = SessionKey("user", "session")
@@ -121,14 +121,8 @@ def sqlite() -> Iterator[Row]:
 
 
 def postgresql() -> Iterator[Row]:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from autocontext.errors import StoreError
-
-    try:
-        store = SqlSessionStore(POSTGRESQL)
-    except (StoreError, SQLAlchemyError) as e:
-        print(f"PostgreSQL is left out: {e}", file=sys.stderr)
+    store = server()
+    if store is None:
         return
     user = f"search benchmark {time.time_ns()}"
     key = SessionKey(user, "session")

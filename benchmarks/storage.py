@@ -218,17 +218,25 @@ def _peer_rows(ours: dict[str, float], peers: dict[str, dict[str, float]]) -> It
                 yield Row(f"  {peer}", there * factor, unit, "this library", there / ours[key])
 
 
-def postgresql() -> Iterator[Row]:
-    """This library and plain statements of psycopg take turns, message by message and run by run."""
-    import psycopg
+def server() -> SqlSessionStore | None:
+    """The store on the PostgreSQL of the tests; None, and a line that says so, where there is none."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from autocontext.errors import StoreError
 
     try:
-        store = SqlSessionStore(POSTGRESQL)
+        return SqlSessionStore(POSTGRESQL)
     except (StoreError, SQLAlchemyError) as e:
         print(f"PostgreSQL is left out: {e}", file=sys.stderr)
+        return None
+
+
+def postgresql() -> Iterator[Row]:
+    """This library and plain statements of psycopg take turns, message by message and run by run."""
+    import psycopg
+
+    store = server()
+    if store is None:
         return
     with psycopg.connect(POSTGRESQL) as plain:
         plain.execute(

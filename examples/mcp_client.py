@@ -14,12 +14,12 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import TextContent
 
-from autocontext import AutoContext, AutoContextConfig, Msg, ToolResultBlock, ToolUseBlock
+from autocontext import AutoContext, Msg, ToolResultBlock, ToolUseBlock
 
 
 def work(file: Path) -> str:
     """What an agent leaves behind: a session with one compression; gives the UUID of its note."""
-    with AutoContext.open(file, config=AutoContextConfig.for_window(16_000)) as context:
+    with AutoContext.open(file, window="16k") as context:
         session = context.session("logs", user_id="ann")
         session.add(Msg(role="user", content="Read the logs of the last week."))
         for day in range(1, 8):

@@ -45,7 +45,11 @@ _HEAD = """\
 
 <!-- Made by scripts/build_config_reference.py from the class itself: change the field's docstring, not this page. -->
 
-Plain keywords or a builder, the same frozen object either way:
+Start with `AutoContextConfig.for_window(window)`: the size of your model's window in tokens, less the room for its
+answer. You can pass any field as well: `AutoContextConfig.for_window(16_000, model_timeout=20)`. [Presets](#presets)
+shows what it sets.
+
+Keywords and a builder make the same frozen object:
 
 ```python
 from autocontext import AutoContextConfig
@@ -66,19 +70,14 @@ except AutoContextError as error:
     assert "token_ratio" in str(error)
 ```
 
-If you know only your model's window, use `AutoContextConfig.for_window(window)`; you can pass any field as well. If you
-set `max_token`, some defaults [fit that window](#a-window-that-is-set).
-
 ## Fields
 
-"Reference" is the name in AgentScope-Java's `AutoContextConfig`; **new** marks what it does not have.
+If you set `max_token`, some defaults [fit that window](#a-window-that-is-set). "Reference" is the name in
+AgentScope-Java's `AutoContextConfig`; **new** marks what it does not have.
 """
 
 _PRESETS = """
 ## Presets
-
-A preset is a set of values. Fields that you pass override it, as in
-`AutoContextConfig.for_window(16_000, last_keep=4)`.
 
 ### `AutoContextConfig.for_window(window)`
 
@@ -90,13 +89,13 @@ _SET = """
 ### A window that is set
 
 The defaults above are for 131,072 tokens. With `AutoContextConfig(max_token=window)`, fields that you leave out fit the
-window, so that passes are about as rare as with `for_window`, and notes say the same:
+window:
 
 - `ledger_ratio`
 - `msg_threshold` and `target_ratio`, unless you set `msg_threshold` or `escalation`
 - `last_keep` and `large_payload_threshold`, unless you set any field that says what to compress and into what: those of
   "What" above except `protected_tools`, and `last_resort`, `keep_recent`, `ledger_ratio`, `custom_prompt`
-- `strategies` is empty, as with `for_window`, if you set none of all these
+- `strategies` is `('read_once',)`, as with `for_window`, if you set none of all these
 
 """
 

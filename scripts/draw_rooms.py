@@ -224,7 +224,7 @@ def drawing() -> str:
     parts.append(
         f'<rect class="box pure" x="{MARGIN}" y="{at}" width="{WIDTH - 2 * MARGIN}" height="{height}" rx="6"/>'
     )
-    for i, line in enumerate(["Values at the door, for every room:", *values]):
+    for i, line in enumerate(["Values of the top level, for every folder:", *values]):
         kind = "note" if i == 0 else ""
         parts.append(text(line, WIDTH / 2, at + 22 + i * LINE, kind, middle=True))
     at += height + 28
@@ -242,7 +242,7 @@ def drawing() -> str:
     height = at + MARGIN + 4
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'role="img" aria-label="The rooms of autocontext and their imports">\n<style>\n{STYLE}</style>\n'
+        f'role="img" aria-label="The folders of autocontext and their imports">\n<style>\n{STYLE}</style>\n'
         '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">'
         '<path class="head" d="M0 0 8 4 0 8z"/></marker>\n'
         f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>\n'

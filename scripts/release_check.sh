@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONUNBUFFERED=1
 
 clone=$PWD
-largest_wheel=2750000 # bytes: 1.74 MB are vocabularies, 0.6 MB code (it was 2.5 MB until the code outgrew it)
+largest_wheel=2750000 # bytes: 1.74 MB are vocabularies, 0.6 MB code
 sample=(cli openai sql crypto mcp langchain)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT

@@ -6,7 +6,7 @@ one page share a namespace and run in order, each page in a process of its own. 
 that fails, warns or prints something else is reported by page and line, and the exit code is 1. `--write PAGE` puts
 what the blocks print now into a page whose blocks run: read the difference before you commit it.
 
-A page whose code makes an `OpenAI()` client talks to a scripted model on this machine (tests/fakes/page_server.py).
+A page that names a `gpt-` or `claude-` model talks to a scripted one on this machine (tests/fakes/page_server.py).
 
 A page that begins with `<!-- environment: NAME -->` needs an agent framework. It runs where it is named, which
 scripts/adapter_environments.sh does in that environment; without an argument it is only listed.
@@ -30,7 +30,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 _ENVIRONMENT = re.compile(r"<!-- environment: (\w+) -->\n")
+_MODEL = re.compile(r"\b(gpt|claude)-")
 _SECONDS_A_PAGE = 120
+_WARNINGS = ("-W", "error", "-W", "ignore:unclosed transport", "-W", "ignore:unclosed <socket")
+"""Errors, but for the connections that frameworks' clients leave open."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def _lines(text: str) -> list[str]:
 
 def run_page(path: Path) -> str:
     """Run a page's blocks in one namespace; "" when all is well, else what is wrong and where."""
-    if "OpenAI()" not in path.read_text(encoding="utf-8"):
+    if not _MODEL.search(path.read_text(encoding="utf-8")):
         return _run_blocks(path)
     sys.path.insert(0, str(ROOT))
     from tests.fakes.page_server import page_server  # noqa: PLC0415 (only pages that call a model need it)
@@ -134,7 +137,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             Path(folder, "tests").symlink_to(ROOT / "tests")
             run = subprocess.run(  # noqa: S603 (this very interpreter and file)
-                [sys.executable, "-W", "error", str(Path(__file__).resolve()), "--here", str(page.resolve())],
+                [sys.executable, *_WARNINGS, str(Path(__file__).resolve()), "--here", str(page.resolve())],
                 cwd=folder, capture_output=True, text=True, check=False, timeout=_SECONDS_A_PAGE,
             )  # fmt: skip
         failed += run.returncode != 0

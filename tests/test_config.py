@@ -165,7 +165,6 @@ def test_keywords_and_builder_give_the_same(fields: dict[str, int]) -> None:
     builder = AutoContextConfig.builder()
     for field, value in fields.items():
         builder = getattr(builder, field)(value)
-    assert builder.fields == fields
     assert outcome(builder.build) == outcome(lambda: AutoContextConfig(**fields))
 
 
@@ -244,7 +243,8 @@ def test_any_window_gives_a_sound_configuration(window: int) -> None:
 def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(one: int, other: int) -> None:
     small, large = (AutoContextConfig.for_window(window) for window in sorted((one, other)))
     assert small.target_ratio >= large.target_ratio
-    assert small.ledger_ratio >= large.ledger_ratio
+    if (small.max_token < 12_000) == (large.max_token < 12_000):  # from there on, a lower target makes room for more
+        assert small.ledger_ratio >= large.ledger_ratio
 
 
 def test_for_a_window_only_read_once_goes_before_the_fold_and_the_presets_differ_in_the_ledger() -> None:
@@ -277,6 +277,15 @@ def test_prompts_fall_back_to_their_defaults() -> None:
     assert prompts.tool_run == "Be brief."
     assert prompts.round_summary == PromptConfig().round_summary
     assert AutoContextConfig().prompts == PromptConfig()
+
+
+def test_a_prompt_of_another_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^PromptConfig\.toolRun: no such field; did you mean 'tool_run'\? \(got 'x'\)$"
+    ):
+        PromptConfig(toolRun="x")  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match=r"^AutoContextConfig\.custom_prompt\.toolRun: .*\(got 'x'\)$"):
+        AutoContextConfig(custom_prompt={"toolRun": "x"})  # type: ignore[arg-type]
 
 
 def test_the_page_on_differences_lists_every_field_that_the_preset_changes() -> None:

@@ -21,7 +21,7 @@ PUBLIC = {
     ],
     "autocontext.stores": [
         "SqliteSessionStore", "SqlSessionStore", "InMemorySessionStore", "EncryptedSessionStore",
-        "SessionKey", "SessionStore", "import_agentscope_java",
+        "SessionKey", "SessionStore", "import_agentscope_java", "Entry", "dump_entry", "load_entry",
     ],
     "autocontext.content": [
         "ContentStore", "SqliteContentStore", "SqlContentStore", "ObjectContentStore",

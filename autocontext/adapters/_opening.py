@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any, Self
 
+from autocontext.adapters.options import refuse_unknown
 from autocontext.config import AutoContextConfig
 from autocontext.memory import open_with_store
 from autocontext.models import AsyncChatModel, ChatModel
@@ -40,6 +42,8 @@ class Openable:
         `config`. `model` is a ChatModel or the name of one. `close` closes the database. Raises ConfigError and
         StoreError.
         """
+        known = [name for name in inspect.signature(cls).parameters if name not in ("memory", "store")]
+        refuse_unknown(f"{cls.__name__}.open", own, ["window", *known])
         options = {"session_id": session_id, "user_id": user_id, "plan": plan, **own}
         adapter, store = open_with_store(
             lambda settings, summarizer, store: cls(config=settings, model=summarizer, store=store, **options),  # type: ignore[call-arg]  # adapters take MemoryOptions

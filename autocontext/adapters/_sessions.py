@@ -8,7 +8,7 @@ from typing import Unpack
 
 from autocontext.adapters.options import MemoryOptions
 from autocontext.config import AutoContextConfig
-from autocontext.errors import ConfigError, SessionGone
+from autocontext.errors import ConfigError, SessionGone, short
 from autocontext.flows.forking import Level, fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
@@ -26,6 +26,11 @@ class Sessions:
     """
 
     def __init__(self, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]) -> None:
+        if not isinstance(memory, AutoContextMemory | None):
+            raise ConfigError(
+                f"memory: {short(memory)} is not an AutoContextMemory; for a database use `open`, as in "
+                'open("agent.db", window="16k")'
+            )
         # A plan goes to the memory that is passed; everything else that memory has of its own.
         conflicts = [k for k, v in options.items() if k != "plan" and v is not None and (k, v) != ("user_id", "")]
         if memory is not None and conflicts:

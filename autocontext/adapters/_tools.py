@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from autocontext.config import AutoContextConfig
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 
 
 class Described(NamedTuple):
@@ -17,12 +17,7 @@ class Described(NamedTuple):
     """JSON Schema of the arguments."""
 
 
-def offered(memory: AutoContextMemory) -> list[Any]:
-    """The tools over this memory."""
-    return [*(memory.tools() if memory.config.steering else memory.tools("reload"))]
-
-
 def described(config: AutoContextConfig | None) -> list[Described]:
     """The tools over any memory with this configuration."""
-    schemas = [tool.schema()["function"] for tool in offered(AutoContextMemory(config))]
+    schemas = [tool.schema()["function"] for tool in offered_tools(AutoContextMemory(config))]
     return [Described(schema["name"], schema["description"], schema["parameters"]) for schema in schemas]

@@ -16,11 +16,10 @@ from typing import Any, Unpack
 
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import offered
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.sendable import sendable
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS
 
@@ -65,7 +64,7 @@ class AutoContextCompaction(Openable, HistoryProvider):
     @property
     def tools(self) -> list[FunctionTool]:
         """The tools of the one conversation, for the narrower seat; a provider adds them by itself."""
-        return [_function_tool(tool) for tool in offered(self._sessions.one())]
+        return [_function_tool(tool) for tool in offered_tools(self._sessions.one())]
 
     # ----------------------------------------------------------------------------------------- compaction strategy
     async def __call__(self, messages: list[Message]) -> bool:
@@ -91,7 +90,7 @@ class AutoContextCompaction(Openable, HistoryProvider):
         ]
         if not any(p.load_messages for p in others):
             context.extend_messages(self, shown(memory, session.session_id, sendable(memory.messages), ()))
-        context.extend_tools(self.source_id, [_function_tool(tool) for tool in offered(memory)])
+        context.extend_tools(self.source_id, [_function_tool(tool) for tool in offered_tools(memory)])
         context.extend_instructions(self.source_id, INSTRUCTIONS)
         histories = [self.source_id, *(p.source_id for p in others)]
         context.extend_middleware(self.source_id, _Compressing(memory, session.session_id, histories))

@@ -14,11 +14,10 @@ from autocontext.adapters._agentscope_v1_marks import HINT, changed, is_wanted, 
 from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_of, to_agentscope
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import offered
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, MissingExtraError, StateError
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg
 from autocontext.models import AsyncChatModel, ChatModel
 from autocontext.plan import PlanLike
@@ -52,7 +51,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         self._has_plan = options.get("plan") is not None
         self.memory = Sessions(memory, **options).one()
         self.instructions = INSTRUCTIONS
-        self._tools = offered(self.memory)
+        self._tools = offered_tools(self.memory)
         self._marks: dict[str, list[str]] = {}
         self._ever: set[str] = set()
         self._look_up(marks=True)
@@ -63,7 +62,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         originals = self.memory.get_original_memory_msgs()
         self._ever = {m.id for m in originals}
         if marks:
-            self._marks = {m.id: names for m in originals if (names := marks_of(m))}
+            self._marks = {m.id: marks_of(m) for m in originals}
 
     # ------------------------------------------------------------------------------------------------------- tools
     @property
@@ -144,7 +143,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
             there.add(msg.id)
         self.memory.add_messages(new)
         self._ever |= {m.id for m in new}
-        self._marks |= {m.id: list(names) for m in new if names}
+        self._marks |= {m.id: list(names) for m in new}  # also none: an id that was deleted comes without its marks
 
     def _there(self, ids: set[str]) -> set[str]:
         """Which of these are in view or behind a note; what was deleted may come again."""

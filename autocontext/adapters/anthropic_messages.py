@@ -1,4 +1,4 @@
-"""Anthropic messages; the earlier place of `autocontext.formats.anthropic_messages`."""
+"""Anthropic messages, both ways: the public place of `autocontext.formats.anthropic_messages`."""
 
 from autocontext.formats.anthropic_messages import from_anthropic, request, system_of, to_anthropic
 

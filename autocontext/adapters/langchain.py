@@ -1,9 +1,9 @@
-"""LangChain 1: a middleware for `create_agent` that keeps each request small; the thread's own state stays complete.
+"""LangChain 1: a middleware for `create_agent` that keeps each request small; the thread's state stays complete.
 
     agent = create_agent(model, tools, middleware=[AutoContextMiddleware.open("agent.db", window="100k")])
 
-Before each call of the model and of a tool what is new in the state goes to the memory, and the model is sent the
-memory's view in its place. Each `thread_id` has a memory of its own. Written against langchain 1.4.
+Before each call of the model or a tool, new messages of the state go to the memory, and the model gets the memory's
+view in their place. Each `thread_id` has a memory of its own. Written against langchain 1.4.
 """
 
 from __future__ import annotations

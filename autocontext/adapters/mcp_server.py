@@ -27,7 +27,7 @@ try:
 except ImportError as e:
     raise MissingExtraError("autocontext.adapters.mcp_server", "mcp") from e
 
-__all__ = ["INSTRUCTIONS", "AutoContextTools", "create_server", "serve"]
+__all__ = ["AutoContextTools", "create_server", "serve"]
 
 _MOST = 50
 """Results of one search."""

@@ -28,11 +28,10 @@ from typing import Any, Unpack
 
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
-from autocontext.adapters._tools import offered
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
 from autocontext.formats.openai_responses import from_responses, to_responses
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg, is_compressed
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
@@ -74,7 +73,7 @@ class AutoContextSession(Openable):
         self.memory = Sessions(memory, **options).one()
         self.session_id = self.memory.session.session_id
         self.instructions = INSTRUCTIONS
-        self.tools = [_function_tool(tool) for tool in offered(self.memory)]
+        self.tools = [_function_tool(tool) for tool in offered_tools(self.memory)]
         self._in_run: Counter[str] = Counter()
         """The items of the run that the memory holds: what `get_items` returned, and what was added since."""
         self._in_use = False
@@ -160,7 +159,8 @@ class AutoContextSession(Openable):
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         self.memory.set_overhead(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
         view = await self.memory.aget_messages()
-        return ModelInputData(input=_request(self.memory.as_sent([*view, *pending])), instructions=instructions)
+        sent: Any = to_responses(self.memory.as_sent([*view, *pending]))
+        return ModelInputData(input=sent, instructions=instructions)
 
     def _pending(self, items: Iterable[Any]) -> list[Any]:
         held = self._in_run.copy()
@@ -226,10 +226,6 @@ class _Recording(AgentHooks[Any]):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_own"], name)
-
-
-def _request(messages: list[Msg]) -> Any:
-    return to_responses(messages)
 
 
 def _words(item: Mapping[str, Any]) -> str:

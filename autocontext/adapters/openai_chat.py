@@ -1,4 +1,4 @@
-"""OpenAI chat messages; the earlier place of `autocontext.formats.openai_chat`."""
+"""OpenAI chat messages, both ways: the public place of `autocontext.formats.openai_chat`."""
 
 from autocontext.formats.openai_chat import from_openai, to_openai
 

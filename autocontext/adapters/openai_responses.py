@@ -1,4 +1,4 @@
-"""Items of the Responses API; the earlier place of `autocontext.formats.openai_responses`."""
+"""Items of the Responses API, both ways: the public place of `autocontext.formats.openai_responses`."""
 
 from autocontext.formats.openai_responses import from_responses, to_responses
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from functools import wraps
 from typing import Any, TypedDict, TypeVar, cast, get_type_hints
 
@@ -38,6 +38,19 @@ class MemoryOptions(TypedDict, total=False):
     """The agent's plan; compressions keep what its open steps need."""
 
 
+def refuse_unknown(owner: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise ConfigError for the first name that is not known, with the way that is meant."""
+    for name in names:
+        if name in known:
+            continue
+        hint = did_you_mean(name, known)
+        if name == "window":
+            hint = "pass it to `open`, or config=AutoContextConfig.for_window(...)"
+        elif name in AutoContextConfig.model_fields:
+            hint = f"it is set in the configuration: config=AutoContextConfig.for_window(..., {name}=...)"
+        raise ConfigError(f"{owner} has no option {name!r}; {hint}")
+
+
 _DEFAULTS: dict[str, Any] = {"user_id": ""}
 """Defaults other than None."""
 
@@ -45,8 +58,7 @@ _DEFAULTS: dict[str, Any] = {"user_id": ""}
 def with_memory_options(init: Constructor) -> Constructor:
     """Spell out the MemoryOptions of a constructor: in `inspect.signature`, and in the error for a wrong name.
 
-    `init` takes `**options: Unpack[MemoryOptions]`. The decorated constructor raises ConfigError naming an unknown
-    option and the nearest known one.
+    `init` takes `**options: Unpack[MemoryOptions]`. The decorated constructor raises ConfigError for an unknown option.
     """
     signature = inspect.signature(init)
     own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
@@ -58,9 +70,7 @@ def with_memory_options(init: Constructor) -> Constructor:
 
     @wraps(init)
     def checked_init(self: Any, *args: Any, **options: Any) -> None:
-        for name in options:
-            if name not in known:
-                raise ConfigError(f"{type(self).__name__} has no option {name!r}; {did_you_mean(name, known)}")
+        refuse_unknown(type(self).__name__, options, known)
         init(self, *args, **options)
 
     checked_init.__signature__ = signature.replace(parameters=[*own, *shared])  # type: ignore[attr-defined]

@@ -3,9 +3,9 @@
     agent = Agent(model, tools=[...], capabilities=[AutoContextCapability.open("agent.db", window="100k")])
     await agent.run("Hello", conversation_id="42")
 
-Before each call of the model and of a tool what is new in the run's messages goes to the memory, and the model is sent
-the memory's view in their place. Each `conversation_id` has a memory of its own; with it no `message_history` is
-needed, and with a store no process has to stay alive. Written against pydantic-ai 2.68.
+Before each call of the model or a tool, new messages of the run go to the memory, and the model gets the memory's view
+in their place. Each `conversation_id` has a memory of its own, so no `message_history` is needed; with a store, another
+process can go on. Written against pydantic-ai 2.68.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What strict services accept; the earlier place of `autocontext.formats.sendable`."""
+"""Histories made fit to send: the public place of `autocontext.formats.sendable`."""
 
 from autocontext.formats.sendable import INTERRUPTED, sendable
 

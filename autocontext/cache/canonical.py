@@ -41,7 +41,7 @@ from autocontext.errors import ConfigError, UncacheableError
 from autocontext.text.normal_forms import normalized
 
 LABEL = 60
-"""Characters of a key's readable part. It is for people; look-ups ignore it."""
+"""Maximum length of a key's label, which is for people only."""
 _EMPTY = ("null", "[]", "{}", '""')
 _NO_LABEL = re.compile(r"[^\w.,+-]+")
 
@@ -56,11 +56,11 @@ class CacheKey:
     """The key of one call. `args` holds the arguments themselves, so equal keys mean equal calls."""
 
     label: str
-    """The arguments in short, for people: numbers and texts by name, then lists."""
+    """The arguments in short, for people."""
     digest: str
     """SHA-256 over task, version and arguments, 64 hexadecimal digits."""
     args: str
-    """The canonical JSON of all arguments that count."""
+    """The canonical JSON of the arguments."""
     task: str
     version: str = ""
     """Canonical JSON of the version; "" when there is none."""
@@ -69,12 +69,12 @@ class CacheKey:
         return f"{self.task}:{self.label}:{self.digest[:16]}"
 
 
-def canonical(value: Any, *, float_digits: int | None = None) -> str:
-    """The canonical JSON of a value, in ASCII; `float_digits` rounds floats to that many significant digits.
+def canonical(value: Any) -> str:
+    """The canonical JSON of a value, in ASCII.
 
     Raises UncacheableError for NaN, infinities, cycles and objects of unknown kinds.
     """
-    return _canonical(value, float_digits)
+    return _canonical(value)
 
 
 def canonical_key(
@@ -96,6 +96,8 @@ def canonical_key(
     """
     if not isinstance(task, str) or not task:
         raise ConfigError(f"task: give a text that is not empty (got {type(task).__name__})")
+    if not isinstance(params, Mapping):
+        raise ConfigError(f"params: give a mapping from names to values (got {type(params).__name__})")
     task = text_of(task)
     ignored, hidden, steps = names_in(ignore, "ignore"), names_in(hashed, "hashed"), quantize or {}
     parts: list[tuple[str, str, str]] = []
@@ -137,7 +139,7 @@ def _version(task: str, version: Any) -> str:
 
 
 def _hash_of(task: str, name: str, text: str) -> str:
-    # With task and name, so that a secret has another hash wherever it is used.
+    # With task and name, so that a secret has different hashes in different places.
     digest = hashlib.sha256("\0".join((_canonical(task), _canonical(name), text)).encode("ascii")).hexdigest()
     return f'{{"$hashed":"{digest}"}}'
 
@@ -251,7 +253,7 @@ def _bytes(value: Any, _digits: int | None, _depth: int) -> str:
 
 def _datetime(value: datetime, _digits: int | None, _depth: int) -> str:
     if value.utcoffset() is None:
-        # When clocks go back an hour occurs twice; fold tells which.
+        # When clocks go back, an hour occurs twice; fold says which one it is.
         return f'{{"$local":"{value.replace(tzinfo=None).isoformat()}{"+fold" if value.fold else ""}"}}'
     try:
         return f'{{"$time":"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"}}'

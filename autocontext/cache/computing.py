@@ -1,4 +1,4 @@
-"""Does the steps of a cache's flows, in threads and in coroutines, and recomputes results in the background."""
+"""The driver of a cache's flows, for threads and coroutines; recomputes results in the background."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from autocontext import flows
 from autocontext.cache.flights import Flight, FlightState, outside
-from autocontext.cache.misses import Aside, CacheStep, Compute, MissFlow, Pause, Refresh, WaitFor, miss
+from autocontext.cache.misses import CacheStep, Compute, MissFlow, Pause, Refresh, SlowCall, WaitFor, miss
 from autocontext.cache.namespace import CacheNamespace
 from autocontext.cache.renewing import Renewing
 from autocontext.errors import ConfigError
@@ -22,11 +22,11 @@ from autocontext.stores.database import Database, Read, Write
 _CLOSING = 5.0
 """Seconds that closing waits for computations in the background."""
 _MUCH = 2_000
-"""Values, or pieces of 64 characters, that asynchronous code handles at once: one to three milliseconds."""
+"""Values, or pieces of 64 characters, that the event loop handles itself: one to three milliseconds."""
 
 
 class Computing:
-    """Does what the flows of one cache yield."""
+    """Runs the steps of one cache's flows."""
 
     def __init__(self, namespace: CacheNamespace, database: Database | None) -> None:
         self._namespace, self._database = namespace, database
@@ -35,7 +35,7 @@ class Computing:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def do(self, step: CacheStep) -> Any:
-        """Do a step and return what the flow is sent."""
+        """Run a step and return its answer."""
         match step:
             case Pause(length):
                 return time.sleep(length)
@@ -44,7 +44,7 @@ class Computing:
             case Compute(fn, flight):
                 with self._part_of(flight):
                     return called(fn)
-            case Aside(fn):
+            case SlowCall(fn):
                 return fn()
             case Refresh():
                 return self._in_thread(step)
@@ -61,7 +61,7 @@ class Computing:
             case Compute(fn, flight):
                 with self._part_of(flight):
                     return await acalled(fn)
-            case Aside(fn, about):
+            case SlowCall(fn, about):
                 return await in_thread(fn) if about is ... or is_large(about) else fn()
             case Refresh():
                 return self._in_task(step)
@@ -83,7 +83,7 @@ class Computing:
 
     @contextmanager
     def _part_of(self, flight: Flight | None) -> Iterator[None]:
-        """Around a function that computes: it is part of the flight, whose lease is kept."""
+        """The context in which a function computes: part of the flight, and the lease is renewed."""
         if flight is None or self._renewing is None:
             yield
             return
@@ -136,7 +136,7 @@ def called(fn: Callable[[], Any]) -> Any:
 
 
 async def acalled(fn: Callable[[], Any]) -> Any:
-    """The result of a function; a synchronous one runs in a thread, as it must not hold up the event loop."""
+    """The result of a function; a synchronous one runs in a thread, to keep the event loop free."""
     if inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None)):  # noqa: B004 (what the call returns matters)
         return await fn()
     value = await in_thread(fn)
@@ -144,7 +144,7 @@ async def acalled(fn: Callable[[], Any]) -> Any:
 
 
 def is_large(value: Any) -> bool:
-    """Whether a value of the kind of JSON takes milliseconds to read or write."""
+    """Whether a JSON value takes milliseconds to read or write."""
     size, waiting = 0, [value]
     while waiting and size <= _MUCH:
         item = waiting.pop()

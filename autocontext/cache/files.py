@@ -1,4 +1,4 @@
-"""The original's JSON files, `{"tasks": {key: result}}`, and its settings.
+"""Results as JSON files, `{"tasks": {key: result}}`, and the settings that `ResultCache.from_config` takes.
 
 Next to `tasks` an exported file has an object `autocontext` with the arguments, tags and times of each result, so that
 importing it again loses nothing.
@@ -102,11 +102,11 @@ def _with_details(path: Path, entry: CacheEntry, details: Any) -> CacheEntry:
     return restored._replace(size=len(entry.key) + len(restored.args) + len(entry.body))
 
 
-# ------------------------------------------------------------------------------------------- the original's settings
+# ----------------------------------------------------------------------------------------------------------- settings
 def database_path(config: Mapping[str, Any]) -> Path:
     """The database file beside the file `ltm_path` ("LTM/memory.json"), or in the folder; makes missing folders.
 
-    The original's JSON file itself is not touched.
+    The JSON file itself is not touched.
     """
     path = Path(config.get("ltm_path") or "LTM")
     folder = path.parent if path.suffix and not path.is_dir() else path

@@ -1,8 +1,8 @@
-"""One computation per key in a process: callers that come while it is under way wait for its outcome.
+"""Flights: one computation per key in a process. Callers that arrive during a flight wait for its result.
 
-Threads and coroutines wait alike. A flight ends with an outcome, or without one when its leader is cancelled; then
-those who wait choose a new leader. A flight knows which others need its outcome, so that nobody waits in a circle.
-Threads and tasks that a computation starts in its context count as part of it.
+Threads and coroutines wait alike. A flight ends with a result, or without one if its leader is cancelled; then one of
+the waiting callers becomes the leader. Each flight knows which others need its result, so waiting in a circle is an
+error and not a deadlock. Threads and tasks that a computation starts in its context are part of it.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from autocontext.flows.forking import fork_lock
 _graph = fork_lock()
 """Held while `_needed_by` of any flight is read or changed."""
 _around: ContextVar[tuple[Flight, ...]] = ContextVar("autocontext_cache_flights", default=())
-"""The flights that the running code is part of, outermost first."""
+"""The flights in which the current code runs, outermost first."""
 
 
 class FlightState(Enum):
     """How a computation ended."""
 
     VALUE = "value"
-    """With a result that is JSON, in `body`: every caller decodes a copy of its own."""
+    """With a result as JSON in `body`: every caller decodes its own copy."""
     ERROR = "error"
     """With an exception."""
     PRIVATE = "private"
@@ -40,7 +40,7 @@ class FlightState(Enum):
 
 
 class FlightResult(NamedTuple):
-    """What came of a computation."""
+    """The outcome of a computation."""
 
     state: FlightState
     body: str = ""
@@ -49,7 +49,7 @@ class FlightResult(NamedTuple):
 
 
 class Flight:
-    """One computation under way."""
+    """One running computation."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -58,14 +58,14 @@ class Flight:
         self.asked = 0
         """How often its leader has asked the database for a lease or a result."""
         self.result: Future[FlightResult] = Future()
-        # A waiting coroutine that is cancelled must not cancel the flight for the others.
+        # Cancelling one waiting coroutine must not cancel the flight for the others.
         self.result.set_running_or_notify_cancel()
         self._thread = threading.get_ident()
         self._loop, self._task = _current()
         self._needed_by: list[Flight] = list(_around.get()[-1:])
 
     def waits_for_itself(self) -> bool:
-        """Whether a coroutine would wait for ever: the leader is its own caller, or needs this event loop."""
+        """Whether a coroutine would wait forever: the leader is its own caller, or needs this event loop."""
         if self._thread != threading.get_ident():
             return False
         loop, task = _current()
@@ -78,7 +78,7 @@ class Flight:
         return self._thread == threading.get_ident()
 
     def is_around(self) -> bool:
-        """Whether the running code is part of the flight. Raises CacheCycle when it has asked for itself before."""
+        """Whether the current code is part of the flight. Raises CacheCycle if it has asked for itself before."""
         times = _around.get().count(self)
         if times > 1:
             raise CacheCycle(f"{self.key}: computing it asks for the same key again and again")
@@ -126,12 +126,12 @@ class Flight:
 
 
 def outside() -> None:
-    """Let the running task or thread be part of no flight: it works in the background."""
+    """Detach the current task or thread, which works in the background, from all flights."""
     _around.set(())
 
 
 class Flights:
-    """The computations under way in this process."""
+    """The running computations of this process."""
 
     def __init__(self) -> None:
         self._lock = fork_lock()
@@ -151,7 +151,7 @@ class Flights:
             return flight, True
 
     def leave(self, flight: Flight) -> None:
-        """Let a flight go on for those who wait already; whoever comes from now on begins another."""
+        """Let later callers begin another flight; this one continues for those who wait already."""
         with self._lock:
             if self._flights.get(flight.key) is flight:
                 del self._flights[flight.key]

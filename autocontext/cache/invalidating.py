@@ -1,4 +1,4 @@
-"""Which results an invalidation removes, and which computations under way it ends."""
+"""Invalidation: which results it removes, and which running computations it ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COMPUTED_WITH_TAG = (
 
 
 class Selection(NamedTuple):
-    """The results that an invalidation concerns, and the computations under way, as SQL conditions."""
+    """The results and running computations that an invalidation affects, as SQL conditions."""
 
     results: str
     params: dict[str, Any]
@@ -30,7 +30,7 @@ class Selection(NamedTuple):
         cls, own: str, *, key: CacheKey | str | None, task: str | None, tag: str | None, prefix: str | None,
         namespace: str | Sequence[str] | None,
     ) -> Selection:  # fmt: skip
-        """What one of these names. Raises ConfigError unless there is exactly one, and for a foreign namespace."""
+        """The selection by one of these. Raises ConfigError for none, for several, and for a foreign namespace."""
         check_texts(task=task, tag=tag, prefix=prefix)
         arguments = {"key": key, "task": task, "tag": tag, "prefix": prefix, "namespace": namespace}
         names = [name for name, value in arguments.items() if value is not None]
@@ -77,7 +77,7 @@ def invalidating(namespace: CacheNamespace, selection: Selection) -> Callable[[]
     """The transaction that removes a selection; returns the number of results."""
 
     def work() -> Work[int]:
-        # Computations first: one that is just being stored is waited for, and then removed as a result.
+        # Computations first: this waits for one that is just being stored, which is then removed as a result.
         yield from leases.end_all(selection.computations, selection.params)
         return (yield from rows.remove(selection.results, selection.params, namespace.now()))
 
@@ -96,5 +96,5 @@ def purging(namespace: CacheNamespace) -> Callable[[], Work[int]]:
 
 
 def _prefix_below(namespace: str) -> str:
-    """How the namespaces below one begin: a namespace is stored as a JSON list."""
+    """The prefix of all namespaces below one: a namespace is stored as a JSON list."""
     return namespace[:-1] + ", "

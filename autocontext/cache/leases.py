@@ -1,8 +1,8 @@
-"""Who may compute: a lease in the database lets one process of many do the work, for as long as it is renewed.
+"""Leases: of several processes that need the same result, one computes it, as long as it renews its lease.
 
-A computation under way is a row. It ends with the row: storing the result deletes it, and stores only if it is still
-there. So an invalidation that deletes rows keeps the results of these computations out, and whoever takes over a lease
-does the same. No clock of a client decides: leases end by the server's, and all else is the order of transactions.
+A running computation is a row. Storing its result deletes the row, and stores nothing if the row is gone. So an
+invalidation, which deletes rows, keeps the results of running computations out of the cache; a process that takes over
+a lease does the same. Leases expire by the server's clock; nothing depends on the clocks of clients.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ class Claim(NamedTuple):
     holder: str
     """A name for this computation, unique among all processes."""
     known: int | None
-    """When the entry was created that does not count any more."""
+    """Creation time of an entry to ignore."""
 
 
 class LeaseReply(NamedTuple):
-    """Who computes: the caller, or another process; or nobody, as there is an entry by now."""
+    """The answer: the caller computes (`granted`), another process does, or there is an entry by now."""
 
     granted: bool
     entry: CacheEntry | None = None
 
 
 class LeaseState(NamedTuple):
-    """What a caller that waits for a lease sees."""
+    """The state of a lease that another process has."""
 
     ended: bool
-    """It is worth asking: the lease has ended, or there is an entry."""
+    """Whether to ask again: the lease has ended, or there is an entry."""
     holder: str = ""
     """The computation that holds it."""
     needs_us: bool = False
-    """That computation waits for one of ours, so it would never end."""
+    """Whether that computation waits for one of ours, so that neither could end."""
 
 
 def ask(namespace: CacheNamespace, claim: Claim) -> Work[LeaseReply]:
@@ -61,7 +61,7 @@ def ask(namespace: CacheNamespace, claim: Claim) -> Work[LeaseReply]:
             "holder": claim.holder, "task": safe(claim.task), "length": namespace.lease or _ONE_DAY,
         },
     )  # fmt: skip
-    # After the lease: what another process has stored before it gave the lease back is seen here.
+    # After taking the lease, to see what its previous holder has stored.
     entry = yield from namespace.lookup(target)
     if entry is not None and entry.created != claim.known and entry.expires > namespace.now():
         if rows:
@@ -100,14 +100,14 @@ def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work
 
 
 def runs(holder: str) -> Work[bool]:
-    """Whether a computation has neither been stored nor been invalidated."""
+    """Whether a computation is still running: neither stored nor invalidated."""
     return bool(
         (yield Statement("SELECT 1 FROM autocontext_cache_computation WHERE holder = :holder", {"holder": holder}))
     )
 
 
 def note_waiting(ours: Collection[str], holder: str) -> Work[None]:
-    """Let other processes see that these computations wait for one of theirs; "" when they no longer do."""
+    """Note for other processes that these computations wait for `holder`; "" if they no longer wait."""
     yield Statement(
         "UPDATE autocontext_cache_computation SET waits_for = :other WHERE holder = :holder",
         [{"holder": name, "other": holder} for name in sorted(ours)],
@@ -115,7 +115,7 @@ def note_waiting(ours: Collection[str], holder: str) -> Work[None]:
 
 
 def renew(namespace: CacheNamespace, holders: Collection[str]) -> Work[None]:
-    """Let the leases of these computations end later."""
+    """Extend the leases of these computations."""
     yield Statement(
         f"UPDATE autocontext_cache_computation SET until = {namespace.server_now} + :length WHERE holder = :holder",
         [{"holder": name, "length": namespace.lease} for name in sorted(holders)],
@@ -123,7 +123,7 @@ def renew(namespace: CacheNamespace, holders: Collection[str]) -> Work[None]:
 
 
 def give_back(ns: str, claim: Claim) -> Work[bool]:
-    """End a computation; returns False when it had ended: it was invalidated, or another process took over."""
+    """End a computation; returns False if it has been invalidated or taken over."""
     rows = yield Statement(
         "DELETE FROM autocontext_cache_computation WHERE holder = :holder RETURNING holder", {"holder": claim.holder}
     )
@@ -141,7 +141,7 @@ def end_all(condition: str, params: dict[str, object]) -> Work[None]:
 
 
 def forget_ended(namespace: CacheNamespace) -> Work[None]:
-    """Delete computations whose lease has ended, and the tags of all that are gone."""
+    """Delete computations whose lease has expired, and orphaned tags."""
     yield Statement(
         f"DELETE FROM autocontext_cache_computation WHERE namespace = :ns AND until <= {namespace.server_now}",
         {"ns": namespace.text},

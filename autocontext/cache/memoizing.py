@@ -1,4 +1,4 @@
-"""Functions and the cache: the decorator, the parameters of a call by name, and the version of a function."""
+"""`memoize`: the decorator, the parameters of a call by name, and the version of a function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from autocontext.errors import ConfigError
 def memoized(
     get: Callable[..., Any], aget: Callable[..., Any], fn: Callable[..., Any], name: str | None, options: CacheOptions
 ) -> Callable[..., Any]:
-    """The function with its results cached by `get`; an asynchronous function stays one, with `aget`.
+    """Wrap a function with `get`, or an asynchronous one with `aget`.
 
     Raises ConfigError for what is not a function, for generators, and without a name or a version.
     """
@@ -104,7 +104,7 @@ def version_of(fn: Callable[..., Any]) -> str:
     if inspect.isbuiltin(fn) or inspect.ismethoddescriptor(fn):
         return name
     try:
-        # Under `python -c` Python 3.13 takes the program's text for that of a function that `exec` has made.
+        # Under `python -c`, Python 3.13 returns the program's text for a function made by `exec`.
         made_by_exec = getattr(getattr(fn, "__code__", None), "co_filename", None) == "<string>"
         source = "" if made_by_exec else inspect.getsource(fn)
     except (OSError, TypeError):
@@ -149,7 +149,7 @@ def _task_name(fn: Callable[..., Any]) -> str:
 
 
 def _enclosed_values(fn: Any) -> dict[str, Any]:
-    """Text, numbers and None from the enclosing functions: by these the functions of one factory differ."""
+    """Texts, numbers and None from enclosing functions, which tell apart the functions that one factory makes."""
     values: dict[str, Any] = {}
     if not inspect.isfunction(fn):
         return values

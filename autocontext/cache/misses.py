@@ -1,7 +1,7 @@
-"""A miss, written once for threads and coroutines: a flow that yields what it needs done.
+"""What happens on a miss, written once for threads and coroutines as a flow of steps, which `computing` runs.
 
-A flight makes the callers of one process share a computation, a lease makes processes share it. One caller computes and
-stores; both end with that, however it ends. `computing` does the steps.
+Callers in one process share a computation through a flight, processes share it through a lease. One caller computes and
+stores, and then ends both, whatever happens.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autocontext.errors import CacheCycle, UncacheableError
 from autocontext.stores.database import Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
-"""Seconds between looks at the lease of another process."""
+"""Seconds between checks of another process's lease."""
 
 
 MakeFunction: TypeAlias = Callable[[], Callable[[], Any]]
@@ -49,13 +49,13 @@ class CachedCall(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Wait so many seconds."""
+    """Wait for some seconds."""
 
     seconds: float
 
 
 class WaitFor(NamedTuple):
-    """Wait for the result of a flight; None where that would never end."""
+    """Wait for the result of a flight. The answer is None if waiting would never end."""
 
     flight: Flight
 
@@ -67,28 +67,28 @@ class Compute(NamedTuple):
     flight: Flight | None = None
 
 
-class Aside(NamedTuple):
-    """Call a function that takes long where `about` is large; asynchronous code then leaves it to a thread."""
+class SlowCall(NamedTuple):
+    """Call a function that is slow if `about` is large; then asynchronous code calls it in a thread."""
 
     fn: Callable[[], Any]
     about: Any = ...
-    """`...` means that it always takes long."""
+    """`...`: it is always slow."""
 
 
 class Refresh(NamedTuple):
-    """Compute a result in the background in place of one that was created then (milliseconds since 1970)."""
+    """Recompute a result in the background; `created` is the time of the old one (milliseconds since 1970)."""
 
     call: CachedCall
     created: int
 
 
-CacheStep: TypeAlias = Read | Write | Pause | WaitFor | Compute | Aside | Refresh
+CacheStep: TypeAlias = Read | Write | Pause | WaitFor | Compute | SlowCall | Refresh
 MissFlow: TypeAlias = Generator[CacheStep, Any, FlightResult]
 _Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
 
 
 def miss(call: CachedCall, *, known: int | None = None, in_background: bool = False) -> MissFlow:
-    """Compute a result, or wait for the caller that does; in the background give up instead of waiting.
+    """Compute a result, or wait for the caller that computes it; in the background give up instead of waiting.
 
     The entry created at `known` (milliseconds since 1970) does not count.
     """
@@ -109,7 +109,7 @@ def miss(call: CachedCall, *, known: int | None = None, in_background: bool = Fa
             call.namespace.count("computed")
             return (yield from _compute(Compute(call.make(), flight)))
         if flight.holder and not (yield Read(partial(leases.runs, flight.holder))):
-            # It was invalidated: what it comes to is for those who asked before.
+            # It was invalidated: its result is only for earlier callers.
             call.flights.leave(flight)
             continue
         asked = flight.asked
@@ -148,18 +148,18 @@ def _lead(call: CachedCall, flight: Flight, known: int | None, *, in_background:
     try:
         result = yield from _compute(Compute(call.make(), flight))
     except GeneratorExit:
-        raise  # the coroutine is closed and may wait for nothing more: the lease ends by itself
+        raise  # a closed coroutine cannot wait any more: the lease expires by itself
     except BaseException:
         # Cancelled, or the program ends: other processes need not wait until the lease expires.
         yield give_back
         raise
     cost = time.perf_counter() - start
-    settled: _Settled = yield Aside(lambda: _settle(call, result, cost, in_background=in_background), result.value)
+    settled: _Settled = yield SlowCall(lambda: _settle(call, result, cost, in_background=in_background), result.value)
     shared, entry = settled
     if entry is None or not fits(namespace, entry):
         yield give_back
         return shared
-    work = yield Aside(lambda: storing(namespace, entry, claim), entry.body)
+    work = yield SlowCall(lambda: storing(namespace, entry, claim), entry.body)
     if (yield Write(work)):
         namespace.count("stored")
     return shared
@@ -183,7 +183,7 @@ def _ask(
         if reply.granted:
             return None
         if (entry := reply.entry) is not None:
-            stored: FlightResult | None = yield Aside(partial(_stored, call, entry))
+            stored: FlightResult | None = yield SlowCall(partial(_stored, call, entry))
             if stored is not None:
                 namespace.count("waited")
                 return stored
@@ -196,7 +196,7 @@ def _ask(
 
 
 def _wait_for_lease(call: CachedCall, flight: Flight, claim: Claim) -> Generator[CacheStep, Any, None]:
-    """Wait until it is worth asking for the lease again. Raises CacheCycle when its holder waits for us in turn."""
+    """Wait until the lease may be free. Raises CacheCycle if its holder waits for us in turn."""
     pause = _FIRST_PAUSE
     noted: tuple[frozenset[str], str] = frozenset(), ""
     try:

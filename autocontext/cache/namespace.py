@@ -1,4 +1,4 @@
-"""One namespace of a cache: looks up its results and decides whether they still count.
+"""One namespace of a cache: looks up results and decides whether they are still valid.
 
 An entry belongs to a namespace and key, and counts only if it was computed from the same task, version and arguments.
 Times in the database are milliseconds since 1970. Ticks are microseconds since 1970, no two of a process the same; they
@@ -29,7 +29,7 @@ from autocontext.stores.checks import LONGEST
 from autocontext.stores.database import SERVER_NOW, Statement, Work, safe
 
 _USES_IN_MEMORY = 1024
-"""Uses kept in memory before they are written together: a single hit writes nothing."""
+"""Number of hits whose times are kept in memory before they are written together."""
 _decoded = json.JSONDecoder().decode
 """`json.loads` for text, without looking for other kinds of input first."""
 _LARGE = 128 * 1024
@@ -45,14 +45,14 @@ class CacheEntry(NamedTuple):
     args: str
     """Canonical JSON of the arguments; "" under a key that the caller chose."""
     kind: str
-    """`value`; `error`; `content`, a value in the content store; `corrupt`, one there that cannot be read."""
+    """`value`, `error`, `content` (a value in the content store) or `corrupt` (a damaged one there)."""
     body: str
     cost: int
-    """Microseconds that computing it took."""
+    """Microseconds of computing time."""
     created: int
     expires: int
     gone: int
-    """When it may no longer be returned, not even while a new one is computed."""
+    """The time after which it may not be returned even while a new one is computed."""
     used: int = 0
     size: int = 0
     tags: str = "[]"
@@ -109,7 +109,7 @@ class Match(NamedTuple):
 
 
 class CacheNamespace:
-    """The clock, limits and counters of one namespace; `lookup`, `match` and `entry` read and make its entries."""
+    """The clock, limits and counters of one namespace; `lookup`, `match` and `entry` read and create entries."""
 
     def __init__(
         self, namespace: str | Sequence[str], *, default_ttl: Seconds | None, max_entries: int | None,
@@ -127,9 +127,9 @@ class CacheNamespace:
         self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
         self.large_bytes, self._clock = large_bytes, clock
         self.server_now = SERVER_NOW[dialect]
-        """SQL for the milliseconds since 1970 by the clock that all processes share."""
+        """SQL for the server's time in milliseconds since 1970."""
         self._unchecked = FOREVER, FOREVER
-        """Entries and bytes stored since the limits were checked; more than any limit at first."""
+        """Entries and bytes stored since the limits were last checked. At first more than any limit."""
         self._lock = fork_lock()
         self._last_tick = 0
         self._uses: dict[str, int] = {}
@@ -147,7 +147,7 @@ class CacheNamespace:
             return self._last_tick
 
     def holder(self) -> str:
-        """A new name for one that computes, unique among all processes."""
+        """A new name for a computation, unique among all processes."""
         return f"{self._holder}-{os.getpid()}-{self.tick()}"  # with the process, as a child has the same `_holder`
 
     # ------------------------------------------------------------------------------------------------------- reading
@@ -193,7 +193,7 @@ class CacheNamespace:
         return Match(entry, result, stale, due)
 
     def use(self, key: str) -> bool:
-        """Note that an entry was used, where limits need to know; True when it is time to write these notes."""
+        """Note the use of an entry if there are limits; returns whether to call `write_uses`."""
         if self.max_entries is None and self.max_bytes is None:
             return False
         tick = self.tick()
@@ -202,11 +202,11 @@ class CacheNamespace:
             return len(self._uses) >= _USES_IN_MEMORY
 
     def limits_due(self, size: int, too_much: Callable[[int, int], bool]) -> bool:
-        """Count an entry that is stored; True when the caller has to check the limits, because too much came since."""
+        """Count a stored entry; returns whether `too_much` was stored since the last check of the limits."""
         with self._lock:
             entries, total = self._unchecked[0] + 1, self._unchecked[1] + size
             due = too_much(entries, total)
-            # From nothing at once: what others store meanwhile is counted for the next check.
+            # Reset now: entries that others store meanwhile count for the next check.
             self._unchecked = (0, 0) if due else (entries, total)
             return due
 
@@ -219,7 +219,7 @@ class CacheNamespace:
                 "UPDATE autocontext_cache SET used = :used WHERE namespace = :ns AND key = :key AND used < :used",
                 [{"ns": self.text, "key": safe(key), "used": tick} for key, tick in uses],
             )
-        with self._lock:  # a transaction that starts again finds them still noted
+        with self._lock:  # deleted last, because the transaction may be repeated
             for key, tick in uses:
                 if self._uses.get(key) == tick:
                     del self._uses[key]
@@ -258,12 +258,12 @@ _LOOKUP = f"SELECT {', '.join(COLUMNS[:10])} FROM autocontext_cache WHERE namesp
 
 
 def _stored(text: str) -> str:
-    """`safe`, at once where there is nothing to escape, as in almost all keys."""
+    """`safe`, but faster for the usual keys without anything to escape."""
     return text if text.isprintable() and "\\" not in text else safe(text)
 
 
 def content_space(namespace: str) -> str:
-    """The content store's namespace for large results, apart from what its users keep there."""
+    """The content store's namespace for large results, separate from those of users."""
     return f"autocontext.cache:{namespace}"
 
 

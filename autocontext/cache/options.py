@@ -1,4 +1,4 @@
-"""The options of one kind of result: what counts for its key, how long it lives, who waits."""
+"""The options of `get_or_compute` and `memoize`, and their checks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any, TypeAlias, TypedDict
 
 from autocontext.cache.canonical import Names, names_in
-from autocontext.errors import ConfigError
+from autocontext.errors import ConfigError, did_you_mean
 
 Seconds: TypeAlias = float | timedelta
 Normalizer: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -24,9 +24,9 @@ class CacheOptions(TypedDict, total=False):
     version: Any
     """Part of the key: a new version does not find the results of the old one."""
     ignore: Names
-    """Parameters that are neither in the key nor stored: credentials, connections, loggers."""
+    """Parameters that are neither in the key nor stored, such as credentials, connections, loggers."""
     hashed: Names
-    """Parameters that count for the key; the database holds only a hash of their values."""
+    """Parameters that are part of the key, but of which only a hash is stored."""
     quantize: Mapping[str, Any] | None
     """Parameter name to step: the key uses the nearest multiple of the step. The function gets the exact value."""
     normalizer: Normalizer | None
@@ -41,11 +41,11 @@ class CacheOptions(TypedDict, total=False):
     The rule: Vattani, Chierichetti, Lowenstein, Optimal Probabilistic Cache Stampede Prevention, VLDB 2015.
     """
     cache_exceptions: tuple[type[Exception], ...]
-    """Exceptions to store, and to raise again on a hit. Others are never stored."""
+    """Exceptions to store, and to raise on a hit. Others are never stored."""
     exception_ttl: Seconds
     """Seconds a stored exception lives."""
     cache_none: bool
-    """Store None as a result. Otherwise a function that returns None is called each time."""
+    """Whether to store None as a result. Otherwise a function that returns None is called each time."""
     per_call: str | None
     """A prefix: parameters and result fields that start with it belong to one call and are not stored."""
 
@@ -69,9 +69,7 @@ def check_names(options: CacheOptions, names: Iterable[str], task: str) -> None:
 def check_options(options: CacheOptions) -> None:
     """Raise ConfigError that names a wrong value, TypeError for a wrong name."""
     if unknown := sorted(options.keys() - DEFAULTS.keys()):
-        if unknown[0] == "redact":
-            raise ConfigError("redact: the cache's option is called `hashed` now")
-        raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
+        raise TypeError(f"there is no option {unknown[0]!r}; {did_you_mean(unknown[0], DEFAULTS)}")
     for field in ("ttl", "stale_while_revalidate", "exception_ttl"):
         length = options[field]
         if length is not None:

@@ -1,4 +1,4 @@
-"""Keeps leases: while functions compute, a thread renews the leases of their computations."""
+"""Renews leases, in a thread, while functions compute."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from autocontext.flows.forking import fork_lock
 from autocontext.stores.database import Database
 
 _PER_LEASE = 3
-"""How often a lease is renewed in the time in which it would end: two attempts may fail."""
+"""Renewals per lease time: two of them may fail."""
 
 
 class Renewing:
-    """The leases of one cache. Its thread lives while there are computations, and a third of a lease longer."""
+    """The leases of one cache. Its thread runs while there are computations, and up to a third of a lease longer."""
 
     def __init__(self, namespace: CacheNamespace, database: Database) -> None:
         self._namespace, self._database = namespace, database

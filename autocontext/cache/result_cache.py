@@ -1,4 +1,4 @@
-"""The result cache: finds what a tool computed before by its parameters, in this process or any other."""
+"""The result cache: finds a tool's earlier result by its parameters, in this process or any other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autocontext.cache.computing import Computing
 from autocontext.cache.flights import Flights
 from autocontext.cache.invalidating import Selection, invalidating, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import Aside, CachedCall, CacheStep, Compute, MakeFunction, Refresh, miss, value_of
+from autocontext.cache.misses import CachedCall, CacheStep, Compute, MakeFunction, Refresh, SlowCall, miss, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,
@@ -44,7 +44,7 @@ _Path = str | Path
 class ResultCache(Closing):
     """Results of one namespace, in a SQLite file, in memory, in PostgreSQL, or in an open Database.
 
-    - `path_or_url`: a file path, ":memory:", a `postgresql://` URL, or an open Database, which stays open.
+    - `url`: a file path, ":memory:", a `postgresql://` URL, or an open Database, which stays open.
     - `namespace`: a text or a tuple such as (user_id, agent_id). A cache never sees results of another namespace.
     - `enabled`: False computes everything, and neither reads nor writes.
     - `default_ttl`: seconds a result lives; None means for ever.
@@ -58,12 +58,12 @@ class ResultCache(Closing):
     """
 
     def __init__(
-        self, path_or_url: Database | _Path = ":memory:", *, namespace: str | Sequence[str], enabled: bool = True,
+        self, url: Database | _Path = ":memory:", *, namespace: str | Sequence[str], enabled: bool = True,
         default_ttl: Seconds | None = None, max_entries: int | None = None, max_bytes: int | None = None,
         large_bytes: int = 32 * 1024, lease_seconds: Seconds | None = 60.0, clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._owns_database = not isinstance(path_or_url, Database)
-        self._database = open_database(path_or_url) if enabled else None
+        self._owns_database = not isinstance(url, Database)
+        self._database = open_database(url) if enabled else None
         try:
             self._namespace = CacheNamespace(
                 namespace, default_ttl=default_ttl, max_entries=max_entries, max_bytes=max_bytes,
@@ -82,7 +82,10 @@ class ResultCache(Closing):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
-        """A cache by the original's settings: agent_id, supervisor_id, ltm_path (or its file), enable_ltm_cache."""
+        """A cache from a dict with the keys agent_id, supervisor_id, ltm_path and enable_ltm_cache.
+
+        For agents that have such a configuration: see docs/from-the-originals.md. `options` are those of the class.
+        """
         enabled = bool(config.get("enable_ltm_cache", True))
         return cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
 
@@ -98,10 +101,10 @@ class ResultCache(Closing):
 
     # ---------------------------------------------------------------------------------------------- single results
     def _get(self, key: CacheKey | str, default: Any = MISS) -> Flow[Any]:
-        """The result under a key, a new copy for each caller; `default` when there is none or it has expired.
+        """The result of a key, a new copy for each caller; `default` if there is none or it has expired.
 
-        A CacheKey finds a result only if it was computed from the same arguments. Raises StoreCorruptError when the
-        stored text cannot be read.
+        A CacheKey finds a result only if it was computed from the same arguments. Raises StoreCorruptError for a
+        damaged result.
         """
         if self._database is None:
             return default
@@ -110,7 +113,7 @@ class ResultCache(Closing):
         if entry is None or entry.kind == "error" or entry.expires <= self._namespace.now():
             self._namespace.count("misses")
             return default
-        value = (yield Aside(entry.value)) if entry.is_large else entry.value()
+        value = (yield SlowCall(entry.value)) if entry.is_large else entry.value()
         self._namespace.count("hits")
         if self._namespace.use(target.key):
             yield Write(self._namespace.write_uses)
@@ -121,10 +124,10 @@ class ResultCache(Closing):
     def _set(
         self, key: CacheKey | str, value: Any, *, ttl: Seconds | None = None, tags: Iterable[str] | str = ()
     ) -> Flow[bool]:
-        """Store a result, in place of an older one; it is durable when this returns.
+        """Store a result, replacing an older one; it is durable when this returns.
 
-        `ttl` is in seconds (None: `default_ttl`); `tags` are names for `invalidate(tag=)`. Returns False when the
-        cache is off or the result is larger than `max_bytes`. Raises UncacheableError when the result is not JSON.
+        `ttl` is in seconds (None: `default_ttl`); `tags` are names for `invalidate(tag=)`. Returns False if the
+        cache is off or the result is larger than `max_bytes`. Raises UncacheableError if the result is not JSON.
         """
 
         def prepared() -> Callable[[], Work[bool]] | None:
@@ -132,7 +135,7 @@ class ResultCache(Closing):
             entry = self._namespace.entry(key, "value", encoded(value), completed({"ttl": ttl, "tags": tags}))
             return storing(self._namespace, entry) if fits(self._namespace, entry) else None
 
-        work = yield Aside(prepared, value)
+        work = yield SlowCall(prepared, value)
         if self._database is None or work is None:
             return False
         yield Write(work)
@@ -142,7 +145,7 @@ class ResultCache(Closing):
     set, aset = sync_and_async(_set)
 
     def _delete(self, key: CacheKey | str) -> Flow[bool]:
-        """Remove one result. Returns False when there is none."""
+        """Remove one result. Returns False if there is none."""
         return (yield from self._invalidate(key)) > 0
 
     delete, adelete = sync_and_async(_delete)
@@ -223,7 +226,7 @@ class ResultCache(Closing):
         if self._database is None:
             return 0
         entries = yield from read(lambda: rows.every(self._namespace, whole=True))
-        keys = yield Aside(lambda: [entry.key for entry in entries if chosen(entry)])
+        keys = yield SlowCall(lambda: [entry.key for entry in entries if chosen(entry)])
         removed = 0
         for key in keys:
             removed += yield from self._invalidate(key)
@@ -247,9 +250,9 @@ class ResultCache(Closing):
     stats, astats = sync_and_async(_stats)
 
     def _export_json(self, path: _Path) -> Flow[int]:
-        """Write all results as the original's `{"tasks": {key: result}}`, in one step. Returns their number."""
+        """Write all results to a JSON file, `{"tasks": {key: result}}`, in one step. Returns their number."""
         entries = [] if self._database is None else (yield from read(lambda: rows.every(self._namespace)))
-        written: int = yield Aside(lambda: files.write(Path(path), entries))
+        written: int = yield SlowCall(lambda: files.write(Path(path), entries))
         return written
 
     export_json, aexport_json = sync_and_async(_export_json)
@@ -260,10 +263,10 @@ class ResultCache(Closing):
         A damaged file raises StoreCorruptError and stays as it is. With `on_corrupt="quarantine"` it is renamed
         instead, with a warning, and 0 is returned.
         """
-        entries = yield Aside(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
+        entries = yield SlowCall(lambda: files.read(Path(path), self._namespace, on_corrupt=on_corrupt))
         if self._database is None or not entries:
             return 0
-        yield Write((yield Aside(lambda: files.importing(self._namespace, entries))))
+        yield Write((yield SlowCall(lambda: files.importing(self._namespace, entries))))
         self._namespace.count("stored", len(entries))
         return len(entries)
 
@@ -287,11 +290,11 @@ class ResultCache(Closing):
 
     # -------------------------------------------------------------------------------------------------------- inner
     def _answer(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
-        """The result of one call; `make` returns the function to call on a miss."""
+        """The result of a call; `make` returns the function to call on a miss."""
         return self._found(self._call(task, params, make, options), make, params, options)
 
     async def _aanswer(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
-        call = await self._ado(Aside(lambda: self._call(task, params, make, options), params))
+        call = await self._ado(SlowCall(lambda: self._call(task, params, make, options), params))
         return await self._afound(call, make, params, options)
 
     def _find(
@@ -301,7 +304,7 @@ class ResultCache(Closing):
             return _with_call_fields((yield Compute(make())), params, options)
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
         large = entry is not None and entry.is_large
-        match: Match | None = (yield Aside(lambda: self._match(call, entry))) if large else self._match(call, entry)
+        match: Match | None = (yield SlowCall(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
             return _with_call_fields(value_of((yield from miss(call))), params, options)
         if match.due:
@@ -317,7 +320,7 @@ class ResultCache(Closing):
     def _call(
         self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
     ) -> CachedCall | None:
-        """What to look up; None when this call cannot be stored."""
+        """What to look up; None if this call cannot be cached."""
         if self._database is None:
             return None
         try:
@@ -338,7 +341,7 @@ class ResultCache(Closing):
         return 0 if self._database is None else (yield from write(invalidating(self._namespace, selection)))
 
     def _do(self, step: CacheStep) -> Any:
-        # The only step of most hits, so it comes first.
+        # First, because it is the only step of most hits.
         if isinstance(step, Read) and self._database is not None:
             return self._database.read(step.work)
         return self._computing.do(step)
@@ -350,7 +353,7 @@ class ResultCache(Closing):
 
 
 def _with_call_fields(value: Any, params: Mapping[str, Any], options: CacheOptions) -> Any:
-    """A result that is a dict, with the fields of this call in place of those of the call that computed it."""
+    """A dict result with the per-call fields of this call instead of those of the call that computed it."""
     prefix = options["per_call"]
     if prefix is None or not isinstance(value, dict):
         return value

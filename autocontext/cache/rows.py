@@ -1,4 +1,4 @@
-"""The cache's tables, and the statements that write, count and list their rows."""
+"""The cache's tables, and the statements that write, count, evict and list rows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SCHEMA = Schema(
                 args TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, cost BIGINT NOT NULL,
                 created BIGINT NOT NULL, expires BIGINT NOT NULL, gone BIGINT NOT NULL, used BIGINT NOT NULL,
                 size BIGINT NOT NULL, tags TEXT NOT NULL, PRIMARY KEY (namespace, key))""",
-            # Holds all columns that counting and eviction read, so that these never load the bodies.
+            # Has all columns that counting and eviction read, so that these never load bodies.
             "CREATE INDEX autocontext_cache_by_use ON autocontext_cache (namespace, used, size, gone, key)",
             """CREATE TABLE autocontext_cache_tag (
                 namespace TEXT NOT NULL, key TEXT NOT NULL, tag TEXT NOT NULL, PRIMARY KEY (namespace, key, tag))""",
             "CREATE INDEX autocontext_cache_by_tag ON autocontext_cache_tag (namespace, tag, key)",
         ),
         (
-            # Of the first version: leases, and invalidations by the clocks of those who made them.
+            # Tables of version 1, which relied on the clocks of clients.
             "DROP TABLE IF EXISTS autocontext_cache_lease",
             "DROP TABLE IF EXISTS autocontext_cache_invalidated",
             """CREATE TABLE autocontext_cache_computation (
@@ -54,7 +54,7 @@ _REPLACE = (
     f"UPDATE autocontext_cache SET {', '.join(f'{field} = :{field}' for field in COLUMNS[1:])} "
     "WHERE namespace = :ns AND key = :key"
 )
-# Changes nothing, but locks the row and gives what it holds now: what a SELECT gives may be replaced by then.
+# Changes nothing, but locks the row and returns its current values; those of a SELECT could be replaced meanwhile.
 _LOCK = "UPDATE autocontext_cache SET cost = cost WHERE namespace = :ns AND key = :key RETURNING kind, tags"
 
 
@@ -120,7 +120,7 @@ def evict(ns: str, capacity: Capacity, now: int) -> Work[int]:
         for key, key_size, used in rows:
             if not capacity.exceeded(count, size):
                 break
-            # What was put again or used since it was listed stays.
+            # Entries that were stored again or used since they were listed stay.
             removed += yield from remove(
                 "namespace = :ns AND key = :key AND used <= :used", {"ns": ns, "key": key, "used": used}, now
             )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What a cache holds, and what happened in this process since it was opened; `stats["hits"]` is `stats.hits`."""
+    """What a cache holds, and what this process did since opening it; `stats["hits"]` is `stats.hits`."""
 
     entries: int
     bytes: int
@@ -17,11 +17,11 @@ class CacheStats:
     """Hits on results past their expiry."""
     computed: int
     waited: int
-    """Calls that got a result which another caller was computing."""
+    """Calls that waited for the result of another caller."""
     stored: int
     evicted: int
     uncacheable: int
-    """Calls whose arguments or result cannot be stored; these compute each time."""
+    """Calls whose arguments or result cannot be stored; they compute each time."""
     refresh_failed: int
 
     @property

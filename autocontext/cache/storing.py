@@ -1,4 +1,4 @@
-"""Storing a result: the large ones in the content store, and within the limits of the namespace."""
+"""Stores results: large ones in the content store, all within the limits of the namespace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autocontext.content.paging import packed
 from autocontext.stores.database import Work
 
 _CHECKS_PER_LIMIT = 64
-"""Entries are counted once for each 1/64 of the limit written: counting costs more than a write."""
+"""The limits are checked once per 1/64 of them written, because counting costs more than a write."""
 
 
 def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:
@@ -22,9 +22,9 @@ def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:
 
 
 def storing(namespace: CacheNamespace, entry: CacheEntry, claim: Claim | None = None) -> Callable[[], Work[bool]]:
-    """The transaction that stores an entry; returns whether it did.
+    """The transaction that stores an entry; returns whether it was stored.
 
-    With a claim it ends that computation, and stores nothing when that has ended before.
+    With a claim it also ends that computation; if that has ended before, it stores nothing.
     """
     large = None
     if len(entry.body) >= namespace.large_bytes and entry.kind == "value":
@@ -35,7 +35,7 @@ def storing(namespace: CacheNamespace, entry: CacheEntry, claim: Claim | None = 
         entry = entry._replace(kind="content", body="")
 
     def work() -> Work[bool]:
-        # First, so that an invalidation either finds what is stored here, or has ended the computation.
+        # First, so that an invalidation either finds the stored entry or has ended the computation.
         if claim is not None and not (yield from leases.give_back(namespace.text, claim)):
             return False
         yield from rows.put(namespace.text, entry, large)

@@ -1,4 +1,4 @@
-"""Results as JSON text: plain data that any program can read, and that runs no code when it is read."""
+"""Results as JSON: plain data that runs no code when it is read."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Missing(Enum):
 
 
 MISS: Final = Missing.MISS
-"""What `get` returns when nothing is stored. None, 0, "" and [] are results like any other."""
+"""Returned by `get` if nothing is stored; None, 0, "" and [] may be results."""
 
 
 def encoded(value: Any) -> str:
     """A result as ASCII JSON; tuples become lists.
 
-    Raises UncacheableError for what JSON cannot give back: keys that are not text, NaN, sets, objects.
+    Raises UncacheableError for values that JSON would change: keys that are not text, NaN, sets, objects.
     """
     try:
         text = json.dumps(value, allow_nan=False, separators=(",", ":"))
@@ -51,10 +51,10 @@ def encoded_error(error: BaseException) -> str:
 
 
 def rebuilt_error(stored: Any, expected: tuple[type[BaseException], ...]) -> BaseException | None:
-    """The exception of a stored record; None unless its class is one of those expected, or derived from one."""
+    """The exception of a stored record; None unless its class is an expected one or a subclass."""
     for kind in _with_subclasses(expected):
         if _name(kind) == stored["error"]:
-            # Not through __init__: its parameters need not be what it passed on as `args`.
+            # Without __init__, whose parameters may differ from `args`.
             error = kind.__new__(kind, *stored["args"])
             error.args = tuple(stored["args"])
             return error

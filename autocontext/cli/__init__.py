@@ -47,8 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Escape characters that the terminal cannot encode.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     parser, commands = _parser()
-    arguments, surplus = parser.parse_known_args(argv)
+    # Not as the parser's defaults: those would overwrite a --debug before COMMAND.
+    arguments, surplus = parser.parse_known_args(argv, argparse.Namespace(command=None, debug=False))
     command: Run | None = arguments.command
+    if surplus and command is not None:
+        surplus = commands.take_files(arguments, surplus)
     if surplus and command is not None:
         commands.refuse(arguments.name, surplus)
     if surplus:
@@ -109,7 +112,6 @@ def _parser() -> tuple[argparse.ArgumentParser, Commands]:
     plain = argparse.RawDescriptionHelpFormatter
     parser = Parser("autocontext", description=_ABOUT, epilog=_EXAMPLES, formatter_class=plain, parents=[common])
     parser.add_argument("--version", action="version", version=f"autocontext {__version__}")
-    parser.set_defaults(command=None, debug=False)
     commands = Commands(parser, common)
     for module in (demo, replay, bench, inspect, show, report, sessions, prune, mcp):
         module.add(commands)

@@ -48,6 +48,14 @@ class Commands:
         self._parsers[name] = parser
         return parser
 
+    @staticmethod
+    def take_files(arguments: argparse.Namespace, surplus: list[str]) -> list[str]:
+        """Add files behind an option to those before it, which alone argparse takes; returns what is left."""
+        if not hasattr(arguments, "files") or any(word.startswith("-") and word != "-" for word in surplus):
+            return surplus
+        arguments.files += surplus
+        return []
+
     def refuse(self, name: str, surplus: Sequence[str]) -> NoReturn:
         """Say which of a command's arguments it does not take, and exit with 2."""
         parser = self._parsers[name]
@@ -55,7 +63,7 @@ class Commands:
         if option:
             known = sorted(set(_OPTION.findall(parser.format_help())))
             parser.error(f"no option {option}; {did_you_mean(option, known)}")
-        parser.error(f"too many arguments: {' '.join(surplus)}")
+        parser.error(f"too many arguments: {' '.join(surplus)}; quote one that contains blanks")
 
 
 def add_window(parser: argparse.ArgumentParser) -> None:

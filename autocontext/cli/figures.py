@@ -74,12 +74,14 @@ def show_strategies(screen: Screen, results: Sequence[ReplayResult]) -> None:
 
 
 def show_context_plot(screen: Screen, result: ReplayResult, window: int) -> None:
-    """Two plots: the context against the full conversation, and the context alone."""
+    """Two plots: the context against the full conversation, and, if something was compressed, the context alone."""
     block, shade = ("█", "░") if screen.unicode else ("#", ".")
     screen.line((f"{shade} ", "yellow"), f"without compression: up to {result.full:,}")
     screen.line((f"{block} ", "green"), f"with compression: never over {result.largest:,}")
     for line in plot.both(result.calls, window, width=screen.width, unicode=screen.unicode):
         screen.line(*line)
+    if not result.events:
+        return
     screen.line()
     grouped = len(result.calls) > screen.width
     spread = f" ({'▒' if screen.unicode else ':'} reached by some of the calls in a column)" if grouped else ""

@@ -31,10 +31,11 @@ def not_json_lines(head: bytes) -> str:
     kind = _binary(head)
     if kind:
         return kind
-    lines = [line for line in _whole_lines(head.removeprefix(b"\xef\xbb\xbf")) if line.strip()]
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    lines = [line for line in _whole_lines(head) if line.strip()]
     if not lines:
         return ""
-    if not any(line.lstrip()[:1] in (b"{", b"[") for line in lines):
+    if not any(line.lstrip()[:1] in (b"{", b"[") for line in head.splitlines()):  # the last may be cut off
         return _text(lines)
     pretty = len(lines) > 1 and lines[0][:1] in (b"{", b"[") and lines[1][:1] in (b" ", b"\t", b"]")
     if pretty and not _is_json(lines[0]):

@@ -33,7 +33,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("session", metavar="SESSION", nargs="?", help="the session's id (default: list all)")
     stored.add_user(parser)
     parser.add_argument(
-        "--diff", metavar="UUID", help="what one compression replaced, as a diff; a prefix such as 5f3c is enough"
+        "--diff",
+        metavar="UUID",
+        help="what one compression replaced, as a diff; its first 8 characters are enough, e.g. 5f3c09e1",
     )
     parser.add_argument("--full", action="store_true", help="whole messages instead of their first lines")
     parser.add_argument("--watch", action="store_true", help="update whenever the session changes, until Ctrl-C")
@@ -43,11 +45,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Show one session, or the list of all."""
     with stored.open_sessions(arguments.db) as store:
         if arguments.session is None:
-            infos = store.sessions(arguments.user or None)
-            if arguments.user and not infos:
-                others = stored.other_users(store, arguments.user)
-                raise AutoContextError(f"user {arguments.user!r} has no sessions{others}")
-            sessions(screen, infos)
+            sessions(screen, stored.sessions_of(store, arguments.user or None))
             return True
         memory = stored.open_memory(store, stored.session_info(store, arguments.user, arguments.session))
         if arguments.diff:
@@ -103,14 +101,15 @@ def header(screen: Screen, memory: AutoContextMemory) -> None:
 
 def messages(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
     """Show the messages in view, one line each or whole."""
-    for i, msg in enumerate(memory.messages):
-        _message(screen, i, msg, memory.count([msg]), full=full)
+    numbers = {id(m): f"m{n}" for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
+    for msg in memory.messages:
+        _message(screen, numbers.get(id(msg), ""), msg, memory.count([msg]), full=full)
 
 
-def _message(screen: Screen, index: int, msg: Msg, tokens: int, *, full: bool) -> None:
-    """Show one message: its index, role, size, and its first line or all of it."""
+def _message(screen: Screen, number: str, msg: Msg, tokens: int, *, full: bool) -> None:
+    """Show one message: its number, if it is an original, role, size, and its first line or all of it."""
     note = f" {figures.origin_name(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
-    head = f"{index:>4} {msg.role:<9} {tokens:>7,} "
+    head = f"{number:>5} {msg.role:<9} {tokens:>7,} "
     text = transcript(msg)
     if full:
         screen.line((head, "dim"), (note.strip(), "yellow"))
@@ -158,11 +157,15 @@ def diff(screen: Screen, memory: AutoContextMemory, uuid: str) -> None:
     handle = memory.handle(uuid)
     before = memory.get_offload_context().get(handle) or memory.reload(handle)
     if not before:
-        raise AutoContextError(f"no compression {uuid!r} in this session; `autocontext inspect DB SESSION` lists them")
+        raise AutoContextError(
+            f"no compression {uuid!r} in this session; give at least the {stored.LEAST_PREFIX} characters of a UUID "
+            "that `autocontext inspect DB SESSION` lists"
+        )
     messages = [*memory.messages, *(m for msgs in memory.get_offload_context().values() for m in msgs)]
     after = list({m.id: m for m in messages if m.origin is not None and m.origin.uuid == handle}.values())
     screen.heading(f"compression {handle}")
-    screen.line(f"{len(before)} messages, {memory.count(before):,} tokens, replaced by {memory.count(after):,} tokens")
+    count = f"{len(before)} message{'s' if len(before) != 1 else ''}"
+    screen.line(f"{count}, {memory.count(before):,} tokens, replaced by {memory.count(after):,} tokens")
     old, new = (("\n".join(map(transcript, msgs))).splitlines() for msgs in (before, after))
     for line in difflib.unified_diff(old, new, "before", "after", lineterm="", n=2):
         style = {"+": "green", "-": "red", "@": "cyan"}.get(line[:1], "dim")

@@ -198,7 +198,7 @@ def _problems(r: ReplayResult) -> Iterator[str]:
         yield f"{r.invalid} of {len(r.calls)} contexts invalid: {r.why_invalid}"
     if r.came_broken:
         yield (
-            f"{r.came_broken} of {len(r.calls)} contexts invalid as the conversation itself is: {r.why_broken}; "
+            f"{r.came_broken} of {len(r.calls)} contexts invalid, because the conversation itself is: {r.why_broken}; "
             "strict services refuse it"
         )
     if r.intact < r.messages or r.reachable < r.messages:

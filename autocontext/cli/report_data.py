@@ -72,7 +72,7 @@ def data(
 
 def _without_password(db: str) -> str:
     """The database for commands to copy: a URL without its password."""
-    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", db)
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", re.sub(r"(?<=[?&])(ssl)?password=[^&]*&?", "", db))
 
 
 def _message(msg: Msg, tokens: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from autocontext.cli.arguments import Commands, Run, positive
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.content.store import DatabaseContentStore
-from autocontext.stores import SessionKey
+from autocontext.stores import DatabaseSessionStore, SessionKey
 
 _HANDLES = (
     "a UUID from a CONTEXT_OFFLOAD tag, a handle such as c_9f3a12be7d41, or with --session numbers such as m41, "
@@ -47,7 +48,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--limit", type=positive, default=10, metavar="N", help="maximum number of hits (default: 10)")
 
     parser = command("undo", undo, "put the messages that a compression replaced back into the view")
-    parser.add_argument("uuid", metavar="UUID", help="of the compression; `inspect` lists them, a prefix is enough")
+    parser.add_argument(
+        "uuid", metavar="UUID", help="of the compression, as `inspect` lists it: its first 8 characters"
+    )
     parser.add_argument("--session", metavar="S", help="search only this session")
 
     parser = command("export", export, "write a session as JSON lines")
@@ -64,9 +67,9 @@ def add(commands: Commands) -> None:
         "session", metavar="SESSION", nargs="?", help="the new session's id (default: the folder's name)"
     )
 
-    parser = command("copy", copy, "copy all sessions, or those of --user, to another database")
+    parser = command("copy", copy, "copy everything to another database", user=False)
     parser.add_argument("to", metavar="TO", help="a database file, or a postgresql:// URL")
-    parser.set_defaults(user=None)
+    parser.add_argument("--user", metavar="U", help="only the sessions of this user, and no other parts")
 
     parser = command("purge", purge, "delete a session, or all expired sessions")
     parser.add_argument(
@@ -120,9 +123,19 @@ def search(screen: Screen, arguments: argparse.Namespace) -> bool:
             place = f"{hit.session.session_id} m{hit.number} "
             screen.line((printable(place), "cyan"), printable(" ".join(hit.snippet.split())))
         if not hits:
-            others = stored.other_users(store, arguments.user)
-            screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}{others}.")
+            _no_hits(screen, store, arguments)
     return bool(hits)
+
+
+def _no_hits(screen: Screen, store: DatabaseSessionStore, arguments: argparse.Namespace) -> None:
+    """Say that nothing was found; for a user or a session without any message, what there is instead."""
+    if arguments.session is not None:
+        stored.session_info(store, arguments.user, arguments.session)
+    guessed = not arguments.user or not store.sessions(arguments.user)
+    others = stored.other_users(store, arguments.user) if guessed else ""
+    options = {name: getattr(arguments, name) for name in ("session", "tool", "after", "before")}
+    filters = "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
+    screen.text(f"No message of user {arguments.user!r} matches {arguments.text!r}{filters}{others}.")
 
 
 def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -176,22 +189,27 @@ def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 
 def copy(screen: Screen, arguments: argparse.Namespace) -> bool:
-    """Copy sessions between databases."""
+    """Copy a database, or the sessions of a user."""
+    from autocontext import AutoContext  # noqa: PLC0415 (only two commands need all parts)
     from autocontext.stores.copying import Progress, copy_sessions  # noqa: PLC0415
 
     def show_progress(progress: Progress) -> None:
         text = f"session {progress.done} of {progress.total}: {progress.session.session_id}"
         screen.progress(text, progress.done / progress.total)
 
-    with stored.open_sessions(arguments.db) as source, stored.open_sessions(arguments.to, create=True) as target:
-        if arguments.user is not None and not source.sessions(arguments.user):
-            others = stored.other_users(source, arguments.user)
-            raise AutoContextError(f"user {arguments.user!r} has no sessions{others}")
-        entries = copy_sessions(source, target, user_id=arguments.user, progress=show_progress)
+    if arguments.db == arguments.to or (Path(arguments.to).exists() and Path(arguments.db).samefile(arguments.to)):
+        raise AutoContextError("TO is DB itself; give another database")
+    with stored.open_sessions(arguments.db) as source, contextlib.ExitStack() as opened:
+        infos = stored.sessions_of(source, arguments.user)  # before a file is made for nothing
+        target = opened.enter_context(stored.open_sessions(arguments.to, create=True))
+        if arguments.user is None:
+            AutoContext(source.database).copy_to(AutoContext(target.database), progress=screen.progress)
+            others = "with contents, cached results, memories and saved states"
+        else:
+            copy_sessions(source, target, user_id=arguments.user, progress=show_progress)
+            others = "without contents, cached results, memories and saved states"
         screen.done()
-        screen.line(
-            f"{len(source.sessions(arguments.user)):,} sessions are in {arguments.to}; {entries:,} entries copied"
-        )
+        screen.line(f"{len(infos):,} sessions are in {target.database.name}, {others}")
     return True
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,18 +27,37 @@ def add_user(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSessionStore]:
     """Open the sessions of a database. A missing file is an error unless `create`."""
-    if not create and "://" not in url and not Path(url).is_file():
-        raise AutoContextError(f"{url}: no such database file")
-    if "://" not in url and Path(url).is_file():
-        with open(url, "rb") as file:  # noqa: PTH123 (an OSError then names the path as the user wrote it)
-            other = file_kinds.not_a_database(file.read(file_kinds.HEAD))
-        if other:
-            raise AutoContextError(f"{url}: no database of this library; it looks like {other.replace('FILE', url)}")
+    if "://" not in url:
+        _check_file(url, create=create)
     store = DatabaseSessionStore(url)
     try:
         yield store
     finally:
         store.close()
+
+
+def _check_file(path: str, *, create: bool) -> None:
+    """Raise AutoContextError for a file that is missing or no database."""
+    if Path(path).is_dir():
+        raise AutoContextError(f"{path}: a directory; give the database file in it")
+    if not Path(path).exists():
+        if create:
+            return
+        raise AutoContextError(f"{path}: no such database file")
+    with open(path, "rb") as file:  # noqa: PTH123 (an OSError then names the path as the user wrote it)
+        head = file.read(file_kinds.HEAD)
+    if not head and not create:  # opening it would make it a database
+        raise AutoContextError(f"{path}: an empty file, not a database")
+    if other := file_kinds.not_a_database(head):
+        raise AutoContextError(f"{path}: not a database of this library; it looks like {other.replace('FILE', path)}")
+
+
+def sessions_of(store: DatabaseSessionStore, user: str | None) -> list[SessionInfo]:
+    """The sessions of a user, or of everybody. Raises AutoContextError for a user without any, naming the others."""
+    infos = store.sessions(user)
+    if user is not None and not infos:
+        raise AutoContextError(f"user {user!r} has no sessions{other_users(store, user)}")
+    return infos
 
 
 def session_info(store: DatabaseSessionStore, user: str, session_id: str) -> SessionInfo:
@@ -46,7 +66,9 @@ def session_info(store: DatabaseSessionStore, user: str, session_id: str) -> Ses
     for info in infos:
         if info.session_id == session_id:
             return info
-    raise AutoContextError(f"user {user!r} has no session {session_id!r}{_alternatives(store, user, infos)}")
+    owners = sorted({info.user_id for info in store.sessions() if info.session_id == session_id})
+    others = _choices(owners) if owners else _alternatives(store, user, infos)
+    raise AutoContextError(f"user {user!r} has no session {session_id!r}{others}")
 
 
 def open_memory(store: DatabaseSessionStore, info: SessionInfo) -> AutoContextMemory:
@@ -59,20 +81,35 @@ def find_memory(store: DatabaseSessionStore, user: str, session_id: str | None, 
 
     Raises AutoContextError if there is none.
     """
-    infos = [session_info(store, user, session_id)] if session_id is not None else store.sessions(user)
+    infos = [session_info(store, user, session_id)] if session_id is not None else sessions_of(store, user)
     for info in infos:
         memory = open_memory(store, info)
         # Every session has an m1, so a number needs a session.
         if memory.handle(uuid) or (session_id is not None and memory.numbered(uuid)):
             return memory
-    scope = f"session {session_id!r}" if session_id is not None else f"the {len(infos)} sessions"
-    raise AutoContextError(f"nothing is stored under {uuid!r} in {scope} of user {user!r}{other_users(store, user)}")
+    scope = f"session {session_id!r}" if session_id is not None else "any session"
+    raise AutoContextError(f"nothing is stored under {uuid!r} in {scope} of user {user!r}{_advice(uuid, session_id)}")
+
+
+def _advice(uuid: str, session_id: str | None) -> str:
+    """What may be wrong with a handle that nothing is stored under, as the end of a sentence."""
+    if re.match(r"m\d", uuid):
+        return "; message numbers need --session" if session_id is None else ""
+    return f"; give at least {LEAST_PREFIX} characters of a UUID" if len(uuid) < LEAST_PREFIX else ""
+
+
+LEAST_PREFIX = 8
+"""Characters of a UUID that suffice, as `inspect` lists them."""
 
 
 def other_users(store: DatabaseSessionStore, user: str) -> str:
     """What --user can be besides `user`, as the end of a sentence; "" if nobody else has a session."""
     users = sorted({info.user_id for info in store.sessions()} - {user})
-    return f"; --user can be {', '.join(map(repr, users[:5]))}{' ...' if len(users) > 5 else ''}" if users else ""
+    return _choices(users) if users else ""
+
+
+def _choices(users: Sequence[str]) -> str:
+    return f"; --user can be {', '.join(map(repr, users[:5]))}{' ...' if len(users) > 5 else ''}"
 
 
 def session_name(info: SessionInfo) -> str:
@@ -88,6 +125,6 @@ def utc_time(milliseconds: int) -> str:
 def _alternatives(store: DatabaseSessionStore, user: str, infos: list[SessionInfo]) -> str:
     if infos:
         names = ", ".join(repr(info.session_id) for info in infos[:5])
-        return f"; there are {names}" + (f" and {len(infos) - 5} more" if len(infos) > 5 else "")
+        return f"; its sessions: {names}" + (f" and {len(infos) - 5} more" if len(infos) > 5 else "")
     others = other_users(store, user)
     return f" nor any other{others}" if others else ": the database has no sessions"

@@ -1,6 +1,6 @@
-"""The original's class names, for code that moves to this library.
+"""The class names of an earlier state optimiser, for code that moves from it: see docs/from-the-originals.md.
 
-Methods keep the original's names; they take Msg and SessionState instead of dicts.
+Methods keep their names; they take Msg and SessionState instead of dicts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class StateOptimizationManager(StateOptimizer):
-    """`StateOptimizer` with the two methods of the original."""
+    """`StateOptimizer` with the two methods that such code calls."""
 
     _report_text = ""
 

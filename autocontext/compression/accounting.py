@@ -22,7 +22,7 @@ from autocontext.requests import Usage
 
 @dataclass
 class StrategyOutcome:
-    """What became of one strategy's proposals."""
+    """The result of one strategy's proposals."""
 
     proposed: int = 0
     applied: Applied | None = None
@@ -34,11 +34,11 @@ class StrategyOutcome:
 
     @property
     def changed(self) -> bool:
-        """Whether the view is another one now."""
+        """Whether the view has changed."""
         return self.applied is not None and bool(self.applied.edits)
 
     def report(self, name: str) -> StrategyReport:
-        """What it looks like in the report."""
+        """The strategy's entry in the report."""
         if self.applied is not None and self.applied.edits:
             count = sum(len(e.ids) for e in self.applied.edits)
             reason = f"replaced {count} messages in {len(self.applied.edits)} edits"
@@ -58,7 +58,7 @@ class StrategyOutcome:
 
 
 class Account:
-    """Adds up while a pass goes on."""
+    """Adds up what a pass does."""
 
     def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
         self._log, self._token_sum, self._options = log, token_sum, options
@@ -79,17 +79,17 @@ class Account:
         return any(s.applied for s in self._strategies)
 
     def record_strategy(self, name: str, outcome: StrategyOutcome) -> None:
-        """Enter what a strategy did."""
+        """Record what a strategy did."""
         self._strategies.append(outcome.report(name))
         self.unanswered += outcome.unanswered
         self.saved += outcome.applied.saved if outcome.applied is not None else 0
 
     def record_refusals(self, strategy: str, applied: Applied) -> None:
-        """Enter the edits that the gate did not let through."""
+        """Record the edits that the gate refused."""
         self._refused += [RefusedEdit(strategy=strategy, reason=r.reason, ids=r.edit.ids) for r in applied.refused]
 
     def record_answers(self, results: Sequence[SummaryResult]) -> None:
-        """Enter what was asked of the model."""
+        """Record the model calls."""
         self._calls += sum(w.calls for w in results)
         self._fallbacks += sum(w.fallback for w in results)
         self._usage = sum((w.usage for w in results), self._usage)
@@ -120,7 +120,7 @@ class Account:
         return self._token_sum.count(id_, self._log.messages[id_])
 
     def _cost(self, changed: int | None) -> dict[str, Any]:
-        """What the pass costs the requests to come; nothing if it changed nothing."""
+        """The report's fields about cost; none if the pass changed nothing."""
         if changed is None:
             return {}
         config = self._options.config
@@ -130,12 +130,12 @@ class Account:
             tokens_before=self._tokens_before,
             tokens_after=self._token_sum.total(),
             first_changed=changed,
-            fixed=self._token_sum.fixed,
+            overhead=self._token_sum.overhead,
             cold=self._options.cold,
             notes=price(self._usage, config) or 0.0,
         )
         money = {} if config.prices is None else {"extra_cost": cost.extra, "saved_per_turn": cost.saving}
-        return {"tokens_read_anew": cost.read_anew, "break_even_turn": cost.break_even, **money}
+        return {"tokens_uncached": cost.uncached, "break_even_turn": cost.break_even, **money}
 
     def _first_changed(self) -> int | None:
         after = self._log.view_ids
@@ -154,16 +154,13 @@ class Account:
         )
         total, window = self._token_sum.total(), self._options.config.max_token
         what = f"{total} tokens are more than max_token ({window}); the largest part is "
-        if m is None or self._token_sum.fixed > size:
-            return what + f"the system text and tool schemas with {self._token_sum.fixed} tokens"
+        if m is None or self._token_sum.overhead > size:
+            return what + f"the system text and tool schemas with {self._token_sum.overhead} tokens"
         return what + f"the {m.role} message {m.id} with {size} tokens"
 
 
 def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> CompressionReport:
-    """The report of a pass that did nothing to the view.
-
-    A report gives tokens, not their bound: a message that no threshold has needed a count of is counted here, once.
-    """
+    """The report of a pass that did not change the view. It counts messages that had only an upper bound so far."""
     size, tokens = len(log.view_ids), token_sum.total()
     return CompressionReport(
         outcome=outcome,
@@ -176,7 +173,7 @@ def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> C
 
 
 def price(used: Usage, config: AutoContextConfig) -> float | None:
-    """What such model calls cost, by the configured prices; None without prices."""
+    """The cost of model calls with this usage; None without configured prices."""
     return None if config.prices is None else config.prices.summaries(used)
 
 

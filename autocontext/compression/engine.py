@@ -1,15 +1,15 @@
 """One compression pass, without I/O: a generator that yields what has to be done outside.
 
-The protocol, for whoever drives it:
+The driver has to do this for each step:
 
-- `Ask(requests, ...)`: put the questions to the model, all at once; send back one Answer per request, in order. A
-  failure is an Answer with a `problem`, never an exception. `meanwhile` is work for the time until then; it must have
-  ended when the answers are sent, but need not have been begun.
+- `Ask(requests, ...)`: send all requests to the model, concurrently; send back one Answer per request, in order. A
+  failure is an Answer with a `problem`, never an exception. `meanwhile` is optional work for the waiting time; if it
+  was begun, it must have ended before the answers are sent back.
 - `Commit(entry)`: store the entry durably, then `Log.record` it; send back None. If storing fails, close the generator:
-  nothing has changed. Whoever lets the pass plan on a copy of the log may find that the view has lost messages since:
-  then bring the copy up to date and send back False, and the entry is made again.
+  nothing has changed. If the pass plans on a copy of the log and the view has lost messages meanwhile, update the copy
+  and send back False: the engine makes the entry again.
 
-Between two steps messages may be added: edits name ids and are checked against the view as it is when they are made.
+Messages may be added between two steps: edits name ids and are checked against the current view.
 The generator returns the CompressionReport.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
 from autocontext.compression.handover import HandOver
@@ -25,6 +25,7 @@ from autocontext.compression.limits import PassBudget, PassOptions, due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
 from autocontext.compression.worth_asking import surely_shorter
+from autocontext.errors import InvalidEdit
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
 from autocontext.history.entries import Edited, NoteReplaced
@@ -82,17 +83,16 @@ class _Engine:
     def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
         self.log, self.token_sum, self.options = log, token_sum, options
         self.config = options.config
-        self.hand_over = HandOver(log, token_sum, ledger, options.config, options.plan)
-        self.hand_over.focus = options.focus
+        self.hand_over = HandOver(log, token_sum, ledger, options.config, options.plan, focus=options.focus)
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
 
     def view(self) -> View:
-        """What strategies see: the same value until something is recorded; what one has worked out serves the next.
+        """What strategies see. It is the same object until something is recorded, so its cached properties are shared.
 
-        All but the evidence ledger of an earlier release, which the first pass that changes something takes away.
+        It leaves out the evidence ledger of release 0.1.0, which the first pass that changes something removes.
         """
         if self._seen is None or self._seen[0] != len(self.log.entries):
             self._seen = (len(self.log.entries), self._current_view())
@@ -119,26 +119,26 @@ class _Engine:
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
-        while self.log.ledger is not None and self.account.changed:
+        while self.log.ledger is not None and self.account.changed:  # until the entry was accepted
             yield Commit(NoteReplaced(message=None))
         return self.account.report(*self._outcome())
 
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
         if not self._fits() and self.hand_over.used:
-            yield from self._run_strategy(FirstMessage(self.config, self.hand_over, self.token_sum.fixed))
+            yield from self._run_strategy(FirstMessage(self.config, self.hand_over, self.token_sum.overhead))
         progress = True
         asks = self._asks
         while not self._fits() and progress:
             progress = yield from self._run_strategy(self._fold(asks=asks))
-            # One note a pass is worth a call; where there is no room for what a model writes, the ledger alone may do.
+            # One call a pass is enough. If there is no room for the model's text, the ledger alone may fit.
             progress, asks = progress or asks, False
         yield from self._fit()
 
     def _fit(self) -> Generator[Step, Sent, None]:
-        """While the view is over the window: notes yield first, then long texts, protected tools, the user's pastes.
+        """While the view is over the window, shorten notes, then long texts, protected tools' results, user's pastes.
 
-        What then remains is the system text, pinned messages, the current exchange, and notes that say next to nothing.
+        At last, only the system text, pinned messages, the current exchange and nearly empty notes remain.
         """
         for least in LENGTHS:
             progress = True
@@ -158,11 +158,11 @@ class _Engine:
             progress = yield from self._run_strategy(self._fold(excess, bare=True))
 
     def _can_fit(self) -> bool:
-        """Whether what is never cut leaves room at all; if not, notes that say nothing would help nobody."""
+        """Whether what is never cut leaves any room; if not, emptying the notes would not help."""
         view = self.view()
         never_cut = stays(self.config, view, protected=False)
         tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if never_cut(m))
-        return tokens + self.token_sum.fixed < self.config.max_token
+        return tokens + self.token_sum.overhead < self.config.max_token
 
     def _fold(
         self,
@@ -188,7 +188,7 @@ class _Engine:
 
     @property
     def _asks(self) -> bool:
-        """Whether a model of the user's own may be asked for notes in this pass."""
+        """Whether the user's model may be asked for notes in this pass."""
         return self.options.asks and not self.breaker_open
 
     def _fits(self) -> bool:
@@ -213,7 +213,7 @@ class _Engine:
 
     # ------------------------------------------------------------------------------------------------ one strategy
     def _run_strategy(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
-        """Let a strategy propose, make what the gate lets through, and say whether anything changed."""
+        """Run one strategy and commit the edits that pass the gate; returns whether anything changed."""
         outcome = yield from self._propose_and_edit(strategy)
         self.account.record_strategy(strategy.name, outcome)
         return outcome.changed
@@ -222,6 +222,8 @@ class _Engine:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
+        if fault and self.options.strict:
+            raise InvalidEdit(f"{strategy.name}: {fault}")
         if not own:
             proposals = [self.hand_over.completed(view, p, asks=self._asks) for p in proposals]
         if self.breaker_open and any(p.questions for p in proposals):
@@ -238,7 +240,7 @@ class _Engine:
     def _commit_edits(
         self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome
     ) -> Generator[Step, Sent, None]:
-        """Commit what the gate lets through; where the view has lost messages since, it is checked again."""
+        """Commit the edits that pass the gate; they are checked again if the view has lost messages meanwhile."""
         usage = {m.edit.ids: m.usage for m in pending}
         edits = tuple(m.edit for m in pending)
         while True:
@@ -263,11 +265,11 @@ class _Engine:
         return [p for i, p in enumerate(proposals) if i not in drafts or drafts[i].ids in passed]
 
     def _draft(self, strategy: str, p: Proposal) -> Edit:
-        # Without its ledger: a draft tells whether the frame is shorter, and a ledger is made to be.
+        # Without its ledger, which is always written to fit: a draft shows whether the rest is shorter.
         return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
 
     def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
-        # Where the view has become another one since, a refused edit is nobody's mistake.
+        # If the view has changed meanwhile, a refused edit is not the strategy's fault.
         done = apply(view, edits, self._count, strict=self.options.strict and not stale)
         self.account.record_refusals(strategy, done)
         return done
@@ -275,7 +277,7 @@ class _Engine:
     def _edits(
         self, strategy: str, proposals: Sequence[Proposal], outcome: StrategyOutcome, *, own: bool
     ) -> Generator[Step, Sent, list[_PendingEdit]]:
-        """The edits of the proposals whose questions were answered, in order; a user's `own` ledger may fail."""
+        """The edits of the proposals whose questions were answered, in order; the ledger of an `own` one may fail."""
         questions = [q for p in proposals for q in p.questions]
         meanwhile = self.hand_over.learn if questions else None
         results = yield from self._written(questions, meanwhile)
@@ -303,7 +305,7 @@ class _Engine:
         try:
             builder = RequestBuilder(self.config, language, self.options.plan, meanwhile, self.options.focus)
             results = yield from write(questions, builder)
-        except Exception as e:  # noqa: BLE001 (the caller's hook or plan object is at fault: nothing may go out then)
+        except Exception as e:  # noqa: BLE001 (the user's redaction hook or plan object failed: nothing may be sent)
             return [SummaryResult(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
         self.account.record_answers(results)
         return results
@@ -318,8 +320,9 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
         proposals = list(strategy.propose(view))
     except Exception as e:  # noqa: BLE001 (a turn must not end because somebody's strategy has a bug)
         return [], f"propose() failed: {type(e).__name__}: {e}"
-    good = [p for p in proposals if isinstance(p, Proposal) and (_usable(p, view) if own else p.well_formed)]
-    return good, "" if len(good) == len(proposals) else "not every proposal is a Proposal for a span of the view"
+    faults = [_fault(proposal, view, own=own) for proposal in proposals]
+    good = [proposal for proposal, fault in zip(proposals, faults, strict=True) if not fault]
+    return good, next((f"proposal {n} of {len(faults)} {fault}" for n, fault in enumerate(faults, 1) if fault), "")
 
 
 def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None:
@@ -337,15 +340,27 @@ def _guarded(ledger: Callable[[str], str] | None) -> Callable[[str], str] | None
     return text_or_reason
 
 
-def _usable(proposal: Proposal, view: View) -> bool:
-    """Whether a proposal can be carried out; found out by trying, since it may hold anything."""
+def _fault(proposal: Any, view: View, *, own: bool) -> str:
+    """Why a proposal cannot be carried out, "" if it can; found out by trying, since a user's may hold anything."""
+    if not isinstance(proposal, Proposal):
+        return f"is of type {type(proposal).__name__}; propose Proposal(view.span(start, stop), text)"
     try:
+        if not isinstance(proposal.text, str | Question | None) or not proposal.well_formed:
+            return "needs a span with a text or Question (in the role user or assistant) or, for one message, `blocks`"
         places = [view.position.get(id_) for id_ in proposal.span.ids]
         pairs = zip(places, proposal.span.messages, strict=True)
-        forged = any(at is not None and view.messages[at] is not m for at, m in pairs)
-        if forged or not proposal.well_formed or not all(q.well_formed for q in proposal.questions):
-            return False
-        build(proposal, ["."] * len(proposal.questions))
-    except Exception:  # noqa: BLE001 (as above)
-        return False
-    return True
+        if own and any(at is not None and view.messages[at] is not m for at, m in pairs):
+            return "has other messages than the view; make its span with view.span(start, stop)"
+        if own:
+            if not all(question.well_formed for question in proposal.questions):
+                return _QUESTION
+            build(proposal, ["."] * len(proposal.questions))
+    except Exception as e:  # noqa: BLE001 (as above)
+        return f"cannot be carried out: {type(e).__name__}: {e}"
+    return ""
+
+
+_QUESTION = (
+    f"has a Question that cannot be asked: `purpose` must be one of {', '.join(get_args(rendering.Purpose))}, `parts` "
+    "texts, `sizes` as many whole numbers"
+)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _LEAST = 96
 """Tokens; a shorter text says nothing."""
 _QUOTES = 0.6
-"""Share of a note from which on no more lines are quoted: what is left goes back to the newest messages."""
+"""A note quotes lines until it has this share of its room; the rest is left to the newest messages."""
 _SMALL_WINDOW = 4_000
-"""Tokens of a window in which lines are quoted as long as there is room that nothing else would take."""
+"""Tokens; in a window up to this size, notes quote lines until all their room is used."""
 _SHARE_OF_SPAN = 0.4
 """Largest note of a span that is not the whole past, as a share of the span."""
 _FOLD_WITHOUT_LEDGER = 0.05
@@ -37,14 +37,21 @@ _LONGEST_NAME = 60
 
 
 class HandOver:
-    """The work ledger of one log during a pass."""
+    """Writes the notes of one pass: the NoteWriter that strategies are given."""
 
     def __init__(
-        self, log: Log, token_sum: TokenSum, ledger: WorkLedger, config: AutoContextConfig, plan: PlanLike | None
+        self,
+        log: Log,
+        token_sum: TokenSum,
+        ledger: WorkLedger,
+        config: AutoContextConfig,
+        plan: PlanLike | None,
+        *,
+        focus: str = "",
     ) -> None:
+        """`focus` says what the notes should keep first."""
         self._log, self._token_sum, self._ledger, self._config, self._plan = log, token_sum, ledger, config, plan
-        self.focus = ""
-        """What the notes should keep first."""
+        self._focus = focus
 
     @property
     def used(self) -> bool:
@@ -53,11 +60,11 @@ class HandOver:
 
     @property
     def share(self) -> int:
-        """Tokens that the notes of folds may take together."""
+        """Most tokens of all folds' notes together."""
         return int(self._config.max_token * (self._config.ledger_ratio or _FOLD_WITHOUT_LEDGER))
 
     def number(self, id_: str) -> int | None:
-        """The number of an original; None of anything else."""
+        """The number of an original message; None for any other."""
         place = self._log.place.get(id_)
         return None if place is None else place + 1
 
@@ -83,9 +90,9 @@ class HandOver:
     def writing(
         self, view: View, span: Span, budget: int, *, plan: bool = False, fills: bool = False
     ) -> Callable[[str], str]:
-        """What makes the text of a note of at most `budget` tokens about a span, once the model's text is known.
+        """A function from the model's text to the ledger that follows it, for a note of at most `budget` tokens.
 
-        `plan`: with the attached plan. `fills`: in a small window, lines are quoted until the note is full.
+        `plan` includes the attached plan. With `fills`, in small windows, lines are quoted until the note is full.
         """
         share = max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token)) if fills else _QUOTES
         return lambda note: self._text(
@@ -115,16 +122,16 @@ class HandOver:
             plan=plan,
             said_budget=self._config.user_message_budget,
             quotes_budget=int(room * quotes),
-            focus=self.focus,
+            focus=self._focus,
         )
         return f"{head}\n{body}" if body else head
 
     def needed(self, view: View, span: Span, most: int) -> int:
-        """Tokens of what a note about a span has to say, quotes left out: at least 1, at most `most`."""
+        """Tokens that a note about a span needs, without quotes, from 1 to `most`."""
         return max(1, self._token_sum.count_text(self._text(view, span, "", most, quotes=0.0)))
 
     def earlier_notes(self, span: Span) -> str:
-        """What models have written in the notes of a span."""
+        """The texts that models wrote for the notes in a span."""
         return "\n".join(filter(None, map(rendering.written_note, span.messages)))
 
     def changes(self, first: int, last: int) -> Iterator[tuple[int, int, str]]:
@@ -140,13 +147,13 @@ class HandOver:
 
     @cached_property
     def frame(self) -> int:
-        """Tokens of a note that says nothing."""
+        """Tokens of an empty note."""
         role = self._config.note_role
         text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
         return self._token_sum.counter.count(Msg(role=role, content=text)) + 1
 
     def learn(self) -> None:
-        """Take in what was added since."""
+        """Bring the work ledger up to date with the log."""
         for id_ in self._log.original[len(self._ledger) :]:
             self._ledger.append(self._log.messages[id_])
         self._ledger.trim()

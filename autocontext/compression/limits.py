@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 GROWTH = 0.10
 """Share of a trigger that the view must have grown by after a pass that did not reach its target."""
 _FRUITLESS = 0.05
-"""A pass that saves a smaller share than this has not been worth it."""
+"""A pass that saves a smaller share than this is fruitless."""
 _OPENS_AT = 2
-"""Fruitless passes in a row after which the model is left alone."""
-_MORE = 1.25
-"""Growth of the view after which it is tried again."""
+"""Fruitless passes in a row that open the breaker: passes no longer ask the model."""
+_CLOSES_AT = 1.25
+"""Growth of the view that closes the breaker."""
 _JUST_UNDER = 0.97
 """Share of the window that texts are cut to, where the trigger is the window itself."""
 
@@ -52,7 +52,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Pacing:
-    """What the last passes came to; a value, replaced after each pass."""
+    """The results of the last passes; a value, replaced after each pass."""
 
     messages: int = 0
     tokens: int = 0
@@ -64,13 +64,14 @@ class Pacing:
     """Messages and tokens of the view when the model was last asked in vain."""
 
     def breaker_open(self, messages: int, tokens: int) -> bool:
-        """Whether a pass over such a view does without the model: asking it has been wasted, and little is new."""
-        return self.fruitless >= _OPENS_AT and messages < self.opened[0] * _MORE and tokens < self.opened[1] * _MORE
+        """Whether a pass over such a view does not ask the model: the last ones did in vain, and little is new."""
+        largest = tuple(size * _CLOSES_AT for size in self.opened)
+        return self.fruitless >= _OPENS_AT and messages < largest[0] and tokens < largest[1]
 
-    def rests(self, messages: int, token_sum: TokenSum, config: AutoContextConfig) -> bool:
+    def should_wait(self, messages: int, token_sum: TokenSum, config: AutoContextConfig) -> bool:
         """Whether the view has hardly grown since a pass that could not reach its target.
 
-        A pass of a single strategy has no target: the next one is the way on.
+        Never with escalation="single": such a pass has no target, and the next one tries the next strategy.
         """
         if config.escalation == "single" or not self.tokens or token_sum.reaches(config.max_token + 1):
             return False
@@ -79,7 +80,7 @@ class Pacing:
         return not token_sum.reaches(self.tokens + int(config.token_trigger * GROWTH))
 
     def after(self, report: CompressionReport) -> Pacing:
-        """What a pass has taught."""
+        """The pacing after another pass."""
         if report.outcome in ("not_needed", "busy"):
             return self
         if report.outcome == "applied":
@@ -95,7 +96,7 @@ class Pacing:
 
 @dataclass(frozen=True)
 class PassOptions:
-    """What a pass goes by."""
+    """The settings of one pass."""
 
     config: AutoContextConfig
     plan: PlanLike | None = None
@@ -107,7 +108,7 @@ class PassOptions:
     strict: bool = False
     """Raise InvalidEdit for a proposal that breaks a rule."""
     asks: bool = False
-    """Whether there is a model of the user's own to write notes."""
+    """Whether the user has configured a model to write notes."""
     focus: str = ""
     """What the notes should keep first."""
     pays: bool = False
@@ -119,7 +120,7 @@ class PassOptions:
 
 
 def compaction_due(log: Log, config: AutoContextConfig) -> bool:
-    """Whether a provider's compaction has come, so that something leaves the view whatever its size."""
+    """Whether a provider's compaction calls for a pass, whatever the size of the view."""
     if not log.compactions:
         return False
     return bool(ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)))
@@ -131,7 +132,7 @@ def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"
-    if options.pacing.rests(len(log.view_ids), token_sum, options.config):
+    if options.pacing.should_wait(len(log.view_ids), token_sum, options.config):
         return "the last pass could not reach the target and the view has hardly grown since"
     return ""
 
@@ -143,7 +144,7 @@ def target(config: AutoContextConfig, *, early: bool = False) -> Limits:
 
 
 class PassBudget:
-    """How far the view is from where a pass has to bring it."""
+    """How far the view is from the target of a pass."""
 
     def __init__(self, log: Log, token_sum: TokenSum, options: PassOptions) -> None:
         self._log, self._token_sum = log, token_sum
@@ -166,7 +167,7 @@ class PassBudget:
         return 0 if tokens <= self._max_token else tokens - min(self.limits.tokens, self._just_under)
 
     def over_window(self) -> int:
-        """Tokens to cut so that a view over the window is just under it, which need not be under the trigger."""
+        """Tokens to cut so that a view over the window is just under it, perhaps still over the trigger."""
         tokens = self._token_sum.total()
         return 0 if tokens <= self._max_token else tokens - self._just_under
 

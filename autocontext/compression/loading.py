@@ -22,12 +22,12 @@ class Loading:
 
     @property
     def ready(self) -> bool:
-        """Whether counting does not wait. It may still fail: whoever counts gets the error."""
+        """Whether counting need not wait. If loading failed, the next count raises its error."""
         thread = self._thread()
         return self._counter is None or (thread is not None and not thread.is_alive())
 
     def start(self) -> None:
-        """Begin to load, unless that was done; a daemon, so that the program can end meanwhile."""
+        """Begin to load, unless that was done; in a daemon thread, so that the program can end meanwhile."""
         if self._counter is None or self._thread() is not None:
             return
         with _lock:
@@ -48,5 +48,5 @@ class Loading:
 
 
 def _load(counter: VocabularyCounter) -> None:
-    with suppress(Exception):  # whoever counts tries again and gets the error
+    with suppress(Exception):  # the next count tries again and raises the error
         counter.load()

@@ -12,12 +12,12 @@ from autocontext.flows import lazy
 from autocontext.flows.forking import fork_lock
 
 _LOOK_AGAIN = 0.05
-"""Seconds after which a waiting thread looks whether the pass it waits for can still end."""
+"""Seconds after which a waiting thread checks whether the pass it waits for can still end."""
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02
 
 _inside: ContextVar[frozenset[int]] = ContextVar("autocontext_inside", default=frozenset())
-"""Locks whose pass has called this very code: a model, a strategy, a redaction. Threads of a pass inherit it."""
+"""Ids of the locks of the passes that this code runs in: a model, a strategy, a redaction hook. Threads inherit it."""
 
 
 class LockHolder:
@@ -29,24 +29,20 @@ class LockHolder:
 
     @property
     def stranded(self) -> bool:
-        """Whether nobody drives the pass any more.
-
-        Its event loop was closed, or stands still between two runs; or it runs in the process that this one was forked
-        from.
-        """
+        """Whether nothing drives the pass any more: its event loop does not run, or it is the parent process's."""
         return self._pid != os.getpid() or (self.loop is not None and not self.loop.is_running())
 
 
 class PassLock:
-    """Held by at most one pass. A pass that loses it (cleared memory, stranded loop) commits nothing any more."""
+    """Held by at most one pass. A pass that loses it (memory cleared, event loop stopped) commits nothing any more."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(fork_lock())
         self._holder: LockHolder | None = None
 
     def take(self) -> LockHolder | None:
-        """The lock for a synchronous pass, once it is free. None when waiting could never end: see `_is_mine`."""
-        may_wait = not self._is_mine()
+        """The lock for a synchronous pass, once it is free. None if waiting would never end."""
+        may_wait = not self._waits_for_caller()
         with self._changed:
             while self.taken:
                 if not may_wait:
@@ -56,7 +52,7 @@ class PassLock:
             return holder
 
     async def atake(self) -> LockHolder | None:
-        """The lock for a pass of this event loop, which is not blocked: the other pass may be in any thread or loop."""
+        """`take` for a pass of this event loop, without blocking it: the other pass may be in any thread or loop."""
         loop = lazy.asyncio.get_running_loop()
         pause = _FIRST_PAUSE
         while True:
@@ -87,7 +83,7 @@ class PassLock:
                 self._changed.notify_all()
 
     def revoke(self) -> None:
-        """Take the lock away from whoever holds it."""
+        """Take the lock away from its holder."""
         with self._changed:
             self._holder = None
             self._changed.notify_all()
@@ -100,11 +96,11 @@ class PassLock:
         try:
             yield
         finally:
-            # Not by token: a coroutine that is thrown away is closed in whatever context drops it.
+            # Not by token: an abandoned coroutine may be closed in another context.
             _inside.set(before)
 
-    def _is_mine(self) -> bool:
-        """Whether the running pass waits for the caller: it called him, or runs in the event loop he is blocking."""
+    def _waits_for_caller(self) -> bool:
+        """Whether the running pass waits for this code: the pass called it, or needs the event loop that it blocks."""
         if id(self) in _inside.get():
             return True
         try:

@@ -1,4 +1,4 @@
-"""One pass on its way: it plans on a copy of the log; its edits are committed where they still fit the log itself."""
+"""One running pass: it plans on a copy of the log, and commits its edits if they still fit the log itself."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LogFork:
         self.token_sum = token_sum.fork(self.log)
 
     def rebase(self, log: Log, token_sum: TokenSum) -> bool:
-        """Take over what was recorded since, and give the counts made here; True when messages were added at most."""
+        """Take over what was recorded since, and hand over the counts made here; True if only messages were added."""
         entries = log.entries[len(self.log.entries) :]
         for entry in entries:
             self.token_sum.update(self.log.record(entry))
@@ -83,7 +83,7 @@ class PassRun:
     def __init__(self, context: PassContext, options: PassOptions, holder: LockHolder, span: PassSpan) -> None:
         self.options, self.holder, self.span = options, holder, span
         self.report: CompressionReport | None = None
-        """Set when the pass has come to its end."""
+        """Set when the pass has ended."""
         self._context = context
         self._spent: list[Answer] = []
         """All that the model has answered."""
@@ -127,7 +127,7 @@ class PassRun:
             yield
 
     def busy(self, reason: str) -> CompressionReport:
-        """The report of a pass that was given up, with what it has used all the same."""
+        """The report of a pass that was given up, with what its model calls used."""
         with self._context.lock:
             report = untouched(self._context.log, self._context.token_sum, "busy", reason)
         used = sum((answer.usage for answer in self._spent), Usage())
@@ -158,7 +158,7 @@ class PassRun:
     def _commit(self, entry: Entry) -> bool:
         """Commit an entry that was checked on the copy; False when the view has lost messages since.
 
-        Neither check nor commit lets go of the lock: in between the view could become another one.
+        The lock is held from the check to the commit, so that the view cannot change in between.
         """
         with self._context.lock:
             if not self._rebase():

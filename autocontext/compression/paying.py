@@ -1,12 +1,12 @@
-"""When a pass pays that no limit asks for, and what a pass cost: the arithmetic of a provider's prompt cache.
+"""When a pass pays although no limit is reached, and what a pass costs, given the provider's prompt cache.
 
-Input that the provider has cached is cheap. A pass makes every later request smaller, and the next one dearer: what
-stands behind the first changed message is read anew. Nobody knows how many requests are still to come, so it is rent
-or buy. The requests since the last pass have paid rent for the tokens over the target; when this rent reaches the
-price of a pass, a pass is made. That is never more than twice what the best plan made in hindsight would have cost,
-and the best rhythm where a conversation grows evenly.
+Cached input is cheap. A pass makes every later request smaller, but the next one dearer: everything behind the first
+changed message is no longer cached. Nobody knows how many requests will follow, so this is the ski-rental problem
+(rent or buy). Each request since the last pass has paid "rent" for its tokens over the target; once the rent reaches
+the price of a pass, a pass is made. That never costs more than twice the best plan made in hindsight, and is the best
+rhythm where a conversation grows evenly.
 
-Once the cache has expired, everything is read anew anyway: then a pass costs nothing extra.
+Once the cache has expired, nothing is cached anyway: then a pass costs nothing extra.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SUMMARY = 0.06
 
 
 def is_reply(msg: Msg) -> bool:
-    """Whether the model that reads the context has written this: what stands before it has been sent."""
+    """Whether the model that reads the context wrote this message: everything before it has been sent."""
     return msg.role == "assistant" and msg.origin is None
 
 
@@ -38,7 +38,7 @@ def is_reply(msg: Msg) -> bool:
 class PassCost:
     """What a pass costs and saves, in tokens and in money."""
 
-    read_anew: int
+    uncached: int
     """Tokens of the next request that are not cached."""
     extra: float
     """What the next request costs more than it would have without the pass, the model's notes included."""
@@ -60,7 +60,7 @@ def pass_cost(
     tokens_before: int,
     tokens_after: int,
     first_changed: int | None,
-    fixed: int,
+    overhead: int,
     cold: bool,
     notes: float = 0.0,
 ) -> PassCost:
@@ -71,17 +71,17 @@ def pass_cost(
     prices = config.prices or RATIOS
     last = next((i for i in reversed(range(len(before))) if is_reply(before.messages[i])), None)
     sent = 0 if last is None or cold else tokens_before - before.tokens(last, len(before))
-    unchanged = fixed + before.tokens(0, len(before) if first_changed is None else first_changed)
+    unchanged = overhead + before.tokens(0, len(before) if first_changed is None else first_changed)
     kept = min(sent, unchanged, tokens_after)
     return PassCost(
-        read_anew=tokens_after - kept,
+        uncached=tokens_after - kept,
         extra=prices.request(kept, tokens_after - kept) - prices.request(sent, tokens_before - sent) + notes,
         saving=prices.request(tokens_before - tokens_after, 0),
     )
 
 
 class PromptCache:
-    """What the provider has cached of one memory's context, as far as this side can tell, and the rent paid for it.
+    """What the provider has cached of one memory's context, as far as can be known here, and the rent paid since.
 
     `clock` gives seconds since 1970. Use it under the memory's lock.
     """
@@ -95,12 +95,12 @@ class PromptCache:
         """Tokens of the smallest view whose tokens have to be counted."""
         self._rent = 0.0
         self._requested: float | None = None
-        """When the view was last given out."""
+        """When the view was last read for a request."""
         self._originals = 0
         """How many originals there were then: with as many, it is the same request again."""
 
     def requested(self) -> None:
-        """The view is given out: a request follows, and pays rent for what is over the target."""
+        """Record that the view was read: a request follows, and pays rent for what is over the target."""
         if self._config.cache_ttl is not None:
             self._requested = self._clock()
         if self._config.prices is None or len(self._log.original) == self._originals:
@@ -110,7 +110,7 @@ class PromptCache:
             self._rent += self._config.prices.request(self._token_sum.total() - self._target, 0)
 
     def passed(self) -> None:
-        """A pass was made, or tried: rent is counted from here."""
+        """Record that a pass was made or tried: rent starts from 0."""
         self._rent = 0.0
 
     @property
@@ -130,7 +130,7 @@ class PromptCache:
         return left is not None and left <= 0
 
     def pays(self, pacing: Pacing, *, asks: bool) -> bool:
-        """Whether a pass is worth its price now. `asks`: a model of the user's own would write its note."""
+        """Whether a pass is worth its price now. `asks`: the user's model would write its note."""
         config = self._config
         if (config.prices is None and config.cache_ttl is None) or config.escalation == "single":
             return False
@@ -140,7 +140,7 @@ class PromptCache:
         asked_again = len(self._log.original) == self._originals
         if not cold and (asked_again or not self._rent):
             return False
-        if pacing.rests(len(self._log.view_ids), self._token_sum, config):
+        if pacing.should_wait(len(self._log.view_ids), self._token_sum, config):
             return False
         if config.prices is None:
             return cold
@@ -148,7 +148,7 @@ class PromptCache:
         return price <= 0 if cold else price <= self._rent
 
     def _price(self, *, cold: bool, asks: bool) -> float:
-        """What a pass would cost more than it saves at once, if it reached the target."""
+        """What a pass that reaches the target would add to the cost of the next request."""
         view = View(self._log.view_ids, self._log.view_messages, self._token_sum.count)
         total = self._token_sum.total()
         head = next((i + 1 for i, m in enumerate(view.messages) if is_user_turn(m)), 0)
@@ -163,7 +163,7 @@ class PromptCache:
             tokens_before=total,
             tokens_after=self._target,
             first_changed=head,
-            fixed=self._token_sum.fixed,
+            overhead=self._token_sum.overhead,
             cold=cold,
             notes=notes,
         ).extra

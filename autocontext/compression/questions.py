@@ -1,4 +1,4 @@
-"""From questions to written texts: requests, chunks of transcripts that are too long for one, merging, the fallback.
+"""Turns questions into texts: makes requests, splits transcripts that are too long for one, merges, falls back.
 
 A generator like the engine, of which it is a part: it yields Ask and is sent Answers.
 """
@@ -18,10 +18,10 @@ from autocontext.text import rendering
 _LEAST_TARGET = 64
 """Tokens; a shorter summary of a chunk says nothing."""
 _OF_A_CHUNK = 2 / 3
-"""Largest summary of a chunk, as a share of it: merging must get shorter every time, whatever the model answers."""
+"""Largest summary of a chunk, as a share of it: each merge must get shorter, whatever the model answers."""
 _OF_THE_MEAN = 1 / 4
-"""A small chunk may have a summary of this share of the chunks' mean: what was cut off at the end is replaced with all
-the rest. Both shares together are less than the whole."""
+"""A small chunk, such as the last one, may have a summary of this share of the mean chunk. Together, the summaries stay
+shorter than the whole, as both shares add up to less than 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Ask:
     extractive: bool = False
     """The model has failed on these: let the extractive summariser answer."""
     meanwhile: Callable[[], object] | None = None
-    """Work that may be done while the model is at it, in any thread; the pass does later what was not done."""
+    """Work that may be done in any thread while the model writes; the pass does later what is not done then."""
 
 
 Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[SummaryResult]"]
@@ -42,10 +42,10 @@ Asking: TypeAlias = Generator[Ask, "list[Answer]", "list[SummaryResult]"]
 
 @dataclass(frozen=True, slots=True)
 class SummaryResult:
-    """What became of one question."""
+    """The result of one question."""
 
     text: str | None = None
-    """None when no usable answer could be had."""
+    """None without a usable answer."""
     problem: str = ""
     """What was wrong with the model's answer to any part of it; "" when nothing was."""
     usage: Usage = field(default_factory=Usage)
@@ -84,7 +84,7 @@ class RequestBuilder:
         return text if text is None or self.config.redact is None else self.config.redact(text)
 
     def cuttable(self, question: Question) -> Question:
-        """The question so that cutting its parts cuts no secret in two, whose halves nobody would recognise."""
+        """The question, redacted before it is cut: the halves of a secret would not be recognized."""
         if self.config.redact is None or sum(question.sizes) <= self.room:
             return question
         return replace(question, parts=tuple(map(self.config.redact, question.parts)))

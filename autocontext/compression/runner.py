@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from autocontext.strategies import Strategy
 
 _log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
-_COUNTED_ASIDE = 64 * 1024
-"""Bytes; asynchronous callers have more text than this tokenized in a thread."""
+_FAILED = "session %r: a pass in the background failed; the view is as it was"
+_COUNTED_IN_THREAD = 64 * 1024
+"""Bytes; for asynchronous callers, more text than this is counted in a thread."""
 _LOCK_PAUSE = 0.001
 _OWN_PASS = "this code is part of the running pass, or blocks its event loop: waiting for it would never end"
 
@@ -84,7 +85,7 @@ class PassRunner:
         """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
 
     def restart(self) -> None:
-        """Forget what earlier passes came to, the running one included: the view is another one now."""
+        """Forget all passes, and stop the running one: the view is another one now."""
         self._pacing = Pacing()
         self._context.ledger = None
         self._pass_lock.revoke()
@@ -113,7 +114,7 @@ class PassRunner:
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
         self._load_ahead()
-        await self._count_aside()
+        await self._count_in_thread()
         async with self.held():
             waits = self._waits()
             due = self._due(early=not waits)
@@ -125,7 +126,7 @@ class PassRunner:
             self.cache.requested()
 
     def _load_ahead(self) -> None:
-        """Have the vocabulary loaded in a thread once the view may be half of what a pass needs, before one is due."""
+        """Load the vocabulary in a thread once the view may be half of what triggers a pass."""
         if not self._loads_ahead and (
             2 * self._token_sum.at_most >= self._config.max_token
             or 2 * len(self._log.view_ids) >= self._config.msg_threshold
@@ -155,14 +156,14 @@ class PassRunner:
     def _due(self, *, early: bool = False) -> bool:
         limits = self._early_limits if early else self._limits
         with self._lock:
-            # The two comparisons by themselves first: every turn makes them.
+            # First the two comparisons alone, as every turn makes them.
             near = self._log.compactions or limits.reached(self._log, self._token_sum)
             if near and not due(self._log, self._token_sum, self._options(early=early)):
                 return True
             return self._pays()
 
     def _pays(self) -> bool:
-        """Whether a pass is worth its price though no limit is reached."""
+        """Whether a pass is worth its price although no limit is reached."""
         return self.cache.pays(self._pacing, asks=self._asker.asks)
 
     def _start_thread(self) -> None:
@@ -177,8 +178,8 @@ class PassRunner:
     def _in_background(self) -> None:
         try:
             self.run(early=True)
-        except Exception:  # noqa: BLE001 (nobody waits for a thread: what went wrong can only be logged)
-            _log.exception("a pass in the background failed; the view is as it was")
+        except Exception:  # noqa: BLE001 (nobody waits for the thread, so the error can only be logged)
+            _log.exception(_FAILED, self._conversation)
 
     def _start_task(self) -> None:
         loop = lazy.asyncio.get_running_loop()
@@ -191,7 +192,7 @@ class PassRunner:
     def _task_done(self, task: lazy.asyncio.Task[CompressionReport]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("a pass in the background failed; the view is as it was", exc_info=error)
+            _log.error(_FAILED, self._conversation, exc_info=error)
 
     # --------------------------------------------------------------------------------------------------- when idle
     def run_if_idle(self) -> CompressionReport:
@@ -203,7 +204,7 @@ class PassRunner:
 
     async def arun_if_idle(self) -> CompressionReport:
         """The same for asynchronous callers."""
-        await self._count_aside(anyway=True)
+        await self._count_in_thread(anyway=True)
         async with self.held():
             if reason := self._why_wait():
                 return untouched(self._log, self._token_sum, "not_needed", reason)
@@ -229,8 +230,8 @@ class PassRunner:
     ) -> CompressionReport:
         """Run a pass if one is due, or anyway with `force`; waits for one that is running.
 
-        `max_token` is the window of this pass, in place of the configured one. `focus` is what notes keep first. `only`
-        makes the one strategy of the pass, which is due then.
+        `max_token` replaces the configured window in this pass. `focus` is what notes keep first. `only` makes the one
+        strategy of this pass, which then always runs.
         """
         holder = self._pass_lock.take()
         if holder is None:
@@ -251,14 +252,14 @@ class PassRunner:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         holder = await self._pass_lock.atake()
         if holder is None:
-            await self._count_aside(anyway=True)
+            await self._count_in_thread(anyway=True)
             return self._busy()
         async with self.held():
             options = self._options(force=force, early=early, max_token=max_token, focus=focus)
         with PassSpan(self._conversation) as span:
             pass_run = PassRun(self._context, options, holder, span)
             try:
-                await self._count_aside(anyway=True)
+                await self._count_in_thread(anyway=True)
                 report = await arun(pass_run.steps(), partial(self._aanswers, pass_run), in_threads=True)
                 async with self.held():
                     self._end(pass_run)
@@ -287,7 +288,7 @@ class PassRunner:
             return untouched(self._log, self._token_sum, "busy", _OWN_PASS)
 
     def _end(self, pass_run: PassRun) -> None:
-        """What a pass came to counts before the next one may begin; also what was paid for in vain."""
+        """Record a pass, also one that was given up after it paid for model calls, and let the next one begin."""
         report = pass_run.busy("") if pass_run.report is None else pass_run.report
         with self._lock:
             pass_run.span.report = report
@@ -296,7 +297,7 @@ class PassRunner:
                 self.cache.passed()
             options = pass_run.options
             if not (options.force or options.early or options.only):
-                self.cache.requested()  # whoever asks for a pass that is needed is about to send the view
+                self.cache.requested()  # the caller is about to send the view
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report
             self.last = report or self.last
@@ -304,7 +305,7 @@ class PassRunner:
 
     def _abandon(self, pass_run: PassRun) -> None:
         """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
-        self._context.ledger = None  # that thread goes on with the old one until it finds that the lock is lost
+        self._context.ledger = None  # the thread uses the old one until it finds that the lock is lost
         if self._lock.acquire(blocking=False):
             try:
                 self._end(pass_run)
@@ -314,8 +315,8 @@ class PassRunner:
             self._pass_lock.give_back(pass_run.holder)
             threading.Thread(target=self._end, args=(pass_run,), name="autocontext-end", daemon=True).start()
 
-    async def _count_aside(self, *, anyway: bool = False) -> None:
-        """Have new texts tokenized in a thread, if they have to be at all and are long together."""
+    async def _count_in_thread(self, *, anyway: bool = False) -> None:
+        """Count new texts in a thread if their counts are needed (`anyway`: whatever the size of the view) and long."""
         async with self.held():
             share = self._config.background_ratio if self._config.background else self._config.token_ratio
             needed = anyway or self._token_sum.at_most >= min(int(self._config.max_token * share), self.cache.watched)
@@ -323,7 +324,7 @@ class PassRunner:
             self._loading.start()
             await in_thread(self._loading.wait)
         async with self.held():
-            waiting = self._token_sum.waiting(_COUNTED_ASIDE) if needed else []
+            waiting = self._token_sum.waiting(_COUNTED_IN_THREAD) if needed else []
         if waiting:
             counted = await in_thread(lambda: [(id_, msg, self._token_sum.counter.count(msg)) for id_, msg in waiting])
             async with self.held():
@@ -341,7 +342,7 @@ class PassRunner:
             try:
                 listener(report)
             except Exception:  # noqa: BLE001 (a listener must not cost a turn)
-                _log.exception("a compression listener failed")
+                _log.exception("session %r: the listener %r failed", self._conversation, listener)
         if report.outcome == "impossible" and self._config.strict_fit and not early:
             raise ContextOverflowError(report.reason)
         return report

@@ -1,6 +1,6 @@
 """The running token sum of the working view: each message is counted once, and only when it has to be.
 
-UTF-8 bytes bound tokens from above, so as long as the sum of bounds stays under a limit nothing is tokenized at all.
+A text never has more tokens than UTF-8 bytes, so while that upper bound stays under a limit nothing is tokenized.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class TokenSum:
 
     def __init__(self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None) -> None:
         self.correction = 0
-        """What a provider's own count had more than ours; void after the next edit."""
+        """A provider's count less ours; 0 again when something leaves the view."""
         self.counter = counter
         self._wait = wait
-        """Called before anything is tokenized: returns when a vocabulary that is being loaded is there."""
-        self._besides: Sequence[str] = ()
-        """What is sent besides the messages: system text, tool schemas."""
-        self._fixed = 0
-        """Its tokens; their upper bound as long as it waits to be counted."""
-        self._fixed_waits = False
-        self._fixed_anchored = False
-        """Whether `correction` holds that bound."""
+        """Called before anything is tokenized: waits for a vocabulary that is being loaded."""
+        self._overhead_texts: Sequence[str] = ()
+        """What is sent with the messages: system text, tool schemas."""
+        self._overhead = 0
+        """Its tokens, or their upper bound until they are counted."""
+        self._overhead_is_bound = False
+        self._overhead_anchored = False
+        """Whether `correction` was computed with that bound."""
         self.count_text = lru_cache(maxsize=_REMEMBERED)(counter.count_text)
         """Tokens of a text; most lines of a note are those of the note before it."""
         self._log = log
@@ -41,14 +41,14 @@ class TokenSum:
         self._bounds: dict[str, int] = {}
         """Messages in view that are not counted yet, with their upper bound."""
         self._anchored: set[str] = set()
-        """Messages whose bounds `correction` holds instead of their tokens."""
+        """Messages with whose bounds `correction` was computed, not with their tokens."""
         self._counted = 0
         self._bounded = 0
         self._without_bound: Sequence[str] = tuple(log.view_ids)
-        """Messages in view that have neither yet: those of a session that was just opened, which nobody may need."""
+        """Messages in view that have neither yet: those of a session that was just opened."""
 
     def update(self, change: ViewChange) -> None:
-        """Follow a change of the view; costs what changed, not what is there."""
+        """Follow a change of the view, in time proportional to the change."""
         if change.all_new:
             self._without_bound = ()
             self._counts.clear()
@@ -57,7 +57,7 @@ class TokenSum:
         if change.removed or change.all_new:
             self.correction = 0
             self._anchored.clear()
-            self._fixed_anchored = False
+            self._overhead_anchored = False
         if change.removed:
             self._bound_all()
         for id_ in change.removed:
@@ -87,44 +87,44 @@ class TokenSum:
 
     @property
     def at_most(self) -> int:
-        """Upper bound of the view's tokens; their number once all are counted."""
+        """Upper bound of the view's tokens; exact once all are counted."""
         if self._without_bound:
             self._bound_all()
-        return self._counted + self._bounded + self._fixed + self.correction
+        return self._counted + self._bounded + self._overhead + self.correction
 
     def total(self) -> int:
         """Tokens of the view."""
-        self._count_besides()
+        self._count_overhead()
         self._bound_all()
         for id_ in list(self._bounds):
             self._settle(id_)
         return self.at_most
 
     @property
-    def fixed(self) -> int:
-        """Tokens that are sent besides the messages: system text, tool schemas."""
-        self._count_besides()
-        return self._fixed
+    def overhead(self) -> int:
+        """Tokens of what is sent with the messages: system text, tool schemas."""
+        self._count_overhead()
+        return self._overhead
 
-    def send_besides(self, texts: Sequence[str]) -> None:
-        """Let `fixed` be the tokens of these texts; they are counted when that is asked for."""
-        if texts == self._besides:
+    def set_overhead(self, texts: Sequence[str]) -> None:
+        """Set the texts that are sent with the messages; they are counted when a count is needed."""
+        if texts == self._overhead_texts:
             return
-        if self._fixed_anchored:
-            self._count_besides()
-        self._besides = texts
+        if self._overhead_anchored:
+            self._count_overhead()
+        self._overhead_texts = texts
         if isinstance(self.counter, VocabularyCounter):
-            self._fixed, self._fixed_waits = sum(map(self.counter.bound_text, texts)), bool(texts)
+            self._overhead, self._overhead_is_bound = sum(map(self.counter.bound_text, texts)), bool(texts)
         else:
-            self._fixed, self._fixed_waits = sum(map(self.counter.count_text, texts)), False
+            self._overhead, self._overhead_is_bound = sum(map(self.counter.count_text, texts)), False
 
-    def _count_besides(self) -> None:
-        if self._fixed_waits:
+    def _count_overhead(self) -> None:
+        if self._overhead_is_bound:
             self._wait()
-            tokens = sum(map(self.counter.count_text, self._besides))
-            if self._fixed_anchored:
-                self.correction += self._fixed - tokens
-            self._fixed, self._fixed_waits, self._fixed_anchored = tokens, False, False
+            tokens = sum(map(self.counter.count_text, self._overhead_texts))
+            if self._overhead_anchored:
+                self.correction += self._overhead - tokens
+            self._overhead, self._overhead_is_bound, self._overhead_anchored = tokens, False, False
 
     def count(self, id_: str, msg: Msg) -> int:
         """Tokens of one message, counted now or earlier."""
@@ -138,12 +138,12 @@ class TokenSum:
         return self._counts[id_]
 
     def waiting(self, size: int) -> list[tuple[str, Msg]]:
-        """Messages in view that are not counted yet, with their ids, if their bounds come to more than `size`."""
+        """The messages in view that are not counted yet, with their ids, if their bounds together exceed `size`."""
         self._bound_all()
         return [(id_, self._log.messages[id_]) for id_ in self._bounds] if self._bounded > size else []
 
     def learn(self, id_: str, msg: Msg, tokens: int) -> None:
-        """Take over a count that was made elsewhere; void when the id means another message by now."""
+        """Take over a count that was made elsewhere, unless the id means another message by now."""
         self._bound_all()
         if id_ in self._bounds and self._log.messages[id_] is msg:
             bound = self._bounds.pop(id_)
@@ -156,10 +156,10 @@ class TokenSum:
     def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
         self._bound_all()
-        twin = copy(self)
-        twin._log, twin._counts, twin._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
-        twin._anchored = self._anchored.copy()  # noqa: SLF001
-        return twin
+        fork = copy(self)
+        fork._log, fork._counts, fork._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
+        fork._anchored = self._anchored.copy()  # noqa: SLF001
+        return fork
 
     def learn_from(self, fork: TokenSum) -> None:
         """Take over what a fork has counted."""
@@ -169,9 +169,9 @@ class TokenSum:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
     def anchor(self, tokens: int) -> None:
-        """Let the sum be what a provider has counted; holds until something leaves the view."""
+        """Use a provider's count as the sum until something leaves the view."""
         self._bound_all()
-        self._anchored, self._fixed_anchored = set(self._bounds), self._fixed_waits
+        self._anchored, self._overhead_anchored = set(self._bounds), self._overhead_is_bound
         self.correction = 0
         self.correction = tokens - self.at_most
 

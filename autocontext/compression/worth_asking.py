@@ -1,7 +1,7 @@
-"""Which proposals are worth a model's answer for sure, so that no draft is needed to find out.
+"""Finds the proposals that surely pass the gate once a model has answered, so that they need no draft.
 
-Only a saving of work: drafting and checking takes most of a pass that asks much. What is answered meets the gate in
-`history.edits` in any case, and what is not sure here is drafted.
+This only saves work: drafting and checking takes most of a pass with many questions. The gate in `history.edits`
+checks every edit in any case, and proposals that are not sure here are drafted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from autocontext.history.view import View
 from autocontext.messages import is_pinned
 
 _UUID_CHARACTERS = 36
-"""By at most so many tokens does one handle differ from another."""
+"""One UUID has at most this many tokens more than another."""
 
 
 def surely_shorter(view: View, asking: Sequence[Proposal], frame_tokens: Callable[[Proposal], int]) -> set[int]:

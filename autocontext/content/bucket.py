@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class Get(NamedTuple):
-    """An object's bytes, the first `size` of them or a stretch; None when there is no such object."""
+    """An object's bytes: all, or `size` of them from `start` on; None if there is no such object."""
 
     path: str
     start: int = 0
@@ -32,7 +32,7 @@ class Get(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Write an object; with `new` only where there is none. Gives whether it was written."""
+    """Write an object, with `new` only if there is none. The answer is whether it was written."""
 
     path: str
     body: bytes
@@ -40,20 +40,20 @@ class Put(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """Copy an object; gives True, or None when there is no such object."""
+    """Copy an object. The answer is True, or None if there is no such object."""
 
     path: str
     to: str
 
 
 class Delete(NamedTuple):
-    """Delete an object, if it is there."""
+    """Delete an object, if there is one."""
 
     path: str
 
 
 class List(NamedTuple):
-    """Paths and sizes of all objects under a path, in order of their paths."""
+    """Paths and sizes of all objects under a path, sorted by path."""
 
     prefix: str
 
@@ -62,14 +62,14 @@ Request: TypeAlias = Get | Put | Copy | Delete | List
 Flow: TypeAlias = Generator[Request, Any, T]
 
 _process: list[int] = []
-"""The process that obstore's threads run in, once there are any. A child has none, and would wait for them for ever."""
+"""The process in which obstore's threads run, once there are any. A forked child has none and would wait forever."""
 
 
 class Bucket:
     """The objects under a URL: s3://, gs://, az://, file://, or the path of a folder.
 
-    `private` is a path that all objects lie under: in a folder of this machine only its owner can look into it.
-    `options` go to obstore (region, endpoint, keys). Raises StoreError when the service refuses or cannot be reached.
+    All objects are under the path `private`; on this machine only the owner can read that folder. `options` go to
+    obstore (region, endpoint, keys). Raises StoreError if the service refuses or cannot be reached.
     """
 
     def __init__(self, url: str | Path, *, private: str = "", **options: Any) -> None:
@@ -80,12 +80,12 @@ class Bucket:
             if private and address.startswith("file://"):
                 folder = Path(unquote(urlsplit(address).path)) / private
                 folder.mkdir(mode=0o700, exist_ok=True)
-                folder.chmod(0o700)  # one of an earlier release, which obstore has made for all to read
+                folder.chmod(0o700)  # also when it was there, readable by all
         except (BaseError, ValueError, OSError) as e:
             raise StoreError(f"{url}: cannot be opened as object storage ({_first_line(e)})") from e
 
     def do(self, step: Read | Write) -> Any:
-        """Run the flow of a step; there are no transactions."""
+        """Run the flow of a step. There are no transactions."""
         self._check_process()
         operation: Generator[Any, Any, Any] = step.work()
         return flows.run(operation, self._do)
@@ -118,7 +118,7 @@ class Bucket:
             return self._answer_in(e)
 
     def _answer_in(self, error: Exception) -> bool | None:
-        """What an error says about the object; raises StoreError when it tells of trouble with the service."""
+        """The answer that an error stands for; raises StoreError for a problem of the service."""
         if isinstance(error, AlreadyExistsError):
             return False
         if isinstance(error, FileNotFoundError):

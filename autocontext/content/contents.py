@@ -1,4 +1,4 @@
-"""Contents on their way into a store and out of it, wherever that keeps them."""
+"""Contents on their way into and out of a store of any kind."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def basename(key: str) -> str:
 
 
 def candidates(sha256: str) -> Iterator[str]:
-    """The handles a content may have, the shortest first."""
+    """The possible handles of a content, shortest first."""
     return (f"c_{sha256[:digits]}" for digits in (12, 16, 24, 64))
 
 
@@ -50,7 +50,7 @@ class Upload(NamedTuple):
 
 
 class StoredContent(NamedTuple):
-    """A content in the store, and the key that led to it, if one did."""
+    """A content in the store, and the key it was found by, if any."""
 
     ref: str
     sha256: str
@@ -63,7 +63,7 @@ class StoredContent(NamedTuple):
     key: str | None = None
 
     def info(self) -> ContentInfo:
-        """As callers get it."""
+        """The record that callers get."""
         metadata = Metadata(*json.loads(self.metadata))
         until = None if self.expires_at >= FOREVER else self.expires_at
         return ContentInfo(
@@ -73,7 +73,7 @@ class StoredContent(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """A content, what was asked of it, and the rows that hold that."""
+    """A content, the requested part of it, and the rows with that part."""
 
     content: StoredContent
     window: Window

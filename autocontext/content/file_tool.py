@@ -19,7 +19,7 @@ _FARTHEST = 10**15
 
 
 class FileContentTool:
-    """Reads a stored file in chunks of at most 10,000 characters. Whatever a model passes, it gets a dict to act on."""
+    """Reads a stored file in chunks of at most 10,000 characters; wrong arguments get an answer, not an exception."""
 
     name = "get_file_content"
     description = (
@@ -36,7 +36,7 @@ class FileContentTool:
     def __call__(
         self, file_name: Any = "", start_char: Any = 0, length: Any = DEFAULT_LENGTH, **_unknown: Any
     ) -> dict[str, Any]:
-        """A chunk: file_name, chunk, start_char, end_char, total_length, has_more; `notice` when it was clamped.
+        """A dict: file_name, chunk, start_char, end_char, total_length, has_more, and `notice` if it was clamped.
 
         For an unknown name, or one that several files have: error, available_files.
         """
@@ -58,7 +58,7 @@ class FileContentTool:
         } | ({"notice": notice} if notice else {})  # fmt: skip
 
     async def acall(self, **arguments: Any) -> dict[str, Any]:
-        """The same without blocking the event loop."""
+        """`__call__` without blocking the event loop."""
         return await in_thread(lambda: self(**arguments))
 
     def schema(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class FileContentTool:
         return self._store.read(info.key or info.ref, start, min(size, MAX_LENGTH), namespace=self._namespace)
 
     def _in_state(self, name: str, start: int, size: int) -> Page | None:
-        """A chunk of a file that the caller holds itself, when the store has none of this name."""
+        """A chunk of a file from `fallback`, for names that the store does not have."""
         text = self._fallback.get(name)
         if text is None:
             return None
@@ -98,15 +98,15 @@ class FileContentTool:
 def get_file_content_tool(
     store: ContentStore | None, *, namespace: str = "", fallback: Mapping[str, str] | None = None
 ) -> FileContentTool:
-    """The tool `get_file_content` over one namespace of a store, ready to hand to an agent.
+    """The tool `get_file_content` for an agent: reads files of one namespace of a store.
 
-    `fallback` maps file names to texts that are used when the store is absent or does not have the file.
+    `fallback` maps file names to texts, for files that the store does not have.
     """
     return FileContentTool(store, namespace=namespace, fallback=fallback)
 
 
 def _whole(value: Any, default: int) -> int:
-    """A whole number out of what a model may pass; the default when it is none."""
+    """A model's argument as a whole number; the default if it is none."""
     try:
         return max(-_FARTHEST, min(int(value), _FARTHEST))
     except (TypeError, ValueError, OverflowError):

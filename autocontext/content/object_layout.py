@@ -1,16 +1,16 @@
-"""Where contents lie in object storage, and what their objects say.
+"""The paths of a content store's objects in object storage, and the format of each.
 
-Per namespace, under autocontext-content/HASH/, by hashes of names:
+Per namespace, under autocontext-content/HASH/ (names are hashed):
 
-    content/REF                       the pages behind a head that says where each begins
-    names/KEY/VERSION@EXPIRES         what a key leads to; the newest version counts
-    holders/REF/KEY~VERSION@EXPIRES   an empty object for each version of a key that leads to a content
+    content/REF                       a head with the position of each page, then the pages
+    names/KEY/VERSION@EXPIRES         the content that a key names; the newest version counts
+    holders/REF/KEY~VERSION@EXPIRES   an empty object for each version of a key that names a content
     holders/REF/held@EXPIRES          the same for puts without a key
     trash/REF/VERSION                 a copy of a content while somebody deletes it
-    keys/KEY, holders/REF/KEY@EXPIRES a key as earlier versions of this library wrote it
 
-Nothing can be deleted on a condition here. So versions of keys and holders have paths that are written once: what
-somebody has found to be over is never what another has put since. Contents are shared; `objects` says how they go.
+Object storage has no conditional delete. So the path of a holder or of a version of a key is written only once: whoever
+deletes an expired one never deletes what another writer has put since. Contents are shared; `objects` describes how
+they are deleted.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
 
 ROOT = "autocontext-content"
-"""Nothing outside this folder is ever listed or deleted."""
+"""The store never lists or deletes anything outside this folder."""
 HELD = "held"
-"""The holder of a content that was put without a key."""
+"""The name of the holder of a content that was put without a key."""
 MAGIC = b"AC1 "
 _HEAD = 64 * 1024
-"""Bytes read at first: they hold the head, and most contents whole."""
+"""Bytes of the first read: enough for the head, and for most contents."""
 _DIGITS = 20
-"""Of times in paths, so that they sort."""
+"""Digits of times in paths, so that they sort."""
 
 
 # ---------------------------------------------------------------------------------------------------------- paths
 def folder(namespace: str) -> str:
-    """What holds everything of a namespace."""
+    """The folder of a namespace."""
     return f"{ROOT}/{digest(namespace)}"
 
 
 def digest(name: str) -> str:
-    """A name as it stands in a path."""
+    """The hash of a name, for paths."""
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
 def content_path(place: str, ref: str) -> str:
-    """Where a content lies; `place` is the namespace's folder here and below."""
+    """The path of a content; `place` is the namespace's folder, here and below."""
     return f"{place}/content/{ref}"
 
 
 def trash_path(place: str, ref: str, now: int) -> str:
-    """Where the copy of a content goes that is being deleted."""
+    """The path of the copy of a content that is being deleted."""
     return f"{place}/trash/{ref}/{_version(now)}"
 
 
 def held_path(place: str, ref: str, until: int) -> str:
-    """Where it says that a put without a key holds a content."""
+    """The path of the holder for a put without a key."""
     return f"{place}/holders/{ref}/{HELD}@{until:0{_DIGITS}}"
 
 
@@ -79,31 +79,28 @@ class Name(NamedTuple):
     key: str
     """The key's digest."""
     version: str
-    """Sorts behind those of earlier versions; "" for a key that an earlier version of this library wrote."""
+    """Sorts after those of earlier versions of the key."""
     until: int
 
     @property
     def path(self) -> str:
-        """Where it says what the key leads to."""
-        if not self.version:
-            return f"{self.place}/keys/{self.key}"
+        """The path of the record with the content that the key names."""
         return f"{self.place}/names/{self.key}/{self.version}@{self.until:0{_DIGITS}}"
 
     def holder(self, ref: str) -> str:
-        """Where it says that this version holds a content."""
-        name = f"{self.key}~{self.version}" if self.version else self.key
-        return f"{self.place}/holders/{ref}/{name}@{self.until:0{_DIGITS}}"
+        """The path of the holder for this version."""
+        return f"{self.place}/holders/{ref}/{self.key}~{self.version}@{self.until:0{_DIGITS}}"
 
 
 def new_name(upload: Upload, others: list[Name]) -> Name:
-    """A version behind all others, whatever the clocks of their writers said."""
-    newest = max((made_at(name.version) for name in others if name.version), default=0)
+    """A version that sorts after all others, whatever the clocks of their writers said."""
+    newest = max((made_at(name.version) for name in others), default=0)
     version = _version(max(upload.now, newest + 1))
     return Name(folder(upload.namespace), digest(upload.key or ""), version, upload.expires_at)
 
 
 class Holder(NamedTuple):
-    """What holds a content, and until when."""
+    """An object that keeps a content from being deleted until it expires."""
 
     path: str
     until: int
@@ -149,21 +146,21 @@ def packed(upload: Upload) -> bytes:
 
 
 class Head(NamedTuple):
-    """What the beginning of a content's object says."""
+    """The parsed beginning of a content's object."""
 
     path: str
     content: StoredContent
     places: list[int]
-    """Where each page begins and the last one ends: bytes of the object."""
+    """The byte at which each page begins, and at which the last one ends."""
     first: bytes
-    """The object's first bytes, which often are all of it."""
+    """The object's first bytes, often the whole object."""
 
 
 def _parsed(ref: str, first: bytes) -> dict[str, Any]:
-    """The head, with the byte that its pages begin at as `start`; without `pages` when more of it has to be read."""
+    """The head, with the byte where the pages begin as `start`; without `pages` if more of it must be read."""
     start = 8 + int.from_bytes(first[4:8], "big")
     if first[:4] != MAGIC:
-        raise StoreCorruptError(f"content {ref}: the object is none that this library wrote; put the content again")
+        raise StoreCorruptError(f"content {ref}: this library did not write the object; put the content again")
     if len(first) < start:
         return {"start": start}
     try:
@@ -173,7 +170,7 @@ def _parsed(ref: str, first: bytes) -> dict[str, Any]:
 
 
 def raw_head(path: str) -> Flow[tuple[dict[str, Any], bytes] | None]:
-    """The head of the object at a path as it was written, and the first bytes it was read from."""
+    """The head of the object at a path as a dict, and the object's first bytes."""
     first = yield Get(path, 0, _HEAD)
     if first is None:
         return None
@@ -185,7 +182,7 @@ def raw_head(path: str) -> Flow[tuple[dict[str, Any], bytes] | None]:
 
 
 def head_at(path: str, ref: str) -> Flow[Head | None]:
-    """What the head of the object at a path says."""
+    """The head of the object at a path; None if there is no object."""
     raw = yield from raw_head(path)
     if raw is None:
         return None
@@ -197,7 +194,7 @@ def head_at(path: str, ref: str) -> Flow[Head | None]:
 
 
 def head_of(place: str, ref: str) -> Flow[Head | None]:
-    """What the head of a content says; while somebody deletes it and may put it back, that of its copy."""
+    """The head of a content, or of its copy while somebody deletes it and may put it back."""
     path = content_path(place, ref)
     head = yield from head_at(path, ref)
     if head is None:
@@ -208,7 +205,7 @@ def head_of(place: str, ref: str) -> Flow[Head | None]:
 
 
 def bodies(head: Head, first: int, last: int) -> Flow[list[bytes] | None]:
-    """The rows first to last of a content: out of its first bytes, or with one more request; None when it is gone."""
+    """The rows first to last of a content, from its first bytes or with one more request; None if it was deleted."""
     if last < first:
         return []
     places, ref = head.places, head.content.ref
@@ -224,28 +221,27 @@ def bodies(head: Head, first: int, last: int) -> Flow[list[bytes] | None]:
 
 
 def holders_of(place: str, ref: str) -> Flow[list[Holder]]:
-    """What holds a content."""
+    """The holders of a content."""
     return [holder_at(path) for path, _ in (yield List(f"{place}/holders/{ref}"))]
 
 
 def versions_of(place: str, key: str) -> Flow[list[Name]]:
-    """The versions of a key, by its digest, the newest last."""
+    """The versions of the key with this digest, newest last."""
     return [name_at(path) for path, _ in (yield List(f"{place}/names/{key}"))]
 
 
 def newest(place: str, key: str) -> Flow[dict[str, Any] | None]:
-    """The record of a key, by its digest."""
-    while True:
-        names = yield from versions_of(place, key)
-        record = yield Get((names[-1] if names else Name(place, key, "", 0)).path)
+    """The record of the key with this digest."""
+    while names := (yield from versions_of(place, key)):
+        record = yield Get(names[-1].path)
         if record is not None:
             return dict(json.loads(record))
-        if not names:
-            return None  # otherwise another writer has deleted it since, which leaves a newer one or none
+        # Another writer has deleted it since, which leaves a newer version or none.
+    return None
 
 
 def look_up(namespace: str, ref_or_key: str, now: int) -> Flow[Head | None]:
-    """The content of a handle or a key."""
+    """The content with a handle or key."""
     place = folder(namespace)
     if REF.fullmatch(ref_or_key):
         until = max((holder.until for holder in (yield from holders_of(place, ref_or_key))), default=0)
@@ -260,23 +256,23 @@ def look_up(namespace: str, ref_or_key: str, now: int) -> Flow[Head | None]:
 
 
 def keyed(content: StoredContent, record: dict[str, Any]) -> StoredContent:
-    """A content as the record of a key that leads to it tells of it."""
+    """A content with the metadata from the record of a key."""
     metadata, until, created = json.dumps(record["about"]), record["expires_at"], record["created_at"]
     return content._replace(key=record["key"], metadata=metadata, expires_at=until, created_at=created)
 
 
 def record_of(upload: Upload, ref: str) -> bytes:
-    """What is written for a version of a key."""
+    """The record of a version of a key."""
     record = {"key": upload.key, "ref": ref, "about": list(upload.metadata)}
     return json.dumps(record | {"expires_at": upload.expires_at, "created_at": upload.now}).encode()
 
 
 def all_records(namespace: str, now: int) -> Flow[list[dict[str, Any]]]:
-    """The records of a namespace's keys, by key."""
+    """The records of a namespace's keys, sorted by key."""
     place = folder(namespace)
-    paths = [path for path, _ in (yield List(f"{place}/keys"))] + [path for path, _ in (yield List(f"{place}/names"))]
+    names = [name_at(path) for path, _ in (yield List(f"{place}/names"))]
     records = []
-    for key in dict.fromkeys(path.split("/")[3] for path in paths):
+    for key in dict.fromkeys(name.key for name in names):
         record = yield from newest(place, key)
         records += [record] if record is not None and record["expires_at"] > now else []
     return sorted(records, key=lambda record: str(record["key"]))

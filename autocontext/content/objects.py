@@ -1,10 +1,10 @@
 """The content store in object storage: S3, Google Cloud Storage, Azure, or a folder.
 
-`object_layout` says where everything lies. There are no transactions, so the order of requests does it. A content is
-written before its holder, that before the version of the key, and they go in the opposite order. Whoever puts a
-content writes a holder and looks then whether the content is there; whoever deletes it copies it to the trash, deletes
-it, looks then whether there is a holder, and puts it back. A content that is held is always there or in the trash, also
-after a crash, and `purge_expired` tidies up what a crash has left.
+`object_layout` has the paths. There are no transactions; the order of requests keeps the store consistent. A put writes
+the content, then its holder, then the version of the key, and a delete goes the other way. A put that has written a
+holder checks whether the content is still there. A delete copies the content to the trash, deletes it, checks for
+holders, and puts it back if there is one. So a held content is always in its place or in the trash, even after a crash,
+and `purge_expired` cleans up after crashes.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from autocontext.content.store import PagedContentStore
 from autocontext.errors import StoreCorruptError
 
 _UNDERWAY = 24 * 3_600_000
-"""Milliseconds that a writer may take: what looks unfinished and is younger is left alone."""
+"""Milliseconds that a writer may take: purging leaves younger unfinished work alone."""
 
 
 class ObjectContentStore(PagedContentStore):
     """A content store under a URL such as s3://bucket/folder, or in a folder by its path; needs the extra `cloud`.
 
-    `options` go to obstore: region, endpoint, access_key_id, client_options and so on. Searching reads every content,
-    and figures read every head: keep a namespace for what belongs together.
+    `options` go to obstore: region, endpoint, access_key_id, client_options and so on. `search` reads every content of
+    a namespace and `stats` every head, so keep namespaces small.
     """
 
     def __init__(self, url: str | Path, *, clock: Callable[[], int] | None = None, **options: Any) -> None:
@@ -45,15 +45,15 @@ class ObjectContentStore(PagedContentStore):
 
 
 class Objects:
-    """The operations, each a flow of requests."""
+    """The operations of a content store, each a flow of requests."""
 
     def find(self, namespace: str, ref_or_key: str, now: int) -> Flow[StoredContent | None]:
-        """The content of a handle or a key."""
+        """The content with a handle or key."""
         head = yield from layout.look_up(namespace, ref_or_key, now)
         return None if head is None else head.content
 
     def named(self, namespace: str, name: str, now: int) -> Flow[list[StoredContent]]:
-        """All contents whose file name it is."""
+        """All contents with a file name."""
         place, file_name = layout.folder(namespace), basename(name)
         contents = []
         for record in (yield from layout.all_records(namespace, now)):
@@ -68,12 +68,12 @@ class Objects:
         return contents
 
     def keys(self, namespace: str, now: int, limit: int) -> Flow[list[str]]:
-        """The first keys in order."""
+        """The first keys in alphabetical order."""
         records = yield from layout.all_records(namespace, now)
         return [str(record["key"]) for record in records[:limit]]
 
     def read(self, namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Flow[Pages | None]:
-        """The pages that hold a stretch of a content."""
+        """The pages with a part of a content."""
         while (head := (yield from layout.look_up(namespace, ref_or_key, now))) is not None:
             span = window(head.content.chars, offset, limit)
             bodies = yield from layout.bodies(head, span.first, span.last)
@@ -82,7 +82,7 @@ class Objects:
         return None
 
     def all_pages(self, namespace: str, ref: str | None, now: int) -> Flow[list[tuple[StoredContent, int, bytes]]]:
-        """Every page of text, or those of one content."""
+        """All pages of text, or those of one content."""
         refs = (yield from layout.all_refs(namespace)) if ref is None else [ref]
         names: dict[str, str] = {}
         for record in (yield from layout.all_records(namespace, now)):
@@ -97,7 +97,7 @@ class Objects:
         return pages
 
     def already(self, upload: Upload) -> Flow[StoredContent | None]:
-        """The content, if it is there and held without a key and without an end."""
+        """The content if it is stored without a key and without expiry."""
         place = layout.folder(upload.namespace)
         for ref in candidates(upload.content.sha256):
             head = yield from layout.head_at(layout.content_path(place, ref), ref)
@@ -108,7 +108,7 @@ class Objects:
         return None
 
     def put(self, upload: Upload) -> Flow[str]:
-        """Store a content, then its holder, then a version of its key; older versions go."""
+        """Store a content, then its holder, then a version of its key; then delete older versions."""
         place, body = layout.folder(upload.namespace), layout.packed(upload)
         ref = yield from _write(place, upload, body)
         name = None
@@ -126,12 +126,12 @@ class Objects:
         if name is not None:
             yield Put(name.path, layout.record_of(upload, ref))
             versions = yield from layout.versions_of(place, name.key)
-            for old in [Name(place, name.key, "", 0), *versions[:-1]]:
-                yield from _let_go(place, (yield from _delete_name(old)), upload.now)
+            for old in versions[:-1]:
+                yield from _delete_unused(place, (yield from _delete_name(old)), upload.now)
         return ref
 
     def delete(self, namespace: str, ref_or_key: str, now: int) -> Flow[bool]:
-        """Delete a content by its handle, or a key."""
+        """Delete a content by its handle, or one key."""
         place = layout.folder(namespace)
         head = yield from layout.look_up(namespace, ref_or_key, now)
         if head is not None and head.content.key is None:
@@ -139,25 +139,24 @@ class Objects:
                 if holder.name is not None:
                     yield from _delete_name(holder.name)
                 yield Delete(holder.path)
-            yield from _let_go(place, head.content.ref, now)
+            yield from _delete_unused(place, head.content.ref, now)
             return True
-        key = layout.digest(ref_or_key)
-        for name in [Name(place, key, "", 0), *(yield from layout.versions_of(place, key))]:
-            yield from _let_go(place, (yield from _delete_name(name)), now)
+        for name in (yield from layout.versions_of(place, layout.digest(ref_or_key))):
+            yield from _delete_unused(place, (yield from _delete_name(name)), now)
         return head is not None
 
     def clear(self, namespace: str | None, now: int, /) -> Flow[None]:
         """Delete everything of one namespace, or of all: names first."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
-        for kind in ("/names/", "/keys/", "/holders/"):
+        for kind in ("/names/", "/holders/"):
             for path in paths:
                 if kind in path:
                     yield Delete(path)
         for place, ref in (path.split("/content/") for path in paths if "/content/" in path):
-            yield from _let_go(place, ref, now)
+            yield from _delete_unused(place, ref, now)
 
     def purge(self, now: int) -> Flow[int]:
-        """Delete keys and contents that are past their time, and what writers left unfinished a day ago."""
+        """Delete expired keys and contents, and what writers left unfinished more than a day ago."""
         gone = 0
         paths = [path for path, _ in (yield List(layout.ROOT))]
         for place in sorted({"/".join(path.split("/")[:2]) for path in paths}):
@@ -167,14 +166,14 @@ class Objects:
             for path, _ in (yield List(f"{place}/content")):
                 ref = path.split("/")[-1]
                 if ref not in held:
-                    gone += yield from _let_go(place, ref, now)
+                    gone += yield from _delete_unused(place, ref, now)
         return gone
 
     def stats(self, namespace: str | None) -> Flow[tuple[Any, Any, Any]]:
-        """What the heads say, summed up."""
+        """The sums over all heads."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
         contents = [path for path in paths if "/content/" in path]
-        keys = {path.split("/")[3] for path in paths if "/names/" in path or "/keys/" in path}
+        keys = {path.split("/")[3] for path in paths if "/names/" in path}
         holders = Counter(path.rsplit("/", 1)[0] for path in paths if "/holders/" in path)
         chars = stored = size = held = pages = 0
         for path in contents:
@@ -188,7 +187,7 @@ class Objects:
 
 
 def _write(place: str, upload: Upload, body: bytes) -> Flow[str]:
-    """Write the content unless it is there; a longer handle where another content has this one."""
+    """Write the content unless it is stored, under a longer handle if another content has this one."""
     for ref in candidates(upload.content.sha256):
         path = layout.content_path(place, ref)
         if (yield Put(path, body, new=True)):
@@ -203,24 +202,24 @@ def _write(place: str, upload: Upload, body: bytes) -> Flow[str]:
 
 
 def _held_until(place: str, ref: str) -> Flow[int]:
-    """How long puts without a key hold a content; 0 when there was none."""
+    """Until when puts without a key hold a content; 0 without such a put."""
     holders = yield from layout.holders_of(place, ref)
     return max((holder.until for holder in holders if holder.name is None), default=0)
 
 
 def _delete_name(name: Name) -> Flow[str]:
-    """Delete a version of a key and its holder; the handle that it led to, "" when it is gone."""
+    """Delete a version of a key and its holder; returns the content's handle, "" if another process was faster."""
     record = yield Get(name.path)
     if record is None:
         return ""
-    ref, until = str(json.loads(record)["ref"]), int(json.loads(record)["expires_at"])
+    ref = str(json.loads(record)["ref"])
     yield Delete(name.path)
-    yield Delete(name._replace(until=until).holder(ref))
+    yield Delete(name.holder(ref))
     return ref
 
 
-def _let_go(place: str, ref: str, now: int) -> Flow[bool]:
-    """Delete a content unless something holds it; whether it went."""
+def _delete_unused(place: str, ref: str, now: int) -> Flow[bool]:
+    """Delete a content unless it has a holder; returns whether it was deleted."""
     if not ref or (yield from layout.holders_of(place, ref)):
         return False
     path, copy = layout.content_path(place, ref), layout.trash_path(place, ref, now)
@@ -235,20 +234,16 @@ def _let_go(place: str, ref: str, now: int) -> Flow[bool]:
 
 
 def _purge_names(place: str, now: int) -> Flow[None]:
-    """Delete versions of keys that are over or have a newer one; older ones first, so that none comes back."""
+    """Delete expired and replaced versions of keys, older ones first, so that none comes back."""
     names = [layout.name_at(path) for path, _ in (yield List(f"{place}/names"))]
     newest = {name.key: name for name in names}
     for name in names:
         if name.until <= now or newest[name.key] != name:
             yield from _delete_name(name)
-    for path, _ in (yield List(f"{place}/keys")):
-        record = yield Get(path)
-        if record is not None and json.loads(record)["expires_at"] <= now:
-            yield from _delete_name(Name(place, path.split("/")[-1], "", 0))
 
 
 def _purge_trash(place: str, now: int) -> Flow[None]:
-    """Put back what a crash left in the trash, if something holds it."""
+    """Empty the trash that a crash has left; contents with a holder go back."""
     for path, _ in (yield List(f"{place}/trash")):
         ref, version = path.split("/")[-2:]
         if layout.made_at(version) + _UNDERWAY <= now:
@@ -258,14 +253,14 @@ def _purge_trash(place: str, now: int) -> Flow[None]:
 
 
 def _purge_holders(place: str, now: int) -> Flow[set[str]]:
-    """Delete holders that are over, or whose key a crash has prevented; the handles of contents that are held."""
+    """Delete expired holders and those of a put that crashed; returns the handles of all contents with a holder."""
     names = {path for path, _ in (yield List(f"{place}/names"))}
     held = set()
     for path, _ in (yield List(f"{place}/holders")):
         holder = layout.holder_at(path)
         name = holder.name
-        unfinished = name is not None and name.version and name.path not in names
-        if holder.until <= now or (unfinished and name and layout.made_at(name.version) + _UNDERWAY <= now):
+        unfinished = name is not None and name.path not in names and layout.made_at(name.version) + _UNDERWAY <= now
+        if holder.until <= now or unfinished:
             yield Delete(path)
         else:
             held.add(holder.ref)

@@ -1,4 +1,4 @@
-"""Pages: how a text is laid out in rows, and which characters a request gets."""
+"""Pages: how a text is divided into rows, and which characters a request gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_CHARS = 16 * 1024
 _LEVEL = 4
 """zlib's: three times as fast as its default on tool output, and within a tenth of its size."""
 _AROUND = 64
-"""Characters read on either side of a request, so that a sign of several characters is seen whole."""
+"""Characters to read on either side of a request, so that combined characters are not split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ def unpack(ref: str, rows: Iterable[bytes]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The characters [start, stop) that a request is for, and the pages that hold them and their neighbours."""
+    """The characters [start, stop) of a request, and the pages to read for them."""
 
     start: int
     stop: int
@@ -83,7 +83,7 @@ class Window:
     notice: str
 
     def page(self, ref: str, text: str) -> Page:
-        """The page, given the text of the rows first to last."""
+        """The answer, from the text of the rows first to last."""
         base = self.first * PAGE_CHARS
         start, stop = self.start, self.stop
         notice = self.notice
@@ -101,7 +101,7 @@ class Window:
 
 
 def window(total: int, offset: int, limit: int | None) -> Window:
-    """What a request of `limit` characters (None: all) from `offset` on is for, clamped to what there is."""
+    """The window of a request for `limit` characters (None: all) from `offset` on, clamped to the content."""
     notice = ""
     if offset < 0:
         notice = f"offset {offset} is before the beginning, 0 was taken"

@@ -1,4 +1,4 @@
-"""What stands in an outgoing message in place of a text that is in the content store."""
+"""The texts that replace a stored text in an outgoing message."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _PAGE = re.compile(
 
 
 def call(ref: str, arguments: Mapping[str, Any] | None = None) -> str:
-    """How the agent reads it: the call of the reload tool."""
+    """The call of the reload tool that reads it."""
     more = "".join(f", {name}={value!r}" for name, value in (arguments or {}).items())
     return f'context_reload("{ref}"{more})'
 
 
 def whole(name: str, chars: int, ref: str, error: str = "") -> str:
-    """In place of a whole result; an error keeps its first line."""
+    """Replaces a whole result; the first line of an error stays."""
     shown = name[:_LONGEST_NAME] or "result"
     if error:
         return f"[Offloaded {shown}, an error: {error}; {chars:,} chars. Read: {call(ref)}]"
@@ -28,22 +28,22 @@ def whole(name: str, chars: int, ref: str, error: str = "") -> str:
 
 
 def rest(head: str, chars: int, ref: str) -> str:
-    """The beginning of a result, and where the rest is."""
+    """Replaces all but the beginning of a result."""
     return f"{head}... [{chars - len(head):,} more chars: {call(ref)}]"
 
 
 def rest_of_user(head: str, chars: int, ref: str) -> str:
-    """The beginning of what the user wrote, and where the rest is."""
+    """Replaces all but the beginning of a user's message."""
     return f"{head}... [Truncated, {chars - len(head):,} more chars: {call(ref)}]"
 
 
 def page(ref: str, arguments: Mapping[str, Any]) -> str:
-    """In place of a page that was read back from the store: it is there already, under its first handle."""
+    """Replaces a page that the reload tool returned; the store has its text already."""
     return f"[A page of it was here. Read: {call(ref, arguments)}]"
 
 
 def page_source(text: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """The handle and arguments by which a page of the reload tool is read again; None when the text is none."""
+    """The handle and arguments that read a page of the reload tool again; None for any other text."""
     match = _PAGE.match(text)
     if match is None:
         return None

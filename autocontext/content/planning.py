@@ -1,4 +1,4 @@
-"""Which texts of a history are due for pruning: a pure function of the messages and the policy."""
+"""Selects the texts of a history to prune: a pure function of the messages and the policy."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from autocontext.text.failures import first_line, is_failure
 PRUNED = "pruned"
 """Metadata key of a block whose text was replaced: {"ref", "chars", "sha256"} of the text."""
 _ANY_REF = "c_" + 12 * "0"
-"""As long as a handle is; for sizes, before there is one."""
+"""A placeholder as long as a handle, to compute sizes."""
 
 Kind: TypeAlias = Literal["old_tool", "recent_tool", "user", "page"]
 
 
 class Place(NamedTuple):
-    """Where a text stands: message, block, and block of the output when that is a list."""
+    """The position of a text: message, block, and block of the output if that is a list."""
 
     message: int
     block: int
@@ -38,30 +38,30 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One text that is to give way to a handle."""
+    """The replacement of one text by a handle."""
 
     place: Place
     kind: Kind
     text: str
     name: str
     head: str = ""
-    """What is kept of its beginning."""
+    """The beginning that is kept."""
     error: str = ""
-    """First line of a failure."""
+    """The first line of a failed result."""
     ref: str = ""
-    """The handle when the text is stored already: a page of the reload tool."""
+    """The handle of a text that is stored already: a page of the reload tool."""
     arguments: dict[str, Any] | None = None
-    """By which the reload tool gives that page again."""
+    """Arguments with which the reload tool returns that page again."""
     mark: Mapping[str, Any] | None = None
-    """What was noted when the text was cut to its beginning, which now goes as well."""
+    """The mark of a text that was cut to its beginning before; now the beginning goes, too."""
 
     @property
     def chars(self) -> int:
-        """Characters of the text as the store has it."""
+        """Characters of the stored text."""
         return len(self.text) if self.mark is None else int(self.mark["chars"])
 
     def replacement(self, ref: str) -> str:
-        """What stands there instead."""
+        """The text that replaces it."""
         if self.kind == "page":
             return placeholders.page(ref, self.arguments or {})
         if self.kind == "user":
@@ -72,19 +72,19 @@ class Change:
 
     @property
     def shrinks(self) -> bool:
-        """Whether the text gets shorter by it."""
+        """Whether the replacement is shorter."""
         return len(self.replacement(self.ref or _ANY_REF)) < len(self.text)
 
 
 def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str], int] | None = None) -> list[Change]:
-    """What is due, in order; `tokens` counts a text, by default the policy's counter."""
+    """The changes to make, in order; `tokens` counts a text (default: the policy's counter)."""
     tail = tail_start(messages, policy)
     users = [i for i, m in enumerate(messages) if is_user_turn(m)]
     cuttable = frozenset(users[1:-1]) if policy.prune_user else frozenset()
     calls: dict[str, ToolUseBlock] = {}
     due: list[Change] = []
     recent: dict[Place, Change] = {}
-    """The milder change of each old result, for as long as its batch is not full."""
+    """The smaller change that applies to a large result at once, and to an old one until its batch is full."""
     for i, m in enumerate(messages):
         calls.update((use.id, use) for use in m.tool_uses)
         if m.role == "system" or is_pinned(m) or is_compressed(m):
@@ -105,7 +105,7 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str]
 
 
 def tail_start(messages: Sequence[Msg], policy: PrunePolicy) -> int:
-    """Index from which on messages are kept; no call before it is answered after it."""
+    """The index of the first message that stays whole; no call before it has its result after it."""
     start = max(0, len(messages) - policy.keep_last)
     if policy.keep_unit == "turns":
         turns = [i for i, m in enumerate(messages) if is_user_turn(m)]
@@ -119,7 +119,7 @@ def tail_start(messages: Sequence[Msg], policy: PrunePolicy) -> int:
 
 
 def text_at(msg: Msg, place: Place) -> str | None:
-    """The text in one place; None when there is something else."""
+    """The text at a position; None if there is something else."""
     block: Any = msg.content[place.block]
     if isinstance(block, ToolResultBlock):
         if isinstance(block.output, str):
@@ -129,7 +129,7 @@ def text_at(msg: Msg, place: Place) -> str | None:
 
 
 class _Output(NamedTuple):
-    """A text that a tool gave and that is not pruned yet."""
+    """A text of a tool result that is not fully pruned yet."""
 
     text: str
     place: Place
@@ -138,7 +138,7 @@ class _Output(NamedTuple):
     arguments: dict[str, Any]
     """The arguments of the call."""
     mark: Mapping[str, Any] | None = None
-    """Set when only the beginning of the text is left."""
+    """The pruning mark if only the beginning of the text is left."""
 
 
 def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Output]:
@@ -156,7 +156,7 @@ def _outputs(msg: Msg, i: int, calls: dict[str, ToolUseBlock]) -> Iterator[_Outp
 
 
 def _texts_of(block: ToolResultBlock, at: Place) -> Iterator[tuple[Place, str, Mapping[str, Any] | None]]:
-    """The texts that can still be pruned; of those cut to a beginning, what was noted about them."""
+    """The texts that can still be pruned, and the marks of those that were cut to a beginning."""
     inner = ((at._replace(inner=j), part) for j, part in enumerate(block.output) if isinstance(part, TextBlock))
     for place, holder in [(at, block)] if isinstance(block.output, str) else inner:
         mark = holder.metadata.get(PRUNED)
@@ -196,12 +196,12 @@ def _old(output: _Output, policy: PrunePolicy) -> Iterator[Change]:
 
 
 def _is_milder(mild: Change | None, change: Change) -> bool:
-    """Whether the change of a recent result leaves more of it than that of an old one, as it should."""
+    """Whether the change of a recent result keeps more of it than that of an old one, as it should."""
     return mild is None or len(change.replacement(_ANY_REF)) < len(mild.replacement(_ANY_REF))
 
 
 def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
-    """The texts of a user's message beyond what is kept of it, when it is large as a whole."""
+    """The changes of a user's message that is too large as a whole."""
     texts = [(b, block) for b, block in enumerate(msg.content) if isinstance(block, TextBlock)]
     if sum(policy.size(block.text) for _, block in texts) <= policy.large_user_chars:
         return
@@ -220,7 +220,7 @@ def _user(msg: Msg, i: int, policy: PrunePolicy) -> Iterator[Change]:
 def _full_batches(
     due: list[Change], recent: dict[Place, Change], at_least: int, tokens: Callable[[str], int]
 ) -> list[Change]:
-    """The changes of every batch that frees enough. Batches are cut from the front, so a full one never changes."""
+    """The changes of all full batches. Batches are formed from the front, so a full one never changes."""
     if not at_least:
         return due
     full: list[Change] = []

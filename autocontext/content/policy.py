@@ -1,4 +1,4 @@
-"""What is pruned when, and in which unit it is measured."""
+"""Settings of pruning: which texts, how old, how large, in which unit."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from autocontext.tokens import get_counter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrunePolicy:
-    """Which texts of a history are replaced by handles; sizes are characters unless `unit` says tokens."""
+    """Which texts of a history are replaced by handles. Sizes are in characters, or in tokens if `unit` says so."""
 
     keep_last: int = 4
-    """The newest messages that are kept whole, but for very large results; widened to whole exchanges with tools."""
+    """The newest messages, which stay whole except very large results; more if they begin inside a tool exchange."""
     keep_unit: Literal["messages", "turns"] = "messages"
-    """turns: `keep_last` counts from user message to user message."""
+    """What `keep_last` counts. A turn begins with a message of the user."""
     large_tool_chars: int = 3_000
-    """A result among the newest that is larger is cut to its beginning."""
+    """Larger results among the newest messages are cut to their beginning."""
     recent_tool_keep_chars: int = 500
-    """How much of that beginning is kept."""
+    """Size of that beginning."""
     old_tool_keep_chars: int = 0
-    """How much is kept of the results before the newest messages."""
+    """Size of the beginning that is kept of older results."""
     large_user_chars: int = 800
-    """A user's message before the newest that is larger is cut; never the first one, never the latest."""
+    """Larger messages of the user before the newest messages are cut, but never the user's first or latest."""
     user_keep_chars: int = 400
-    """How much of it is kept."""
+    """Size of the beginning that is kept of them."""
     prune_user: bool = True
-    """False: what users wrote is never cut."""
+    """Whether messages of the user may be cut."""
     min_prune_chars: int = 200
-    """Texts of at most this size stay as they are."""
+    """Texts up to this size do not change."""
     clear_at_least_tokens: int = 0
-    """Old texts are replaced in batches that free at least so many tokens each, so that the provider's prompt cache
-    breaks once a batch and not at every call. A batch, once replaced, never changes."""
+    """Replace old texts in batches that free at least this many tokens each, so that the provider's prompt cache breaks
+    once per batch and not at every call. A replaced batch never changes again."""
     exclude_tools: frozenset[str] = frozenset({"context_reload"})
     """Results of these tools are not stored; an old page of the reload tool is replaced by the handle it came from."""
     unit: Literal["chars", "tokens"] = "chars"
-    """What the sizes above are measured in."""
+    """Unit of the sizes above."""
     token_counter: str = "o200k_base"
     """Counts tokens, see `autocontext.tokens.get_counter`."""
 
@@ -61,7 +61,7 @@ class PrunePolicy:
         return get_counter(self.token_counter).count_text(text)
 
     def head(self, text: str, size: int) -> str:
-        """The beginning of a text, at most `size` in the policy's unit; no sign of several characters is cut."""
+        """The beginning of a text, at most `size` in the policy's unit; combined characters are not split."""
         if self.unit == "chars":
             return text[: cut(text, size)] if size else ""
         chars = min(len(text), size * 8)

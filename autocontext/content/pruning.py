@@ -1,8 +1,8 @@
-"""Pruning an outgoing history without a model: large old texts give way to handles, after they have been stored.
+"""Prunes a history before it is sent, without a model: stores large old texts and replaces them by handles.
 
-Only texts shrink. No message, call, result or image goes, and the messages that are given stay as they are: prune the
-copy that is sent, keep the originals. What is pruned carries the mark `pruned` in its block's metadata and is left
-alone from then on, so that pruning a pruned history changes nothing.
+Only texts change: no message, call, result or image is removed. Your messages stay as they are; send the pruned copy
+and keep the originals. A pruned block has `pruned` in its metadata and does not change again, so pruning a pruned
+history changes nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, f
 
 @dataclass(frozen=True, slots=True)
 class PruneReport:
-    """What was done, by kind: results replaced, recent results cut, users' messages cut, reloaded pages replaced."""
+    """Texts by kind: old results replaced, recent results cut, users' messages cut, reloaded pages replaced."""
 
     old_tool: int = 0
     recent_tool: int = 0
     user: int = 0
     page: int = 0
     failed: tuple[str, ...] = ()
-    """Why texts were left as they are although they were due: the store did not take them."""
+    """Errors of the store. The texts that it did not take are unchanged."""
 
     @property
     def changed(self) -> int:
-        """Texts replaced in all."""
+        """Number of texts replaced or cut."""
         return self.old_tool + self.recent_tool + self.user + self.page
 
     def __str__(self) -> str:
@@ -45,37 +45,37 @@ class PruneReport:
 
 @dataclass(frozen=True, slots=True)
 class PruneResult:
-    """The pruned copy of a history, and what that came to."""
+    """The pruned copy of a history, and a report."""
 
     messages: list[Msg]
     chars_before: int
     """Characters of texts and results; arguments of calls and thinking are not counted."""
     chars_after: int
     refs: tuple[str, ...] = ()
-    """The handles that now stand in the messages, each once, in order."""
+    """The handles that replace texts, each once, in order."""
     report: PruneReport = field(default_factory=PruneReport)
 
     @property
     def reduction(self) -> float:
-        """The share of characters that is gone, 0.0 to 1.0."""
+        """The share of characters removed, 0.0 to 1.0."""
         return 1 - self.chars_after / self.chars_before if self.chars_before else 0.0
 
 
 class StoreText(NamedTuple):
-    """A text to store and what it is called."""
+    """A text to store, and its name."""
 
     text: str
     name: str
 
 
 Pruning: TypeAlias = Generator[StoreText, str, PruneResult]
-"""Yields what to store, is sent its handle; what the store raises is raised in it."""
+"""Yields texts to store and receives their handles, or the store's exception."""
 
 
 class Known:
-    """What pruning a history that grows can use again: handles, sizes, and the shortened messages themselves.
+    """A cache for pruning the same history again as it grows: handles, sizes and shortened messages.
 
-    It belongs to one store and namespace. What a call does not use again is forgotten with the next one.
+    It belongs to one store and namespace, and forgets what a call did not use.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Known:
         self._kept_sizes: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Start a call: what the one before has not used is forgotten."""
+        """Start a call; forget what the previous call did not use."""
         self._refs, self._kept_refs = self._kept_refs, {}
         self._messages, self._kept_messages = self._kept_messages, {}
         self._sizes, self._kept_sizes = self._kept_sizes, {}
@@ -101,17 +101,17 @@ class Known:
         return size
 
     def ref(self, text: str) -> str:
-        """The handle of a text; "" when it is not known."""
+        """The handle of a text; "" for an unknown one."""
         if ref := self._kept_refs.get(text) or self._refs.get(text, ""):
             self._kept_refs[text] = ref
         return ref
 
     def learn(self, text: str, ref: str) -> None:
-        """A text is in the store."""
+        """Remember that a text is in the store."""
         self._kept_refs[text] = ref
 
     def shortened(self, msg: Msg, texts: Sequence[str], make: Callable[[], Msg]) -> Msg:
-        """The message with these texts in it: the very object of the last call, when that message was the same."""
+        """The message with these texts: the same object as in the previous call if the message has not changed."""
         key = (msg.id, *texts)
         known = self._messages.get(key)
         pair = known if known is not None and known[0] is msg else (msg, make())
@@ -127,11 +127,11 @@ def prune_messages(
     namespace: str = "",
     known: Known | None = None,
 ) -> PruneResult:
-    """A copy of the history in which large old texts are replaced by handles of the content store.
+    """A copy of the history in which handles of the content store replace large old texts.
 
-    Everything is stored before it is replaced; where the store fails, the text stays and the report says so. Without
-    a store nothing is replaced. What is no list of messages is given back as it is. `known` makes the next call on
-    the same, grown history cost what is new.
+    Each text is stored before it is replaced. If the store fails, the text stays and the report says why; without a
+    store nothing is replaced. Pass the same `known` at each call, and a growing history costs only what is new.
+    Anything but a list or tuple is returned unchanged.
     """
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
@@ -170,8 +170,8 @@ def restore_messages(
 ) -> list[Msg]:
     """The messages as they were before pruning, byte for byte.
 
-    `reload` is the reload tool, needed where pages that it gave were pruned. Raises StoreCorruptError when a text is
-    not in the store as it was.
+    `reload` is the reload tool, needed if pages that it returned were pruned. Raises StoreCorruptError if the store
+    does not have a text any more, or another text in its place.
     """
 
     def original(mark: dict[str, Any]) -> str:
@@ -182,7 +182,10 @@ def restore_messages(
             page = store.read(ref, namespace=namespace)
             text = "" if page is None else page.text
         if _sha256(text) != mark["sha256"]:
-            raise StoreCorruptError(f"content {ref} is not in this store as it was when the message was pruned")
+            raise StoreCorruptError(
+                f"content {ref} is not in this store as it was when the message was pruned; "
+                "pass the store and namespace of that time"
+            )
         return text
 
     return [_restored(m, original) for m in as_messages(msgs)]

@@ -1,12 +1,12 @@
 """The content store's tables and its operations on them: one generator each, without a driver.
 
-A content lies in one row and its pages; it is there once per namespace, however many keys lead to it. It stays while a
-key leads to it, and until `held_until`, the end of what puts without a key promised (0: there was none). Nothing counts
-the keys, so no count can be wrong.
+A content has one row per namespace, and its pages, however many keys name it. It is kept while a key names it, and
+until `held_until`, the latest expiry of puts without a key (0: there was none). No counter of keys is stored, so none
+can be wrong.
 
-Writers lock the row of the key first, then contents in the order of their handles. Whoever lets a key lead to a content
-holds the lock of its row; whoever takes a content away locks the row and only then asks, in another statement, whether
-a key leads to it: that statement sees the keys of all who had the lock before.
+Writers first lock the row of the key, then contents in the order of their handles. A writer holds the lock of a
+content's row while it adds a key. A writer that deletes a content locks the row, and only then, in another statement,
+looks for keys: so it sees those of all who had the lock before.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SCHEMA = Schema(
             "CREATE INDEX autocontext_content_key_basename ON autocontext_content_key (namespace, basename)",
             "CREATE INDEX autocontext_content_name ON autocontext_content (namespace, name)",
         ),
-        # Until then `expires_at` was the latest promise of all, also of keys that are gone, and keys were counted.
+        # In version 1 `expires_at` was the latest expiry of all, also of deleted keys, and keys were counted.
         (
             "UPDATE autocontext_content SET expires_at = 0 WHERE held = 0",
             "ALTER TABLE autocontext_content RENAME COLUMN expires_at TO held_until",
@@ -62,7 +62,7 @@ _BY_KEY = (
 
 
 def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None]:
-    """The content of a handle or a key; what is a handle is no key."""
+    """The content with a handle, or else with a key."""
     params = {"ns": safe(namespace), "id": safe(ref_or_key), "now": now}
     if REF.fullmatch(ref_or_key):
         rows = yield Statement(
@@ -75,12 +75,12 @@ def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None
 
 
 def _keyed(row: Row) -> StoredContent:
-    """The content of a row that ends in its key, if it has one."""
+    """The content of a row whose last column is its key or NULL."""
     return StoredContent(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
 
 
 def named(namespace: str, name: str, now: int) -> Work[list[StoredContent]]:
-    """Contents whose key ends in this file name, or that were stored without a key under this name; by key."""
+    """Contents whose key ends in this file name, then those stored without a key under this name."""
     params = {"ns": safe(namespace), "name": safe(basename(name)), "now": now}
     keyed = yield Statement(f"{_BY_KEY} AND k.basename = :name ORDER BY k.key", params)
     plain = yield Statement(
@@ -92,7 +92,7 @@ def named(namespace: str, name: str, now: int) -> Work[list[StoredContent]]:
 
 
 def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
-    """The first keys in order."""
+    """The first keys in alphabetical order."""
     rows = yield Statement(
         "SELECT key FROM autocontext_content_key WHERE namespace = :ns AND expires_at > :now ORDER BY key LIMIT :n",
         {"ns": safe(namespace), "now": now, "n": limit},
@@ -101,7 +101,7 @@ def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
 
 
 def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Work[Pages | None]:
-    """The rows that hold a stretch of a content."""
+    """The rows with a part of a content."""
     content = yield from find(namespace, ref_or_key, now)
     if content is None:
         return None
@@ -111,7 +111,7 @@ def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: i
 
 
 def pages(namespace: str, content: StoredContent, first: int, last: int) -> Work[list[bytes]]:
-    """The rows first to last of a content. Raises StoreCorruptError when one is missing."""
+    """The rows first to last of a content. Raises StoreCorruptError if one is missing."""
     if last < first:
         return []
     rows = yield Statement(
@@ -125,7 +125,7 @@ def pages(namespace: str, content: StoredContent, first: int, last: int) -> Work
 
 
 def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[StoredContent, int, bytes]]]:
-    """Every page, or those of one content, with the character it starts at."""
+    """All pages of text, or those of one content, each with the position of its first character."""
     only, params = "", {"ns": safe(namespace), "now": now}
     if ref is not None:
         content = yield from find(namespace, ref, now)
@@ -143,7 +143,7 @@ def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[Stor
 
 # ---------------------------------------------------------------------------------------------------------- writing
 def already(upload: Upload) -> Work[StoredContent | None]:
-    """The content of a put without a key and without an end, if the store holds it like that: nothing to write."""
+    """The content if it is stored without a key and without expiry: then such a put has nothing to write."""
     for ref in candidates(upload.content.sha256):
         rows = yield Statement(
             f"SELECT {_CONTENT}, c.held_until FROM autocontext_content c WHERE c.namespace = :ns AND c.ref = :ref",
@@ -157,7 +157,7 @@ def already(upload: Upload) -> Work[StoredContent | None]:
 
 
 def put(upload: Upload) -> Work[str]:
-    """Store a content unless it is there, let the key lead to it; its handle."""
+    """Store a content unless it is stored, give it the key, and return its handle."""
     if upload.key is None:
         return (yield from _hold(upload, upload.expires_at))
     ns = safe(upload.namespace)
@@ -169,14 +169,14 @@ def put(upload: Upload) -> Work[str]:
     ref = yield from _hold(upload, 0)
     yield Statement(_PUT_KEY, {**key, "ref": ref})
     if old not in ("", ref):
-        yield from _let_go(ns, old, upload.now)
+        yield from _delete_unused(ns, old, upload.now)
     return ref
 
 
 _LOCK_KEY = """INSERT INTO autocontext_content_key (namespace, key, ref, basename, expires_at, created_at, about)
     VALUES (:ns, :key, '', :basename, :until, :now, :about) ON CONFLICT (namespace, key) DO UPDATE
     SET created_at = autocontext_content_key.created_at RETURNING ref"""
-"""Gives the handle that the key leads to so far; "" for a new key."""
+"""Returns the handle that the key has named so far; "" for a new key."""
 _PUT_KEY = """UPDATE autocontext_content_key SET ref = :ref, expires_at = :until, created_at = :now, about = :about
     WHERE namespace = :ns AND key = :key"""
 _LOCK = "UPDATE autocontext_content SET held_until = held_until WHERE namespace = :ns AND ref = :ref"
@@ -185,7 +185,7 @@ _HOLD = """UPDATE autocontext_content SET held_until = CASE WHEN held_until > :u
 
 
 def _hold(upload: Upload, until: int) -> Work[str]:
-    """Lock the content, which is written first if it is not there, and promise to keep it; its handle."""
+    """Insert the content if it is new, lock its row, extend `held_until`, and return its handle."""
     sha256 = upload.content.sha256
     params = {"ns": safe(upload.namespace), "sha256": sha256, "until": until}
     for ref in candidates(sha256):
@@ -233,8 +233,8 @@ _DELETE_PAGES = _DELETE.format("autocontext_content_page")
 _DELETE_CONTENT = _DELETE.format("autocontext_content")
 
 
-def _let_go(ns: str, ref: str, now: int) -> Work[bool]:
-    """Delete a content if no key leads to it and its own time is over; whether it went."""
+def _delete_unused(ns: str, ref: str, now: int) -> Work[bool]:
+    """Delete a content if no key names it and `held_until` has passed; returns whether it was deleted."""
     params = {"ns": ns, "ref": ref}
     yield Statement(_LOCK, params)
     gone = yield Statement(
@@ -248,7 +248,7 @@ def _let_go(ns: str, ref: str, now: int) -> Work[bool]:
 
 
 def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
-    """A handle goes with its content and all keys; a key goes alone, its content when nothing else holds it."""
+    """Delete a content with all its keys (by its handle), or one key, and its content if nothing else holds it."""
     content = yield from find(namespace, ref_or_key, now)
     ns = safe(namespace)
     if content is not None and content.key is None:
@@ -258,12 +258,12 @@ def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
         {"ns": ns, "key": safe(ref_or_key)},
     )
     for ref, _ in rows:
-        yield from _let_go(ns, ref, now)
+        yield from _delete_unused(ns, ref, now)
     return any(expires_at > now for _, expires_at in rows)
 
 
 def _erase(content: dict[str, str]) -> Work[bool]:
-    """Delete a content with its keys; False when somebody else did."""
+    """Delete a content with its keys; False if somebody else did."""
     yield Statement(_DELETE_KEYS, content)
     gone = yield Statement(f"{_DELETE_CONTENT} RETURNING ref", content)
     if gone:
@@ -273,12 +273,12 @@ def _erase(content: dict[str, str]) -> Work[bool]:
 
 
 def clear(namespace: str | None, _now: int) -> Work[None]:
-    """Everything goes, or everything of one namespace."""
+    """Delete everything, or everything of one namespace."""
     params = {} if namespace is None else {"ns": safe(namespace)}
     only = "" if namespace is None else "namespace = :ns AND "
     yield Statement(f"DELETE FROM autocontext_content_key WHERE {only}1 = 1", params)
     yield Statement(f"DELETE FROM autocontext_content WHERE {only}1 = 1", params)
-    # What others put since then has its content; what they put before that statement has none now.
+    # Pages and keys that others put since then have a content; those put before that statement have none now.
     for table in ("autocontext_content_page", "autocontext_content_key"):
         yield Statement(
             f"DELETE FROM {table} WHERE {only}NOT EXISTS (SELECT 1 FROM autocontext_content c "
@@ -288,7 +288,7 @@ def clear(namespace: str | None, _now: int) -> Work[None]:
 
 
 def purge(now: int) -> Work[int]:
-    """Delete keys and contents whose time is over; how many contents went."""
+    """Delete expired keys and contents; returns the number of contents deleted."""
     yield Statement("DELETE FROM autocontext_content_key WHERE expires_at <= :now", {"now": now})
     rows = yield Statement(
         "SELECT c.namespace, c.ref FROM autocontext_content c "
@@ -297,12 +297,12 @@ def purge(now: int) -> Work[int]:
     )
     gone = 0
     for ns, ref in rows:
-        gone += yield from _let_go(ns, ref, now)
+        gone += yield from _delete_unused(ns, ref, now)
     return gone
 
 
 def stats(namespace: str | None) -> Work[tuple[Row, Row, Row]]:
-    """Three rows: of the contents, of their pages, of the keys."""
+    """Three rows of sums: contents, pages, keys."""
     only, params = ("", {}) if namespace is None else ("WHERE c.namespace = :ns", {"ns": safe(namespace)})
     sums = yield Statement(
         "SELECT COUNT(*), COALESCE(SUM(c.chars), 0), COALESCE(SUM(c.stored), 0), COALESCE(SUM(c.size), 0), "

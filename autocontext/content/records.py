@@ -1,4 +1,4 @@
-"""What a content store gives back: frozen records."""
+"""What a content store returns: frozen records."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ REF = re.compile(r"c_[0-9a-f]{12,64}")
 
 @dataclass(frozen=True, slots=True)
 class ContentInfo:
-    """What is known about a stored content without reading it."""
+    """The metadata of a stored content."""
 
     ref: str
     """The handle that the reload tool takes."""
     key: str | None
-    """The caller's own name for it; None when it was stored without one."""
+    """The caller's name for it; None if it was stored without one."""
     name: str
     path: str
     type: str
     summary: str
     chars: int
-    """Characters (code points) of the text; of the base64 text when the content is not UTF-8."""
+    """Characters (code points) of the text, or of the base64 text if the content is not UTF-8."""
     sha256: str
-    """Of the UTF-8 bytes of a text (lone surrogates as three bytes each), or of the bytes as they were given."""
+    """Of the bytes that were put, or of a text's UTF-8 bytes (a lone surrogate is three bytes)."""
     created_at: int
     """Milliseconds since 1970, UTC."""
     expires_at: int | None = None
     """Milliseconds since 1970, UTC; None: never."""
     encoding: Literal["utf-8", "base64"] = "utf-8"
-    """base64: the content was bytes that are not UTF-8; `read` pages through their base64 text."""
+    """base64 for bytes that are not UTF-8; `read` then pages through their base64 text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A stretch [offset, end) of a content, in characters."""
+    """The characters [offset, end) of a content."""
 
     ref: str
     text: str
@@ -45,9 +45,9 @@ class Page:
     total: int
     has_more: bool
     next_offset: int | None
-    """Where to read on; None at the end."""
+    """Where the next page begins; None at the end."""
     notice: str = ""
-    """What was changed about the request, in words: an offset before the beginning, a cut that would split a sign."""
+    """How the request was changed, in words, for example an offset before the beginning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +58,19 @@ class ContentHit:
     key: str | None
     name: str
     offset: int
-    """Character of the content at which `text` starts."""
+    """Position in the content at which `text` begins, in characters."""
     text: str
     score: float
 
 
 @dataclass(frozen=True, slots=True)
 class ContentStats:
-    """How much a store holds, and how it was used since it was opened."""
+    """How much a store holds, and how it was used since you opened it."""
 
     contents: int
     """Different contents."""
     keys: int
-    """Names that lead to them; several may lead to one."""
+    """Keys of these contents; several keys may name one content."""
     chars: int
     pages: int
     stored_bytes: int
@@ -78,9 +78,9 @@ class ContentStats:
     payload_bytes: int
     """Bytes of the contents, each counted once."""
     held_bytes: int
-    """Bytes that would be stored if each name had a copy of its own."""
+    """Bytes of the contents if each key had a copy of its own."""
     usage: dict[str, int] = field(default_factory=dict)
-    """puts, duplicates (puts of what was there already), reads, misses: of this object, not of other processes."""
+    """puts, duplicates (puts of a stored content), reads, misses; by this object only."""
 
     @property
     def compression_ratio(self) -> float:

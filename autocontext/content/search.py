@@ -15,28 +15,28 @@ from autocontext.text.words import is_cjk, pairs, rarity, words
 _PASSAGE = 600
 """Characters."""
 _PAGES = 40
-"""Pages whose passages are ranked; the others hold less of the query."""
+"""Pages whose passages are ranked; other pages have fewer of the query's words."""
 _MOST_TERMS = 128
-"""Different words of a query that pages are chosen by, the first ones."""
+"""Words of a query that select pages: the first ones, each once."""
 _STEM = 5
-"""Letters of a word that a page is looked through for: enough to find its other forms."""
+"""First letters of a word that must be on a page: enough to find its other forms."""
 _EXACT = 1.0
-"""Added to the score of a passage that holds the query as it is written."""
+"""Added to the score of a passage that contains the exact query."""
 
 
 class Passages:
-    """Some contents to search, as their pages: (content, character that the page starts at, row)."""
+    """Contents to search, as pages: (content, position of the page's first character, row)."""
 
     def __init__(self, pages: Iterable[tuple[StoredContent, int, bytes]]) -> None:
         self._pages = [(content, start, unpack(content.ref, [body])) for content, start, body in pages]
 
     def best(self, query: str, limit: int) -> list[ContentHit]:
-        """The passages with the highest scores; [] when nothing matches."""
+        """The passages with the highest scores; [] if nothing matches."""
         exact = query.strip().lower()
         if not exact or limit < 1:
             return []
         ranker = default_ranker()
-        passages = [p for page in self._promising(exact) for p in _passages(*page)]
+        passages = [p for page in self._candidate_pages(exact) for p in _passages(*page)]
         for i, (*_, text) in enumerate(passages):
             ranker.update(str(i), text)
         scores = ranker.scores(query)
@@ -48,8 +48,8 @@ class Passages:
                 hits.append(ContentHit(content.ref, content.key, info.name, start, text, score))
         return sorted(hits, key=lambda h: (-h.score, h.ref, h.offset))[:limit]
 
-    def _promising(self, query: str) -> list[tuple[StoredContent, int, str]]:
-        """The pages that hold most of the query's words, rare ones weighing more."""
+    def _candidate_pages(self, query: str) -> list[tuple[StoredContent, int, str]]:
+        """The pages with most of the query's words; rare words weigh more."""
         if len(self._pages) <= _PAGES:
             return self._pages
         terms = list(islice(dict.fromkeys(_terms(query)), _MOST_TERMS))

@@ -25,29 +25,29 @@ from autocontext.stores.database import Database, Read, Write, read, write
 
 @runtime_checkable
 class ContentStore(Protocol):
-    """Keeps texts and bytes by their hash, per namespace; nothing of one namespace is seen from another."""
+    """Stores texts and bytes by their hash. Namespaces are separate: one never sees the contents of another."""
 
     def put(
         self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
         summary: str = "", namespace: str = "", ttl: float | None = None,
     ) -> ContentInfo:  # fmt: skip
-        """Store a content; when this returns it is durable. The same content is stored once."""
+        """Store a content; it is durable when this returns. The same content is stored once."""
         ...
 
     def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
-        """A stretch of a content; None when nothing has this handle or key."""
+        """A part of a content; None for an unknown handle or key."""
         ...
 
     def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
-        """What is known about a content; None when nothing has this handle or key."""
+        """The metadata of a content; None for an unknown handle or key."""
         ...
 
     def find(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
-        """The content of this handle or key, or else all whose file name it is."""
+        """The content with this handle or key, or else all contents with this file name."""
         ...
 
     def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
-        """The first keys in order."""
+        """The first keys in alphabetical order."""
         ...
 
     def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
@@ -55,14 +55,14 @@ class ContentStore(Protocol):
         ...
 
     def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
-        """Delete a content by its handle, or let go of it by a key."""
+        """Delete a content by its handle, or one of its keys."""
         ...
 
 
 class PagedContentStore(Closing):
-    """What every content store does; each method has an asynchronous twin with an `a` before its name.
+    """What all content stores have in common; each method has an asynchronous form with an `a` before its name.
 
-    `clock` gives milliseconds since 1970; it decides when a content with a `ttl` is over.
+    `clock` returns milliseconds since 1970; contents with a `ttl` expire by it.
     """
 
     def __init__(self, backend: Backend, operations: Operations, *, clock: Callable[[], int] | None = None) -> None:
@@ -76,10 +76,11 @@ class PagedContentStore(Closing):
         self, content: str | bytes, *, key: str | None = None, name: str = "", path: str = "", type: str = "text",  # noqa: A002 (the record's field)
         summary: str = "", namespace: str = "", ttl: float | None = None,
     ) -> Flow[ContentInfo]:  # fmt: skip
-        """Store a text or bytes; when this returns it is durable, and until then the old one is there.
+        """Store a text or bytes; it is durable when this returns.
 
-        The same content is stored once, however often it is put. `key` (default: `path`) names it for `read`; a
-        content that it named before is let go. After `ttl` seconds the content is gone. Raises StoreError.
+        The same content is stored once, however often you put it. `key` (default: `path`) is a name for `read`; if it
+        named another content before, that one loses the name. The content expires after `ttl` seconds. Raises
+        StoreError.
         """
         check_texts(key=key, name=name, path=path, type=type, summary=summary, namespace=namespace)
         body = yield from compute(lambda: packed(content))
@@ -112,7 +113,7 @@ class PagedContentStore(Closing):
     clear, aclear = sync_and_async(_clear)
 
     def _purge_expired(self) -> Flow[int]:
-        """Free the space of what is past its `ttl`; the number of contents that went."""
+        """Delete what has expired, and return the number of contents deleted."""
         return (yield from write(lambda: self._operations.purge(self._clock())))
 
     purge_expired, apurge_expired = sync_and_async(_purge_expired)
@@ -121,11 +122,10 @@ class PagedContentStore(Closing):
     def _read(
         self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = ""
     ) -> Flow[Page | None]:
-        """The characters [offset, offset + limit) of a content, to its end without a limit; None when it is unknown.
+        """Characters [offset, offset + limit) of a content, without a limit all to its end; None for an unknown one.
 
-        What lies outside is clamped and said in `notice`; a sign of several characters is never cut, so `end` may be
-        a little less than asked for, and pages that are read on from `next_offset` join to the content. Raises
-        StoreCorruptError when the stored rows cannot be read back.
+        A range outside the content is clamped, and `notice` says so. A character made of several code points is never
+        split, so `end` may be a little smaller; continue at `next_offset`. Raises StoreCorruptError for damaged rows.
         """
         pages = yield from self._pages(ref_or_key, offset, limit, namespace)
         if limit is not None:
@@ -135,14 +135,14 @@ class PagedContentStore(Closing):
     read, aread = sync_and_async(_read)
 
     def _read_bytes(self, ref_or_key: str, *, namespace: str = "") -> Flow[bytes | None]:
-        """The whole content as the bytes that were put, its hash checked; None when it is unknown."""
+        """The whole content as the bytes that were put, after a check of its hash; None for an unknown one."""
         pages = yield from self._pages(ref_or_key, 0, None, namespace)
         return None if pages is None else (yield from compute(lambda: self._payload(pages)))
 
     read_bytes, aread_bytes = sync_and_async(_read_bytes)
 
     def _info(self, ref_or_key: str, *, namespace: str = "") -> Flow[ContentInfo | None]:
-        """What is known about a content; None when it is unknown."""
+        """The metadata of a content; None for an unknown one."""
         check_texts(ref_or_key=ref_or_key, namespace=namespace)
         content = yield from read(lambda: self._operations.find(namespace, ref_or_key, self._clock()))
         return None if content is None else content.info()
@@ -150,13 +150,13 @@ class PagedContentStore(Closing):
     info, ainfo = sync_and_async(_info)
 
     def _has(self, ref_or_key: str, *, namespace: str = "") -> Flow[bool]:
-        """Whether the handle or key leads to a content."""
+        """Whether there is a content with this handle or key."""
         return (yield from self._info(ref_or_key, namespace=namespace)) is not None
 
     has, ahas = sync_and_async(_has)
 
     def _summary(self, ref_or_key: str, *, namespace: str = "") -> Flow[str | None]:
-        """The summary that came with a content; None when it is unknown."""
+        """The summary that was stored with a content; None for an unknown one."""
         info = yield from self._info(ref_or_key, namespace=namespace)
         return None if info is None else info.summary
 
@@ -164,7 +164,7 @@ class PagedContentStore(Closing):
 
     # ----------------------------------------------------------------------------------------------------- searching
     def _find(self, name: str, *, namespace: str = "") -> Flow[list[ContentInfo]]:
-        """The content of this handle or key, or else all whose file name (last part of the path) it is."""
+        """The content with this handle or key, or else all contents with this file name (the last part of a path)."""
         check_texts(name=name)
         exact = yield from self._info(name, namespace=namespace)
         if exact is not None:
@@ -175,7 +175,7 @@ class PagedContentStore(Closing):
     find, afind = sync_and_async(_find)
 
     def _keys(self, *, namespace: str = "", limit: int = 100) -> Flow[list[str]]:
-        """The first keys in order."""
+        """The first keys in alphabetical order."""
         check_texts(namespace=namespace)
         return (yield from read(lambda: self._operations.keys(namespace, self._clock(), limit)))
 
@@ -184,9 +184,9 @@ class PagedContentStore(Closing):
     def _search(
         self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = ""
     ) -> Flow[list[ContentHit]]:
-        """The passages that match best, of all texts or of the one behind `ref` (a handle or key).
+        """The passages that match best, in all texts or in that of `ref` (a handle or key).
 
-        Reads every page it searches: about 20 MB of text a second.
+        Reads all texts that it searches, about 20 MB a second.
         """
         check_texts(query=query, ref=ref, namespace=namespace)
         pages = yield from read(lambda: self._operations.all_pages(namespace, ref, self._clock()))
@@ -195,7 +195,7 @@ class PagedContentStore(Closing):
     search, asearch = sync_and_async(_search)
 
     def _stats(self, namespace: str | None = "") -> Flow[ContentStats]:
-        """How much is stored in a namespace (None: in all)."""
+        """How much a namespace holds (None: all of them)."""
         check_texts(namespace=namespace)
         counts = yield from read(lambda: self._operations.stats(namespace))
         contents, pages, keys = [tuple(map(int, row)) for row in counts]

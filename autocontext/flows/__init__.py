@@ -1,6 +1,6 @@
-"""What waits for a store, a model or a tool is a generator, a flow; these are its drivers in sync and async code.
+"""Flows: code that waits for a store, a model or a tool is written once, as a generator, and driven sync or async.
 
-`sync_and_async` makes both forms of a method from one flow.
+`run` and `arun` are the drivers; `sync_and_async` makes both forms of a method from one flow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 Flow: TypeAlias = Generator[Any, Any, T]
-"""Yields steps, is sent what doing them gives, returns its own result."""
+"""Yields steps, is sent the result of each, and returns its own result."""
 
 
 class _End(NamedTuple):
@@ -27,7 +27,7 @@ class _End(NamedTuple):
 
 
 def run(flow: Generator[S, Any, T], do: Callable[[S], Any]) -> T:
-    """Run a flow to its end: it is sent what `do` gives for each step, and what `do` raises is raised in it."""
+    """Run a flow to its end: it is sent what `do` returns for each step, and what `do` raises is raised in it."""
     try:
         step = next(flow)
         while True:
@@ -43,7 +43,7 @@ def run(flow: Generator[S, Any, T], do: Callable[[S], Any]) -> T:
 
 
 async def arun(flow: Generator[S, Any, T], do: Callable[[S], Awaitable[Any]], *, in_threads: bool = False) -> T:
-    """`run` without blocking the event loop; `in_threads` is for a flow that itself computes for long."""
+    """`run` without blocking the event loop; `in_threads` is for a flow that itself computes for a long time."""
     go_on: Callable[[Any], S]
     go_on, answer = flow.send, None
     while True:
@@ -69,7 +69,7 @@ def _next(go_on: Callable[[Any], S], answer: Any) -> S | _End:
 
 
 class Compute(NamedTuple):
-    """A computation that may take long, as a step of a flow: asynchronous callers get it done in a thread."""
+    """A computation that may take long, as a step of a flow; in async code it runs in a thread."""
 
     fn: Callable[[], Any]
 
@@ -81,7 +81,7 @@ def compute(fn: Callable[[], T]) -> Flow[T]:
 
 
 class DoesSteps(Protocol):
-    """An object whose flows `sync_and_async` runs: it does each step that they yield."""
+    """An object whose flows `sync_and_async` drives: it does each step that they yield."""
 
     def _do(self, step: Any) -> Any:
         """Do a step and return what the flow is sent."""

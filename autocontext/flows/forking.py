@@ -1,7 +1,8 @@
-"""Forks: a child process begins with free locks, and with nothing that another thread of its parent left half done.
+"""Makes forks safe: a child process starts with free locks and without half-done work of its parent's other threads.
 
-Only the thread that forks lives on in the child. So a fork waits until the others have let go: of the locks first under
-which something else is waited for, then of the databases, last of the locks under which nothing is waited for.
+Only the thread that forks lives on in the child. So a fork first waits for the other threads and keeps them out: it
+takes the locks whose holders may wait for something, then stops the databases, then takes the locks whose holders wait
+for nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ disk or a user's code, and changes nothing of ours meanwhile."""
 
 
 class Level(IntEnum):
-    """The order in which a fork takes what it waits for: whoever holds one waits for later ones only."""
+    """The order in which a fork takes locks: a thread that holds one may wait only for later ones."""
 
     OPENING = 0
     """Held while memories are opened."""
@@ -38,17 +39,17 @@ class Level(IntEnum):
 
 
 class Forking(Protocol):
-    """What stands still while its process forks."""
+    """Something that pauses while its process forks."""
 
     def before_fork(self, until: float) -> None:
-        """Wait for other threads until that moment of the monotonic clock at most, and keep them out then."""
+        """Wait for other threads, at most until this time of the monotonic clock, and keep new ones out."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        """Go on, in both processes. In a child `before_fork` may not have been called: C code forks by itself."""
+        """Resume, in both processes. In a child, `before_fork` may not have been called: C code forks without hooks."""
 
 
 class _Standstill:
-    """What one fork has taken and stopped."""
+    """The locks that one fork has taken, and the databases that it has stopped."""
 
     def __init__(self) -> None:
         self.until = time.monotonic() + PATIENCE
@@ -95,7 +96,7 @@ class _Forks:
                 locks = list(self._locks[level])
             fork.stop(databases)
             fork.take(locks)
-        # Last, as whoever opens a memory or a database needs it; what was opened meanwhile stops now.
+        # Last, as opening a memory or a database needs it; databases opened meanwhile stop now.
         self._registry.acquire()
         fork.stop(list(self._databases))
         _finish_imports()
@@ -108,12 +109,12 @@ class _Forks:
             self._one_at_a_time.release()
 
     def after_in_child(self) -> None:
-        # C code forks without asking before.
+        # Without `before`, if C code forked.
         fork = self._standstill or _Standstill()
         taken = {id(lock) for lock in fork.taken}
         for lock in (self._registry, self._one_at_a_time, *(lock for locks in self._locks.values() for lock in locks)):
             if id(lock) not in taken:
-                # As the standard library frees its own locks: whoever held it is not in this process.
+                # As the standard library frees its own locks: the holder's thread is not in this process.
                 lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001
         fork.stopped = list(self._databases)
         self._end(fork, in_child=True)
@@ -127,10 +128,7 @@ class _Forks:
 
 
 def _finish_imports() -> None:
-    """Wait for the modules that other threads import: a child would wait for ever for a module's lock.
-
-    What is imported at its first use, which may come at any moment, is imported now.
-    """
+    """Wait for imports in other threads, as the child would wait for ever for a module's lock, and do the late ones."""
     for name in _late:
         import_module(name)
     for name, module in list(sys.modules.items()):
@@ -144,15 +142,15 @@ _late: set[str] = set()
 
 
 def import_before_fork(*modules: str) -> None:
-    """Import these modules when the process forks; until then they may wait for their first use."""
+    """Import these modules before the process forks, unless they are imported at their first use before."""
     _late.update(modules)
 
 
 def _build_models(base: type[BaseModel]) -> None:
-    """Build what pydantic has put off: it does so under one lock, which a child would find held for ever."""
+    """Build pydantic's deferred models: it builds them under one lock, which would stay held in the child."""
     for model in base.__subclasses__():
         if model.__module__.startswith("autocontext") and not model.__pydantic_complete__:
-            with suppress(Exception):  # whoever uses it gets the error
+            with suppress(Exception):  # its first use raises the error
                 model.model_rebuild()
         _build_models(model)
 
@@ -170,5 +168,5 @@ def fork_lock(level: Level = Level.LEAF) -> threading.RLock:
 
 
 def part_at_fork(database: Forking) -> None:
-    """Tell a database, or a client of a service, of forks for as long as it lives."""
+    """Call a database's, or a service client's, `before_fork` and `after_fork` as long as it lives."""
     _forks.part(database)

@@ -1,4 +1,4 @@
-"""Threads beside event loops: a function without blocking the loop, a coroutine from synchronous code."""
+"""Threads and event loops: call a function without blocking the loop, run a coroutine from synchronous code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _start(future: Future[T], fn: Callable[[], T]) -> None:
     def work() -> None:
         try:
             future.set_result(fn())
-        except BaseException as e:  # noqa: BLE001 (handed to whoever waits)
+        except BaseException as e:  # noqa: BLE001 (raised where the result is awaited)
             future.set_exception(e)
 
     threading.Thread(target=work, name="autocontext", daemon=True).start()

@@ -15,8 +15,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import block_first, compaction_block, hints, remember
-from autocontext.formats.openai_parts import kind_of, put_back, rest, stand_in, text_at
+from autocontext.formats.blocks import block_first, compaction_block, hints, remember, without_objects
+from autocontext.formats.openai_parts import check_list, kind_of, put_back, rest, stand_in, text_at
 from autocontext.messages import (
     AudioBlock,
     ImageBlock,
@@ -47,16 +47,11 @@ def from_anthropic(
     The SDK's `Message` is taken too. Tool results get the name of the tool they answer. Raises InvalidMessage naming
     index and key, as in "messages[3].content[0].type: ...".
     """
-    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
-        raise InvalidMessage(f"messages: must be a list of message objects, not {kind_of(messages)}")
+    check_list(messages, "messages")
     msgs = [] if system is None else [_read({"role": "system", "content": system}, "system", {})]
     names: dict[str, str] = {}
     for i, original in enumerate(messages):
-        message = (
-            original.model_dump(mode="json", exclude_unset=True, warnings=False)
-            if isinstance(original, BaseModel)
-            else original
-        )
+        message = without_objects(original)
         if not isinstance(message, Mapping):
             raise InvalidMessage(f"messages[{i}]: must be an object, not {kind_of(message)}")
         if message.get("role") not in ("user", "assistant"):

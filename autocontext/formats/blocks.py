@@ -1,4 +1,4 @@
-"""What all readers and writers of messages need: hints, pictures and sounds by their address, what JSON can hold.
+"""What all readers and writers of messages share: hints, media by address, compactions, values that JSON can hold.
 
 What our messages and blocks have no field for stands in their metadata, under a key that each format has for itself:
 the hints. They never repeat what a block says, so one whose text was replaced is written with its new text.
@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from autocontext.messages import (
@@ -32,6 +33,22 @@ MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBl
 UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
 """What another provider reads in the place of an encrypted compaction whose originals are not known."""
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+_PARSED = {"parsed": True, "parsed_arguments": True, "parsed_output": True}
+_CALL = {**_PARSED, "index": True, "function": {"parsed_arguments": True}}
+_NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {"__all__": _PARSED}}
+"""Keys that the SDKs add when they parse or stream. The APIs refuse them, and `tool_calls` that are empty."""
+
+
+def without_objects(item: Any) -> Any:
+    """A message of a provider's SDK, or a dict that holds such objects, as the dict to send back."""
+    if isinstance(item, BaseModel):
+        sent = item.model_dump(mode="json", exclude_unset=True, exclude=_NOT_SENT, warnings=False)
+        return {key: value for key, value in sent.items() if value or key != "tool_calls"}
+    if isinstance(item, list | tuple) and any(isinstance(part, BaseModel) for part in item):
+        return [without_objects(part) for part in item]
+    if type(item) is dict and any(isinstance(value, BaseModel | list | tuple) for value in item.values()):
+        return {key: without_objects(value) for key, value in item.items()}
+    return item
 
 
 def hints(key: str, value: Msg | Block) -> Mapping[str, Any]:

@@ -16,8 +16,10 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
+from autocontext.formats.blocks import without_objects
 from autocontext.formats.openai_parts import (
     Part,
+    check_list,
     hints,
     is_plain,
     kind_of,
@@ -63,19 +65,14 @@ def from_openai(messages: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
     `developer` becomes role system, `function` role tool; tool results get the name of the tool they answer. Raises
     InvalidMessage naming index and key, as in "messages[3].role: ...".
     """
-    if isinstance(messages, str | Mapping | BaseModel) or not isinstance(messages, Iterable):
-        raise InvalidMessage(f"messages: must be a list of message objects, not {kind_of(messages)}")
+    check_list(messages, "messages")
     tools: dict[str, str] = {}
     msgs = []
     for i, original in enumerate(messages):
         at = f"messages[{i}]"
         if isinstance(original, Msg):
             raise InvalidMessage(f"{at}: is a Msg already, not an OpenAI chat message")
-        message = (
-            original.model_dump(mode="json", exclude_unset=True, warnings=False)
-            if isinstance(original, BaseModel)
-            else original
-        )
+        message = without_objects(original)
         if not isinstance(message, Mapping):
             raise InvalidMessage(f"{at}: must be an object, not {kind_of(message)}")
         try:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
+
+from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
 from autocontext.formats import blocks
@@ -83,6 +85,12 @@ def object_at(message: Mapping[str, Any], key: str, where: str = "") -> Mapping[
         problem = f"must be an object, not {kind_of(value)}" if key in message else "is missing; it must be an object"
         raise InvalidMessage(f"{where}{key}: {problem}")
     return value
+
+
+def check_list(value: object, name: str) -> None:
+    """Raise InvalidMessage for what is no list of a provider's messages: one message by itself, for example."""
+    if isinstance(value, str | Mapping | BaseModel) or not isinstance(value, Iterable):
+        raise InvalidMessage(f"{name}: must be a list of message objects, not {kind_of(value)}")
 
 
 def kind_of(value: object) -> str:

@@ -14,9 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from pydantic import BaseModel
+
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import compaction_block, hints, source_of, url_of
+from autocontext.formats.blocks import compaction_block, hints, source_of, url_of, without_objects
 from autocontext.formats.openai_parts import (
+    check_list,
     kind_of,
     put_back,
     read_function,
@@ -48,12 +51,17 @@ _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 
 
 # --------------------------------------------------------------------------------------------------------- reading
-def from_responses(items: Iterable[Mapping[str, Any]]) -> list[Msg]:
-    """Responses items as Msgs. Raises InvalidMessage naming index and key, as in "items[3].role: ..."."""
+def from_responses(items: Iterable[Mapping[str, Any] | BaseModel]) -> list[Msg]:
+    """Responses items as Msgs; one output of the model becomes one message. The SDK's objects work too.
+
+    Raises InvalidMessage naming index and key, as in "items[3].role: ...".
+    """
+    check_list(items, "items")
     msgs: list[Msg] = []
     output: list[Any] = []
     names: dict[str, str] = {}
-    for i, item in enumerate(items):
+    for i, original in enumerate(items):
+        item = without_objects(original)
         if not isinstance(item, Mapping):
             raise InvalidMessage(f"items[{i}]: must be an object, not {kind_of(item)}")
         try:

@@ -18,7 +18,7 @@ class ProviderMessages(ABC):
     """Takes dicts in providers' formats, and gives the context in them.
 
     What comes out is what a strict service takes: a call without a result is answered by a line that says so
-    (`formats.sendable`).
+    (`adapters.sendable`).
     """
 
     @property
@@ -43,7 +43,7 @@ class ProviderMessages(ABC):
         """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
 
     def as_sent(self, messages: Iterable[Msg]) -> list[Msg]:
-        """The messages of a request in a form that strict services take: see `formats.sendable`."""
+        """The messages of a request in a form that strict services take: see `adapters.sendable`."""
         return sendable(messages)
 
     def add(self, messages: Message | Iterable[Message]) -> None:
@@ -78,7 +78,7 @@ class ProviderMessages(ABC):
         return _items(self.as_sent(await self.aget_messages()))
 
     def to_anthropic(self) -> list[dict[str, Any]]:
-        """The context as Anthropic messages; compresses first. `formats.anthropic_messages.request` adds `system`."""
+        """The context as Anthropic messages; compresses first. `adapters.anthropic_messages.request` adds `system`."""
         self.make_readable("anthropic")
         return sendable_messages(self.as_sent(self.get_messages()))
 

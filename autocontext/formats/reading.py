@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage, short
 from autocontext.formats.anthropic_messages import from_anthropic
+from autocontext.formats.blocks import without_objects
 from autocontext.formats.openai_chat import from_openai
 from autocontext.formats.openai_responses import from_responses
 from autocontext.messages import Msg
@@ -55,12 +56,7 @@ def _as_list(messages: Message | Iterable[Message]) -> list[Any]:
         messages = [messages]
     elif isinstance(messages, str) or not isinstance(messages, Iterable):
         raise InvalidMessage(f"messages: {short(messages)} is not a message; write {_EXAMPLE}")
-    return [
-        item.model_dump(mode="json", exclude_unset=True, warnings=False)
-        if isinstance(item, BaseModel) and not isinstance(item, Msg)
-        else item
-        for item in messages
-    ]
+    return [item if isinstance(item, Msg) else without_objects(item) for item in messages]
 
 
 def _format_of_all(items: Sequence[Any]) -> Format:

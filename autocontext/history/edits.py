@@ -191,7 +191,7 @@ def _compactions(case: _Case) -> str:
 
 
 def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
-    """What a rewrite changes besides texts; "" for nothing."""
+    """What a rewrite changes apart from texts; "" for nothing."""
     if len(old) != len(new):
         return f"{len(old)} messages, not {len(new)}"
     for a, b in zip(old, new, strict=True):
@@ -203,7 +203,7 @@ def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
 
 
 def _skeleton(msg: Msg) -> list[object]:
-    """What a rewrite must leave alone: the blocks in order, without texts."""
+    """The parts of a message that a rewrite must keep: its blocks in order, without their texts."""
     frame: list[object] = []
     for block in msg.content:
         if isinstance(block, ToolUseBlock):

@@ -36,7 +36,10 @@ class Edited(Value):
 
 
 class NoteReplaced(Value):
-    """The ledger note was replaced: `message` follows `after` (None: it is first); no `message` removes the note."""
+    """The evidence ledger of release 0.1.0 was replaced or, without `message`, removed. It follows `after` or is first.
+
+    This release only ever removes it.
+    """
 
     type: Literal["noted"] = "noted"
     message: Msg | None
@@ -119,18 +122,19 @@ Entry: TypeAlias = Annotated[
     Added | Edited | NoteReplaced | Removed | Restored | Pinned | Offloaded | Forgotten | Cleared | Snapshot | Sealed,
     Field(discriminator="type"),
 ]
+"""One change of a session, such as a message that was added or an edit of a pass."""
 
 
 @functools.cache
 def _entry_json() -> TypeAdapter[Entry]:
-    # Built at first use: it costs as much as importing the module. NaN and infinity are kept as such. Of the strings
-    # that pydantic would keep, only keys come again; it would hold on to thousands of ids and times.
+    # Built at first use, as it costs as much as importing the module. NaN and infinity are kept. Pydantic caches keys
+    # only: caching all strings would keep thousands of ids and timestamps in memory.
     return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants", cache_strings="keys"))
 
 
 @functools.cache
 def _entry_reader() -> Callable[[bytes], Entry]:
-    # Without the adapter's own keywords, which take longer than a short entry.
+    # The validator itself: the adapter's own method takes longer than reading a short entry.
     return _entry_json().validator.validate_json
 
 
@@ -140,9 +144,9 @@ def _entry_writer() -> Callable[..., bytes]:
 
 
 _WRAPPED = b'{"type":"base64","data":"'
-"""How the line of an entry with lone surrogates begins: neither JSON readers nor databases accept them."""
+"""Beginning of the line of an entry with lone surrogates, which neither JSON readers nor databases accept."""
 _REPLACED = "\ufffd".encode()
-"""What pydantic writes for each byte of a lone surrogate in a key; in a text it raises."""
+"""Pydantic writes this for each byte of a lone surrogate in a key; for one in a text it raises."""
 
 
 def dump_entry(entry: Entry) -> str:

@@ -6,7 +6,7 @@ same state, and a crash between two entries leaves the state after the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
@@ -30,7 +30,10 @@ from autocontext.history.entries import (
 from autocontext.history.recorded import Messages, Recorded
 from autocontext.history.runs import Runs
 from autocontext.history.stored import Stored
-from autocontext.messages import Msg, compacted_by, is_ledger, sparing, with_pin
+from autocontext.messages import Msg, compacted_by, interned, is_ledger, with_pin
+
+LEAST_PREFIX = 8
+"""Least characters of a UUID's prefix that may stand for the whole."""
 
 
 class ViewChange(NamedTuple):
@@ -57,7 +60,7 @@ class Log:
         """Index of each original in `original`."""
         self.view_ids: list[str] = []
         self._view_messages: list[Msg] | None = []
-        """None until somebody asks for them, as they may be stored ones."""
+        """None until they are needed, as reading stored ones takes time."""
         self.ledger: str | None = None
         """Id of the ledger note in view."""
         self.offloads: dict[str, tuple[str, ...]] = {}
@@ -77,7 +80,7 @@ class Log:
 
     def fork(self) -> Log:
         """An independent copy of this log."""
-        _ = self.view_messages  # which both then hold: what is counted on a fork is known by identity
+        _ = self.view_messages  # read now, so that both hold the same objects: counts go by identity
         fork = copy(self)
         for name, reading in vars(self).items():
             if isinstance(reading, list | dict | set | Recorded):
@@ -86,7 +89,7 @@ class Log:
         return fork
 
     def replace(self, entries: Iterable[Entry | Stored]) -> ViewChange:
-        """Begin anew with other entries, and return how the view changed."""
+        """Start over with other entries, and return how the view changed."""
         self.entries = Recorded()
         self._reset()
         for entry in entries:
@@ -143,7 +146,7 @@ class Log:
                 key = f"{id_}~{n}"
             self._suffixes[id_] = n
         self.messages.keep(key, msg)
-        if not isinstance(msg, Stored) and compacted_by(sparing(msg)):
+        if not isinstance(msg, Stored) and compacted_by(interned(msg)):
             self.compactions.add(key)
         return key
 
@@ -224,7 +227,7 @@ class Log:
 
     def _restart(self, entry: Snapshot) -> ViewChange:
         self._reset()
-        self.messages = Messages(self.entries, {id_: sparing(m) for id_, m in entry.messages.items()})
+        self.messages = Messages(self.entries, {id_: interned(m) for id_, m in entry.messages.items()})
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
@@ -243,7 +246,7 @@ class Log:
         return ViewChange(added=entry.view, all_new=True)
 
     def shared(self) -> dict[str, tuple[str, ...]]:
-        """The replaced ids of notes whose offload entries do not end with them, because a later edit added more."""
+        """The replaced ids of notes that share an offload entry with a later edit, whose ids come last in it."""
         shared = {}
         for id_, ids in self.replaced.items():
             origin = self.messages[id_].origin
@@ -254,7 +257,7 @@ class Log:
 
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids, self._view_messages = list(ids), None
-        # A ledger that was added (copied from another memory's view) is an original.
+        # A ledger note that was added (copied from another memory's view) is an original.
         notes = (id_ for id_ in self.view_ids if id_ not in self.place)
         self.ledger = next((id_ for id_ in notes if is_ledger(self.messages[id_])), None)
 
@@ -262,6 +265,14 @@ class Log:
     def read(self, ids: Iterable[str]) -> list[Msg]:
         """The messages with these ids."""
         return [self.messages[id_] for id_ in ids]
+
+    def handle(self, uuid: str) -> str:
+        """The full UUID of an offload entry for a UUID or prefix; "" if none fits, or more than one."""
+        handles = {*self.offloads, self.ledger_handle} - {""}
+        if uuid in handles:
+            return uuid
+        fits = [handle for handle in handles if handle.startswith(uuid)] if len(uuid) >= LEAST_PREFIX else []
+        return fits[0] if len(fits) == 1 else ""
 
     @property
     def ledger_handle(self) -> str:
@@ -342,8 +353,3 @@ class Log:
             replaced=self.shared(),
             pinned=tuple(self.pins),
         )
-
-
-def contents(log: Log) -> Mapping[str, list[Msg]]:
-    """The offload entries with their messages."""
-    return {uuid: log.read(ids) for uuid, ids in log.offloads.items()}

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from autocontext.history.view import View
 
 _NUMBER = re.compile(r"#?[mM]?([0-9]+)")
-_TO = re.compile(r"\.\.+|[-‐‑‒–—−~…]+")
+_DASH = re.compile(r"\.\.+|[-‐‑‒–—−~…]+")
 """Between the bounds of a range."""
-_LOOSE = str.maketrans({**dict.fromkeys("[](){}<>\"'`“”‘’「」", " "), **dict.fromkeys(";，、；", ",")})
+_SEPARATORS = str.maketrans({**dict.fromkeys("[](){}<>\"'`“”‘’「」", " "), **dict.fromkeys(";，、；", ",")})
 """Brackets and quotes around numbers become blanks; other separators become commas."""
 _MOST_DIGITS = 15
 """No conversation has longer numbers, and int() refuses very long ones."""
@@ -35,13 +35,19 @@ def names(numbers: Iterable[int]) -> str:
     return ",".join(name(low) if low == high else f"{name(low)}-{name(high)}" for low, high in runs)
 
 
+def short_list(numbers: Iterable[int], longest: int = 200) -> str:
+    """`names`, cut after a comma to at most about `longest` characters, with "..."."""
+    text = names(numbers)
+    return text if len(text) <= longest else text[: text.rfind(",", 0, longest) + 1] + "..."
+
+
 def parse(text: str, total: int) -> list[int] | None:
     """The numbers from 1 to `total` that a text names, ascending and unique; None if it is no list of numbers.
 
     Accepts "m41", "M41", "#41", "41", ranges such as "m12-m19", "12..19" and "m19-12", and lists with commas.
     """
     spans: list[tuple[int, int]] = []
-    for item in _TO.sub("-", text.translate(_LOOSE)).split(","):
+    for item in _DASH.sub("-", text.translate(_SEPARATORS)).split(","):
         if not item.strip():
             continue
         bounds = [_number(bound) for bound in item.split("-")]

@@ -82,10 +82,10 @@ class Proposal:
     """For one message: cut texts in the arguments of its calls to this many characters."""
     footer: str = ""
     """A fixed line after the note's text."""
-    leaves: bool = False
-    """The span leaves the view without a note: a provider's compaction stands for it."""
-    bares: bool = False
-    """For one message: it stays without the provider's compaction in it."""
+    removes: bool = False
+    """Removes the span without a note: a provider's compaction stands for it."""
+    strips_compaction: bool = False
+    """For one message: removes the provider's compaction in it and keeps the rest."""
     context: Span | None = None
     """Messages that stay in view but come first in the offload entry, as context for a reload."""
 
@@ -95,11 +95,11 @@ class Proposal:
         if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
             return False
         note = self.text is not None
-        in_place = bool(self.blocks) or self.arguments_to is not None or self.bares
-        if self.kind == "ledger" or note + in_place + self.leaves != 1:
+        in_place = bool(self.blocks) or self.arguments_to is not None or self.strips_compaction
+        if self.kind == "ledger" or note + in_place + self.removes != 1:
             return False
         # No other role suits a note: a tool message answers calls, and system messages are never replaced.
-        return self.role in ("user", "assistant") if note else self.leaves or len(self.span) == 1
+        return self.role in ("user", "assistant") if note else self.removes or len(self.span) == 1
 
     @property
     def questions(self) -> tuple[Question, ...]:
@@ -128,10 +128,10 @@ def build(
         return next(replies) if isinstance(text, Question) else text
 
     new: tuple[Msg, ...] = ()
-    if proposal.blocks or proposal.arguments_to is not None or proposal.bares:
+    if proposal.blocks or proposal.arguments_to is not None or proposal.strips_compaction:
         texts = {i: resolve(t) for i, t in proposal.blocks.items()}
         new = (_rewrite(proposal, texts, origin),)
-    elif not proposal.leaves:
+    elif not proposal.removes:
         new = (_note(proposal, resolve(proposal.text or ""), origin),)
     context = proposal.context.ids if proposal.context else ()
     return Edit(
@@ -146,7 +146,8 @@ def build(
 
 def _handle(proposal: Proposal, handles: Container[str]) -> str:
     """The UUID if all replaced texts are reloaded pages of it; otherwise ""."""
-    if proposal.arguments_to is not None or MESSAGE_TEXT in proposal.blocks or proposal.leaves or proposal.bares:
+    other = proposal.arguments_to is not None or proposal.removes or proposal.strips_compaction
+    if other or MESSAGE_TEXT in proposal.blocks:
         return ""
     replaced = [proposal.span.messages[0].content[i] for i in proposal.blocks]
     blocks = replaced or [b for m in proposal.span.messages for b in m.content if not isinstance(b, ToolUseBlock)]
@@ -182,7 +183,7 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
     blocks: list[ContentBlock] = []
     for i, block in enumerate(msg.content):
         if COMPACTION in block.metadata:
-            blocks.extend([] if proposal.bares else [block])
+            blocks.extend([] if proposal.strips_compaction else [block])
         elif isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
             if not any(isinstance(b, TextBlock) and COMPACTION not in b.metadata for b in msg.content[:i]):
                 text = rendering.escape_tags(texts[MESSAGE_TEXT]) + mark

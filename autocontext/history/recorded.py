@@ -1,4 +1,4 @@
-"""The entries and messages of a log in memory; an entry that only adds a message, as nearly all do, is kept as that."""
+"""The entries and messages of a log in memory. Nearly all entries only add a message, and are kept as that message."""
 
 from __future__ import annotations
 

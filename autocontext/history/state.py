@@ -35,7 +35,7 @@ def dump(log: Log) -> dict[str, Any]:
     if shared or any(
         id_ != log.messages[id_].id for ids in (log.view_ids, log.original, *log.offloads.values()) for id_ in ids
     ):
-        # Only the log's ids tell apart messages that were added with the same id, and which note replaced which
+        # Only the log's ids tell apart messages that were added with the same id, and say which note replaced which
         # messages of an entry that several compressions share.
         state["ids"] = {
             "working_memory_storage": list(log.view_ids),
@@ -55,8 +55,10 @@ def load(state: Any) -> Snapshot:
     version = state.get("version")
     if version != VERSION:
         raise StateError(
-            f"state.version is {short(version)}, but this release reads {VERSION}: "
-            "save the state with a matching release"
+            f"state.version is {short(version)}, but this release reads {VERSION}: load the state with the release "
+            "that saved it"
+            if "version" in state
+            else "state.version is missing: this is not an object made by state_dict()"
         )
     for field, kind in _STORES.items():
         if not isinstance(state.get(field), kind):
@@ -112,16 +114,16 @@ class _Table:
         self._copies: dict[str, int] = {}
         """How many stored messages have an id."""
         self._alike: dict[tuple[object, ...], list[str]] = {}
-        """Keys of the stored messages that may be equal."""
+        """Keys of the stored messages by fingerprint."""
 
     def place(self, messages: list[Msg], *path: str) -> tuple[str, ...]:
         """The ids of messages in one list, each stored message used at most once."""
         if self.ids is not None:
             return self._by_saved_ids(messages, *path)
-        unplaced = {look: [*keys] for look, keys in self._alike.items()}
+        unplaced = {fingerprint: [*keys] for fingerprint, keys in self._alike.items()}
         ids = []
         for m in messages:
-            keys = unplaced.get(_look(m), [])
+            keys = unplaced.get(_fingerprint(m), [])
             key = next((k for k in keys if self.messages[k] == m), None)
             if key is None:
                 key = self._new(m)
@@ -146,7 +148,7 @@ class _Table:
         while key in self.messages:
             n += 1
             key = f"{msg.id}~{n}"
-        self._alike.setdefault(_look(msg), []).append(key)
+        self._alike.setdefault(_fingerprint(msg), []).append(key)
         self.messages[key] = msg
         return key
 
@@ -165,6 +167,6 @@ class _Table:
         return tuple(ids)
 
 
-def _look(msg: Msg) -> tuple[object, ...]:
-    """What equal messages share, and few others do; hashable."""
+def _fingerprint(msg: Msg) -> tuple[object, ...]:
+    """A hashable value that equal messages share, and few others."""
     return msg.id, msg.timestamp, *msg.texts()

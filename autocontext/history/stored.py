@@ -1,16 +1,16 @@
-"""Stored messages that are read when they are needed: a long session is open long before all of it is looked at."""
+"""Messages in their stored form, read at first use: so a long session opens at once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from autocontext.messages import Msg, sparing
+from autocontext.messages import Msg, interned
 
 
 class Stored:
-    """An entry that adds a message, as the bytes it was stored as; whoever makes it has checked their checksum.
+    """An `Added` entry as its stored bytes, whose checksum was checked before.
 
-    The message holds no provider's compaction: a Log has to know those at once.
+    Not for a message with a provider's compaction, which a Log has to know at once.
     """
 
     __slots__ = ("_body", "_read", "id", "number")
@@ -25,7 +25,7 @@ class Stored:
         self._read = read
 
     def message(self) -> Msg:
-        """The message. Raises StoreCorruptError if the bytes are none, whatever their checksum says."""
-        message = sparing(self._read(self.number, self._body))
+        """The message. Raises StoreCorruptError if the bytes are not an entry, although their checksum was right."""
+        message = interned(self._read(self.number, self._body))
         vars(message)["id"] = self.id  # the same text, held once
         return message

@@ -7,8 +7,8 @@ from autocontext.history.log import Log
 from autocontext.messages import is_compressed, is_ledger
 
 
-def undoing(log: Log, note: str) -> list[Restored | NoteReplaced]:
-    """What undoes the compression that made this message of the view; [] if that is no longer possible."""
+def undo_entries(log: Log, note: str) -> list[Restored | NoteReplaced]:
+    """The entries that undo the compression that made this message of the view; [] if that is no longer possible."""
     ids, origin = log.behind(note), log.messages[note].origin
     if not ids or origin is None or not set(ids).isdisjoint(log.view_ids):
         return []

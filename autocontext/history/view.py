@@ -177,7 +177,7 @@ class View:
         return min(self._pairs.first[start:stop]) >= start and max(self._pairs.last[start:stop]) < stop
 
     def ends(self, start: int, stop: int) -> list[int]:
-        """Where a span [start, stop) of `closed_spans` may be cut: the ends of all closed spans from `start` on."""
+        """The ends of all closed spans that begin at `start` within a span [start, stop) of `closed_spans`."""
         return [i + 1 for i, last in enumerate(accumulate(self._pairs.last[start:stop], max), start) if last <= i]
 
     def recent(self, tokens: int) -> int:
@@ -213,7 +213,7 @@ class View:
         return next((i for i in range(len(messages) - 1, -1, -1) if compacted_by(messages[i])), -1)
 
     def holds_compacted(self, index: int) -> bool:
-        """Whether what the compaction at `index` stands for is in view before it, in its own words or in notes."""
+        """Whether what the compaction at `index` stands for is in view before it, as originals or as notes."""
         return any(
             is_compressed(m) or m.role != "user"
             for m in self.messages[:index]
@@ -224,7 +224,7 @@ class View:
     def unread(self) -> int:
         """Index of the first unread message: results after the model's last message, and the calls they answer.
 
-        A result that nobody asked for, or that came twice, has no call: it is unread from its own place on.
+        A result without a call, such as a second one for the same call, is unread from its own place on.
         """
         start = len(self)
         for i in range(len(self) - 1, -1, -1):

@@ -96,15 +96,16 @@ class Activity:
             if call.number not in self._only:
                 continue
             for thing, action in call.changes:
-                if call.outcome is None or (call.failed and thing not in last):
+                made = thing in call.made
+                if call.outcome is None or (call.failed and not made and thing not in last):
                     continue  # a failed call changed nothing, and one without a result perhaps nothing
                 actions = things.pop(thing, {})
-                if not call.failed:
+                if made or not call.failed:
                     actions[action] = actions.pop(action, 0) + 1
                 things[thing] = actions
                 last[thing] = call
         return [
-            ChangeSummary(one_line(thing), one_line(_describe_actions(actions, last[thing])), last[thing])
+            ChangeSummary(one_line(thing), one_line(_describe_actions(thing, actions, last[thing])), last[thing])
             for thing, actions in things.items()
         ]
 
@@ -136,11 +137,13 @@ class Activity:
     def _label(self, group: Group, width: int) -> str:
         call = group.newest
         label = self._label_of(call, width)
-        name = f"`{label}`" if call.effect == "runs" else label
+        name = f"`{label}`" if call.effect == "runs" and label else label
         times = f" {group.times}x" if group.times > 1 else ""
         if call.outcome is None:
-            return f"{name}{times} (no result yet)"
-        return name + times + (" (failed, then ok)" if group.failed_before or call.failed else "")
+            times += " (no result yet)"
+        elif group.failed_before or call.failed:
+            times += " (failed, then ok)"
+        return (name + times).strip()
 
     def _label_of(self, call: Call, width: int) -> str:
         """A file's full path, or its end if the path is in view; beginning and end of other labels."""
@@ -184,11 +187,13 @@ class Activity:
                 yield number, f"m{number} {one_line(use.name)[:60] or 'call'} {_example(use)}"
 
 
-def _describe_actions(actions: dict[str, int], last: Call) -> str:
+def _describe_actions(thing: str, actions: dict[str, int], last: Call) -> str:
     """What was done to a thing, how often, and by which tool last, unless the words name it."""
     words = ", ".join(word if n == 1 else f"{word} {n}x" for word, n in actions.items())
     by = f" ({last.name})" if last.effect == "changes" and last.name not in words else ""
-    return words + by + (", the last attempt failed" if last.failed else "")
+    if not last.failed:
+        return words + by
+    return words + by + (", then the command failed" if thing in last.made else ", the last attempt failed")
 
 
 def by_folder(changes: Sequence[ChangeSummary]) -> list[tuple[str, int]]:

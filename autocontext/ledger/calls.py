@@ -16,10 +16,12 @@ from autocontext.ledger.effects import (
     changes_of,
     command_line,
     effect_of,
+    files_of_patch,
     path_of,
 )
 from autocontext.ledger.outcomes import Outcome
 from autocontext.messages import ToolUseBlock, leaves
+from autocontext.plan import lists_steps
 from autocontext.text.rendering import one_line
 
 _MAIN_ARGUMENTS = (
@@ -27,6 +29,8 @@ _MAIN_ARGUMENTS = (
     "flight_number", "code", "expression", "name", "pattern", "question",
 )  # fmt: skip
 """Arguments that describe best a call without a file and a command."""
+_REMARKS = frozenset({"description", "explanation", "justification", "thought", "timeout"})
+"""Arguments that say why or how a command is run."""
 _MOST_LEAVES = 20
 _LONGEST = 160
 """Characters of a label."""
@@ -58,6 +62,8 @@ class Call:
     """Further short arguments of a call with a file: an editor's command, lines, a pattern."""
     changes: tuple[ThingChange, ...] = ()
     """What it changes if it succeeds."""
+    made: frozenset[str] = frozenset()
+    """What it changed although it failed: an earlier command of its line did."""
     result: int = 0
     """Number of the message with its result; 0 without one."""
     outcome: Outcome | None = None
@@ -77,11 +83,12 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
     effect = effect_of(use.name, arguments, table)
     text = repr(dict(arguments))[:_MOST_TEXT]
     path = path_of(arguments)
-    label = path or label_of(arguments)
+    is_plan = not path and lists_steps(arguments)  # the plan has a part of its own
+    label = path or ("" if is_plan else label_of(arguments))
     name = _short_line(use.name, 60) or "call"
     digest = zlib.crc32(text.encode("utf-8", "surrogatepass"))
     # Different calls may have the same label if it leaves out some of the arguments.
-    partial = not path and not all(" ".join(str(v).split()) in label for v in arguments.values())
+    partial = not path and not is_plan and not all(" ".join(str(v).split()) in label for v in arguments.values())
     return Call(
         number=number,
         name=name,
@@ -106,12 +113,21 @@ def label_of(arguments: Mapping[str, Any]) -> str:
         lines = [line for line in command[:4_000].splitlines() if line.strip()]
         more = f" (+{len(lines) - 1} lines)" if len(lines) > 1 else ""
         return _short_line(lines[0], _LONGEST) + more if lines else ""
+    if patched := files_of_patch(arguments):
+        return _short_line(", ".join(patched), _LONGEST)
     texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
     main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
     rest = [v for k, v in texts if [v] != main]
     first = main or rest[:1] or [leaf_values(v) for v in list(arguments.values())[:1]]
     others = [v for v in rest if v not in first and len(v) <= 60 and "\n" not in v]
     return _short_line(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
+
+
+def facts_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that may be needed again: not those that only explain a command, and not a plan's steps."""
+    if lists_steps(arguments):
+        return {}
+    return {k: v for k, v in arguments.items() if k not in _REMARKS} if command_line(arguments) else arguments
 
 
 def leaf_values(value: Any) -> str:

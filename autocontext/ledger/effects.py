@@ -41,7 +41,9 @@ VERBS: Mapping[str, Effect] = MappingProxyType(
                 "reply", "publish", "schedule", "install", "uninstall", "register", "reserve", "order",
                 "close", "undo", "clear", "archive", "restore", "start", "stop", "turn", "upsert", "fork",
                 "share", "invite", "subscribe", "unsubscribe", "drop", "lock", "unlock", "block",
-                "unblock", "activate", "deactivate", "confirm",
+                "unblock", "activate", "deactivate", "confirm", "reschedule", "rebook", "renew", "extend", "escalate",
+                "issue", "upgrade", "downgrade", "notify", "forward", "attach", "detach", "redeem", "void", "adjust",
+                "terminate", "scale", "rollback", "accept", "decline",
             ),
             "changes",
         ),
@@ -74,6 +76,11 @@ _LIST_KEYS = ("paths", "file_paths", "files", "path", "edits", "replacements", "
 _ABOUT_KEYS = ("to", "recipient", "recipients", "email", "channel", "branch", "subject", "title", "name", "table")
 """Arguments that describe a change without a record; the first two are used."""
 _LONGEST_ABOUT = 60
+_CONTENT_KEY = re.compile(
+    r"old|new|content|text|body|message|search|replace|insert|command|code|line|position|mode|type|summary|reason"
+)
+"""Arguments with what is written, or how."""
+_SQL_KEYS = ("sql", "statement", "query")
 _EDITOR_READS = frozenset({"view", "read", "list", "show", "search", "open"})
 """Values of an editor tool's `command` that change nothing."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -100,13 +107,15 @@ def verb_of(tool: str) -> str:
     """The verb in a tool's name, in lower case; "" if `VERBS` has none of its words.
 
     The first one, except that "order_status" asks for a status, and "search_replace" and "get_or_create" change
-    something.
+    something. What stands before "__" is a server's name.
     """
-    words: list[str] = [w.lower() for w in _WORDS.findall(tool[:_LONGEST_THING])]
+    name = tool[:_LONGEST_THING]
+    server, _, own = name.rpartition("__")
+    words: list[str] = [w.lower() for w in _WORDS.findall(own)]
     verbs = [w for w in words if w in VERBS]
     if not verbs:
-        return ""
-    if verbs[0] == "order" and len(verbs) > 1:
+        return verb_of(server) if server else ""
+    if verbs[0] in ("order", "issue", "book") and len(verbs) > 1:
         return verbs[1]
     if VERBS[verbs[0]] == "reads":
         also = (b for a, b in pairwise(words) if b == "replace" or a in ("and", "or"))
@@ -180,19 +189,39 @@ def with_open_file(changes: Sequence[ThingChange], result: str) -> tuple[ThingCh
 def _changes_of(tool: str, arguments: Mapping[str, Any], effect: Effect | None) -> Sequence[ThingChange]:
     if effect != "changes":
         line = command_line(arguments) if effect == "runs" else ""
-        return [ThingChange(thing, action) for thing, action in shell.changes(line)] if line else ()
+        found = shell.changes(line) if line else _by_statement(tool, arguments)
+        return [ThingChange(thing, action) for thing, action in found]
     if tool in PLAN_TOOLS or lists_steps(arguments):
         return ()  # plans have a part of their own
     if files := _files(tool, arguments):
         action = _file_action(tool, arguments)
         return [ThingChange(path, action) for path in files]
-    patch = next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
-    if patch and (changes := shell.patch_changes(patch)):
+    if changes := shell.patch_changes(_patch_in(arguments)):
         return [ThingChange(" ".join(thing.split()), action) for thing, action in changes]
     if records := _records(arguments):
         return [ThingChange(records[0], _record_action(tool, records[1:]))]
     about = _about(arguments)
+    about = about or _first_texts(arguments)
     return [ThingChange(about[0], _record_action(tool, about[1:])) if about else ThingChange(tool, "done")]
+
+
+def _patch_in(arguments: Mapping[str, Any]) -> str:
+    return next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
+
+
+def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:
+    """The files in a patch among the arguments."""
+    return [thing for thing, _ in shell.patch_changes(_patch_in(arguments))]
+
+
+def _by_statement(tool: str, arguments: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+    """The tables that a call's SQL changes."""
+    for key in _SQL_KEYS:
+        text = arguments.get(key)
+        # A web search for "create table in markdown" is no statement.
+        if isinstance(text, str) and (key != "query" or re.search("quer|sql|database|db", tool, re.IGNORECASE)):
+            return shell.sql_changes(text)
+    return ()
 
 
 def _files(tool: str, arguments: Mapping[str, Any]) -> list[str]:
@@ -222,6 +251,13 @@ def _about(arguments: Mapping[str, Any]) -> list[str]:
     """What a call without a record is about: a recipient, a subject, a title."""
     texts = [" ".join(v.split()) for key in _ABOUT_KEYS if isinstance(v := arguments.get(key), str)]
     return [text for text in texts if 0 < len(text) <= _LONGEST_ABOUT][:2]
+
+
+def _first_texts(arguments: Mapping[str, Any]) -> list[str]:
+    """The first two short texts among the arguments that are no content: {"train": "ICE 71", "seat": "window"}."""
+    named = (v for k, v in arguments.items() if isinstance(v, str) and not _CONTENT_KEY.match(k))
+    texts = [" ".join(value.split()) for value in named]
+    return [text for text in texts if 1 < len(text) <= _LONGEST_ABOUT][:2]
 
 
 def _records(arguments: Mapping[str, Any]) -> list[str]:

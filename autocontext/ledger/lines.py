@@ -30,6 +30,8 @@ _CANDIDATES = 3
 """Values to consider, as a multiple of those that fit."""
 _OUTLIER = 12.0
 """Worth of a new line that stands out in a repetitive text."""
+_EQUAL = 2
+"""An outlier that is equal in more results than this belongs to all of them: "Exit code: 0"."""
 _ALIKE = 3
 """More lines of one shape than this are a repetition."""
 _LEAST_CANDIDATES = 128
@@ -49,8 +51,8 @@ _MOST_OUTLIERS = 300
 """Most outliers to consider."""
 
 
-_BARE_NUMBER = re.compile(r"\s*\d+[\s:|]*")
-"""An empty line in a listing with line numbers."""
+_BARE_NUMBER = re.compile(r"\s*\d*[\W_]*")
+"""An empty line, or one of punctuation, in a listing with line numbers."""
 
 
 class Quote(NamedTuple):
@@ -196,13 +198,18 @@ class Quotes:
         return max(1, self._shapes[quote.number][shape(quote.text)] // _ALIKE)
 
     def _outliers(self) -> Iterator[Quote]:
-        """Lines that stand out in repetitive results, newest first."""
+        """Lines that stand out in repetitive results, newest first, unless other results have them, too."""
+        quotes: list[Quote] = []
         for number, i, at in self._ledger.outliers[: -_MOST_OUTLIERS - 1 : -1]:
             block = self._ledger.messages[number - 1].content[i]
-            if number in self._only and number not in self._stale and block.type == "tool_result":
-                text = line_around(block.text, at, 1)[1]
-                if text not in self._blob:
-                    yield Quote(number, at, text)
+            if block.type == "tool_result":
+                quotes.append(Quote(number, at, line_around(block.text, at, 1)[1]))
+        equal = Counter(text for _, text in {(quote.number, quote.text) for quote in quotes})
+        for quote in quotes:
+            if quote.number not in self._only or quote.number in self._stale or _BARE_NUMBER.fullmatch(quote.text):
+                continue
+            if equal[quote.text] <= _EQUAL and quote.text not in self._blob:
+                yield quote
 
     def _focused(self) -> Iterator[tuple[Quote, float]]:
         """Lines with terms of the focus in the newest messages, each with the share of the terms that it has."""

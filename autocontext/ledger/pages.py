@@ -186,7 +186,11 @@ class LedgerPage:
         own = self._own_lines(failing)
         lines = self._change_lines(changes)
         speech, sentences = self._claim_sentences(PLAIN)
-        plan = [f"> {shorten(one_line(line), _PLAN_LINE)}" for line in plan_lines(self._plan, self._plan_calls())]
+        plan = [
+            f"> {shorten(one_line(line), _PLAN_LINE)}"
+            for line in plan_lines(self._plan, self._plan_calls())
+            if line != PLAN  # a plan without a name
+        ]
         claims = {
             "plan": Claim(room, plan),
             "changed": Claim(room, (line for line, _ in reversed(lines))),

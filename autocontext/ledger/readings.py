@@ -125,7 +125,7 @@ class Outline(NamedTuple):
     def still_shown(self, newer: Outline) -> bool:
         """Whether most of this text stands in a newer one, line by line or, if it is short, word by word.
 
-        What is read anew has changed in places; the next page of a file, or new output of a process, is another text.
+        A file that was read again has changed in places only; its next page, or new output of a process, differs more.
         """
         own, other = (self.lines, newer.lines) if len(self.lines) >= _LEAST_LINES else (self.words, newer.words)
         return len(own & other) >= _OVERLAP * len(own)

@@ -16,8 +16,7 @@ GREETING, PASTE, PLAIN, CLAUSE, RULE = range(5)
 permission or correction in a longer text, which may be pasted; the same in a short message."""
 
 _SHORT = 1_000
-"""Characters; a longer message has more than rules."""
-
+"""Characters; in a longer message a rule counts as CLAUSE, as it may be pasted text."""
 _LONG = 4_000
 """Characters; a longer message of the user contains pasted text."""
 _PASTE_ENDS = 1_500
@@ -30,7 +29,12 @@ _LONGEST = 600
 """Characters; a longer stretch without an end is split."""
 _REMARKS = 4
 """Most sentences of one message of the agent."""
-_END = re.compile(r"[.!?](?=\s)|[。！？](?![。！？])|\n")
+_END = re.compile(
+    r"(?<![\s.(][A-Za-z])(?<!\b[DMSN]r)(?<!\bMrs)(?<!\bProf)(?<!\bbzw)(?<!\bca)(?<!\bvs)"
+    r"\.(?=\s)(?!(?<=\d\.) [a-zäöü\d])"
+    r"|[!?](?=\s)|[。！？](?![。！？])|\n"
+)
+"""Not in "Dr. Weber", "z. B." and "until 16.03. at the latest"."""
 _BLANK = re.compile(r"\S")
 _MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 """Blanks, and characters of scripts without blanks."""
@@ -152,15 +156,24 @@ def _trim(text: str, start: int, stop: int) -> tuple[int, int]:
     return begin, begin + len(text[begin:stop].rstrip())
 
 
+_OBSERVATION = re.compile(
+    r"\s*(?:<(?:returncode|output|stdout|stderr|observation|tool_response|tool_result|function_results?)\b"
+    r"|OBSERVATION\b|Observation:|EXECUTION RESULT|\[?(?:Command|Tool|Function|Execution) (?:output|result"
+    r"|response)s?\b)"
+)
+"""The beginning of a tool's output that an agent without tool messages gets as the user's."""
+
+
 @lru_cache(maxsize=512)
 def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""
     result: list[Sentence] = []
     is_paste = len(text) > _LONG
+    is_output = _OBSERVATION.match(text) is not None
     for start, stop in sentences(text):
         if _in_word(text, start) or _in_word(text, stop):
             continue  # a piece of data without blanks
-        worth = _worth(text[start:stop])
+        worth = PASTE if is_output else _worth(text[start:stop])
         if worth == RULE and len(text) > _SHORT:
             worth = CLAUSE
         if is_paste and worth == PLAIN and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
@@ -189,7 +202,13 @@ def _is_prose(sentence: str) -> bool:
     if not sentence.isascii():
         return True
     letters = sum(map(str.isalpha, sentence))
-    return letters >= 0.6 * len(sentence) and not sentence.endswith(("{", ";", "}", "(", ",", "):"))
+    signs = len(sentence) - sum(ch.isdigit() or ch.isspace() for ch in sentence)
+    # "Only 18:30 or 20:45 on 14 March." is prose, too.
+    return (
+        letters >= 0.4 * len(sentence)
+        and letters >= 0.7 * signs
+        and not sentence.endswith(("{", ";", "}", "(", ",", "):"))
+    )
 
 
 def of_agent(text: str) -> tuple[Sentence, ...]:
@@ -206,7 +225,9 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
             in_code = not in_code
         elif not in_code and stop - start >= 20 and _is_remark(sentence):
             begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
-            remarks.append(Sentence(begin, stop, 1 + bool(_CONCLUSION.search(sentence))))
+            # A question of the agent's is worth less than what it found.
+            worth = 0 if sentence.endswith(("?", "？")) else 1 + bool(_CONCLUSION.search(sentence))
+            remarks.append(Sentence(begin, stop, worth))
         before = -1 if in_code else start
     best = sorted(remarks, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
     return tuple(sorted(best))

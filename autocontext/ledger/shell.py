@@ -51,6 +51,8 @@ _WITH_VALUE = {
     "install": ("-m", "-o", "-g"), "truncate": ("-s", "-r"), "mkdir": ("-m",), "touch": ("-d", "-t", "-r"),
     "patch": ("-i", "-d"), "sudo": ("-u", "-g"), "nice": ("-n",), "xargs": ("-I", "-n", "-P", "-L", "-d"),
     "rsync": ("-e",), "git": ("-C", "-c", "-m", "-b", "-B"),
+    "kubectl": ("-n", "--namespace", "--context", "-o", "-c", "-l"), "helm": ("-n", "--namespace", "--kube-context"),
+    "gh": ("--body", "-b", "--head", "--base", "-R", "--repo"), "aws": ("--region", "--profile"),
 }  # fmt: skip
 """Options with a value in the next word."""
 _OUTPUT = {"curl": ("-o", "--output"), "wget": ("-O", "--output-document"), "sort": ("-o", "--output"),
@@ -65,6 +67,44 @@ _PATCH_FILE = re.compile(
 _VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
 
+_SERVICES = frozenset(
+    {"kubectl", "oc", "helm", "terraform", "tofu", "docker", "podman", "systemctl", "gh", "glab", "aws", "gcloud", "az",
+     "heroku", "flyctl", "vercel", "ansible-playbook"}
+)  # fmt: skip
+_SERVICE_VERBS = frozenset(
+    {"apply", "create", "delete", "destroy", "scale", "set", "patch", "replace", "annotate", "label", "expose",
+     "drain", "cordon", "uncordon", "taint", "restart", "undo", "rollback", "install", "upgrade", "uninstall", "import",
+     "rm", "rmi", "stop", "start", "kill", "push", "tag", "reload", "enable", "disable", "merge", "close", "edit",
+     "comment", "update", "put", "terminate", "modify", "attach", "detach", "deploy", "sync", "mv", "cp", "up", "down",
+     "reopen", "approve"}
+)  # fmt: skip
+"""Subcommands, or their first words ("terminate-instances"), that change something."""
+_WHERE = ("--namespace", "--context", "--kubeconfig", "--output", "--timeout", "--region", "--profile")
+"""Options that say where or how, not what."""
+_LONGEST_SERVICE = 100
+_DATABASES = frozenset({"psql", "mysql", "mariadb", "sqlite3", "duckdb", "clickhouse-client"})
+_SQL = re.compile(
+    r"(?:^|;)\s*(?:(?P<insert>INSERT)\s+(?:\w+\s+)?INTO|(?P<delete>DELETE)\s+FROM(?:\s+ONLY)?|(?P<merge>MERGE)\s+INTO"
+    r"|(?P<update>UPDATE)(?:\s+ONLY)?(?=[^;]{1,200}\sSET\s)|(?P<truncate>TRUNCATE)(?:\s+TABLE)?"
+    r"|(?:(?P<create>CREATE)|(?P<alter>ALTER)|(?P<drop>DROP))\s+(?:\w+\s+){0,3}?(?:TABLE|VIEW|INDEX|SCHEMA|DATABASE"
+    r"|TRIGGER"
+    r"|FUNCTION|SEQUENCE|ROLE|USER"
+    r"|TYPE)(?:\s+CONCURRENTLY)?(?:\s+IF\s+(?:NOT\s+)?EXISTS)?)\s+(?P<name>[\w.\"`\[\]$-]{1,120})",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SQL_ACTIONS = {
+    "insert": "rows inserted", "update": "rows updated", "delete": "rows deleted", "merge": "rows merged",
+    "create": "created", "alter": "altered", "drop": "dropped", "truncate": "emptied",
+}  # fmt: skip
+_COMPLAINT = re.compile(
+    r"^(?:\S{0,40}\b(?:bash|sh|zsh|dash): (?:line \d+: )?\S{1,200}: "
+    r"|(?:cd|cat|sed|gsed|perl|cp|mv|rm|mkdir|rmdir|touch|tee|ln|chmod|chown|git|patch|dd|rsync|fatal"
+    r"|error: patch)\b[^\n]{0,300}: )",
+    re.MULTILINE,
+)
+"""A shell or a program of the table below says that it failed."""
+
+
 _SHOWS_WHOLE = {"cat": ("-n", "-A", "-b", "-v", "-e", "-t"), "nl": ("-ba",), "bat": ("-p", "--plain")}
 """Programs that show a whole file, with the options that leave it whole."""
 _READS = frozenset(
@@ -72,6 +112,12 @@ _READS = frozenset(
      "tree", "stat", "file"}
 )  # fmt: skip
 """Programs that only read, unless an option below says otherwise."""
+_FILTERS = frozenset({"sort", "uniq", "cut", "tr", "column", "jq", "yq", "awk", "xxd", "strings", "zcat", "cd", "echo"})
+_LOGS = {
+    "kubectl": ("logs", "describe", "events"), "docker": ("logs",), "podman": ("logs",), "journalctl": (), "dmesg": (),
+    "git": ("log", "show", "diff", "blame", "grep"),
+}  # fmt: skip
+"""Programs, with subcommands, whose output is somebody else's text."""
 _ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-f", "-F", "--follow", "-fprint"})
 
 
@@ -105,6 +151,26 @@ def files_read(command: str) -> FilesRead | None:
     return found
 
 
+def only_shows(command: str) -> bool:
+    """Whether a command only shows texts, in which errors are another program's: `tail -50 app.log | grep ERROR`."""
+    if len(command) > _LONGEST or "<<" in command or "`" in command or "$(" in command:
+        return False
+    shows = False
+    for words, redirects in _commands(command):
+        bare = _bare(words, {})
+        if not bare or redirects:
+            if redirects and any(target != "/dev/null" for _, target in redirects):
+                return False
+            continue
+        program = bare[0].rsplit("/", 1)[-1]
+        reads = program in _READS and _ACTS.isdisjoint({*bare} - {"-f", "-F", "--follow"})
+        logs = program in _LOGS and (not _LOGS[program] or not {*_LOGS[program]}.isdisjoint(bare[1:]))
+        if not (reads or logs or program in _FILTERS):
+            return False
+        shows |= reads or logs
+    return shows
+
+
 def _files_read(words: Sequence[str], folder: str) -> FilesRead | None:
     if not words or words[0] not in _READS or not _ACTS.isdisjoint(words):
         return None
@@ -119,8 +185,26 @@ def _files_read(words: Sequence[str], folder: str) -> FilesRead | None:
 
 
 def changes(command: str) -> list[tuple[str, str]]:
-    """The changed files and what was done to each, in order, without repetitions."""
-    return list(dict.fromkeys(_changes(command, _DEEPEST)))[:_MOST]
+    """The changed things and what was done to each, in order, without repetitions."""
+    return list(dict.fromkeys((thing, action) for thing, action, _ in _changes(command, _DEEPEST)))[:_MOST]
+
+
+def changed_before_failure(command: str, output: str) -> frozenset[str]:
+    """What a failed line changed before its last command, unless the output says that this failed itself."""
+    if _COMPLAINT.search(output, 0, _LONGEST):
+        return frozenset()
+    return frozenset(thing for thing, _, more in _changes(command, _DEEPEST) if more)
+
+
+def sql_changes(text: str) -> list[tuple[str, str]]:
+    """The tables that SQL statements change, and what was done to each."""
+    found = [
+        (m["name"].strip('"`[]'), verb)
+        for m in _SQL.finditer(text, 0, _LONGEST)
+        for verb, w in m.groupdict().items()
+        if w
+    ]
+    return list(dict.fromkeys((name, _SQL_ACTIONS[verb]) for name, verb in found if verb in _SQL_ACTIONS))[:_MOST]
 
 
 def patch_changes(text: str) -> list[tuple[str, str]]:
@@ -133,20 +217,36 @@ def patch_changes(text: str) -> list[tuple[str, str]]:
     return files[:_MOST]
 
 
-def _changes(command: str, depth: int) -> Iterator[tuple[str, str]]:
+def _changes(command: str, depth: int) -> Iterator[tuple[str, str, bool]]:
+    """Each change, and whether more commands follow it."""
     text, documents = _without_documents(command.replace("\\\n", " "))
     variables: dict[str, list[str]] = {}
-    for words, redirects in _commands(text[:_LONGEST]):
-        bare = _bare(words, variables)
+    commands = [(words, redirects) for words, redirects in _commands(text[:_LONGEST]) if words or redirects]
+    for place, (words, redirects) in enumerate(commands, 1):
+        bare, more = _bare(words, variables), place < len(commands)
         inner = _inner(bare) if depth else ""
         if inner:
-            yield from _changes(inner, depth - 1)
+            yield from ((thing, action, more or inside) for thing, action, inside in _changes(inner, depth - 1))
         elif bare[:1] == ["apply_patch"] or (documents and bare[:1] in (["patch"], ["git"])):
-            yield from patch_changes("\n".join(documents) or command)
+            yield from ((thing, action, more) for thing, action in patch_changes("\n".join(documents) or command))
         for name, action in (*_by_redirects("".join(bare[:1]), redirects), *_by_program(bare)):
             for thing in _expand(name, variables):
                 if _is_file(thing):
-                    yield thing, action
+                    yield thing, action, more
+        yield from ((thing, action, more) for thing, action in _by_service(bare))
+
+
+def _by_service(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Changes of a cluster, a cloud, a service or a database: `kubectl scale`, `psql -c "UPDATE ..."`."""
+    program = words[0].rsplit("/", 1)[-1] if words else ""
+    if program in _DATABASES:
+        for word in words[1:]:
+            yield from sql_changes(word)
+    elif program in _SERVICES and not any(w.startswith("--dry-run") for w in words):
+        rest = [w for w in _plain(program, words[1:]) if w]
+        if any(verb in _SERVICE_VERBS for w in rest[:3] for verb in (w, w.split("-", 1)[0])):
+            options = [w for w in words[1:] if w.startswith("--") and "=" in w and not w.startswith(_WHERE)]
+            yield " ".join([program, *rest, *options])[:_LONGEST_SERVICE], "done"
 
 
 OPEN_FILE = "(the open file)"

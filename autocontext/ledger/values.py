@@ -20,7 +20,7 @@ _SEARCH_LIMIT = 64_000
 _SLICES = 8
 _MOST = 400
 """Most values of one text, so that a listing does not displace everything else."""
-_BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・"
+_BREAKS = r"\s\"'`()\[\]{}<>|;&,=*$!?\\\x00-\x1f、。，．；：！？（）［］｛｝「」『』【】〈〉《》〔〕“”‘’…・→│"
 _CJK = r"\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 # The pattern itself skips plain words, which are most of a text.
 _RUN = re.compile(rf"(?<![^{_BREAKS}])(?![A-Za-z][a-z]++(?:[.:]?[{_BREAKS}]|\Z))[^{_BREAKS}]{{3,}}")
@@ -33,6 +33,8 @@ _UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_LEAST_ENCODED},}}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,128}")
 _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
 _WORD = re.compile(rf"[^\W{_CJK}]")
+_ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
+"""The number of an element in a browser's page; the next page has others."""
 _ARGUMENT = 200
 """Characters; a longer argument is a document, not a value."""
 
@@ -54,7 +56,7 @@ def find(value: str, text: str) -> int:
 def values_in(text: str) -> set[str]:
     """The values of a text; in very long ones only the ends and slices between are searched."""
     values: dict[str, None] = {}
-    for piece in _pieces(text):
+    for piece in _pieces(_ELEMENT.sub("", text) if "[ref=" in text else text):
         for run in _RUN.findall(piece):
             for value in _names(run):
                 values[value] = None

@@ -16,10 +16,11 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.ledger.calls import Call, Shape, call_of, shape_of
-from autocontext.ledger.effects import Effect, with_open_file
+from autocontext.ledger import shell
+from autocontext.ledger.calls import Call, Shape, call_of, facts_of, shape_of
+from autocontext.ledger.effects import Effect, command_line, with_open_file
 from autocontext.ledger.notes import is_note_tool, note_of
-from autocontext.ledger.outcomes import outcome_of
+from autocontext.ledger.outcomes import SHORT, outcome_of
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
 from autocontext.ledger.values import FADED, FADING, FLOOR, argument_values, values_in
@@ -169,13 +170,13 @@ class WorkLedger:
         for block in msg.content:
             if block.type == "tool_use":
                 self._append_call(block, number)
-                speech_values |= argument_values(block.input)
+                speech_values |= argument_values(facts_of(block.input))
 
     def _append_call(self, use: ToolUseBlock, number: int) -> None:
         call, place = call_of(use, number, self.effects), len(self.calls)
         self._open.setdefault(use.id, []).append(place)
         self.calls.append(call)
-        if not is_note_tool(use.name):
+        if not is_note_tool(use.name) and not is_plan_call(use):
             self.examples[shape_of(use)] = (number, use)
         if call.changes:
             self.changing.append(place)
@@ -195,8 +196,18 @@ class WorkLedger:
             del self._open[id_]
         call = self.calls[at]
         outcome = outcome_of(block.text, is_error=block.is_error, effect=call.effect)
-        changes = with_open_file(call.changes, block.text) if call.effect == "runs" and call.changes else call.changes
-        self.calls[at] = replace(call, result=number, outcome=outcome, changes=changes)
+        changes, made = call.changes, frozenset[str]()
+        if call.effect == "runs" and changes:
+            changes = with_open_file(changes, block.text)
+            if outcome.failed and (use := self._use(id_, call.number)):
+                made = shell.changed_before_failure(command_line(use.input), block.text)
+        elif call.effect == "runs" and outcome.failed and outcome.lines > SHORT and shell.only_shows(call.label):
+            outcome = outcome_of(block.text, is_error=block.is_error, effect="reads")
+        self.calls[at] = replace(call, result=number, outcome=outcome, changes=changes, made=made)
+
+    def _use(self, id_: str, number: int) -> ToolUseBlock | None:
+        """The call with this id in a message."""
+        return next((use for use in self.messages[number - 1].tool_uses if use.id == id_), None)
 
     def _add_occurrences(self, value: str, occurrences: Occurrences) -> None:
         old = self.values.get(value)

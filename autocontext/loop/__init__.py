@@ -36,11 +36,11 @@ def run(
 ) -> str:  # fmt: skip
     """The model's answer to what the memory holds; `options` go into each request.
 
-    The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises
-    AutoContextError after `max_steps` requests without an answer: call it again to go on. The client's errors pass.
+    The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises the
+    client's errors, and AutoContextError after `max_steps` requests without an answer: call it again to go on.
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
-    if done := compact(memory):
+    if (done := compact(memory)) is not None:
         return done
     agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):

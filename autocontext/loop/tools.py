@@ -7,11 +7,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError, validate_call
+from pydantic import PydanticUserError, TypeAdapter, ValidationError, validate_call
 
 from autocontext.errors import ConfigError, did_you_mean, one_line, short
 from autocontext.flows.threads import in_thread
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import ToolUseBlock
 
 
@@ -37,8 +37,7 @@ def with_memory(tools: Iterable[Tool], memory: AutoContextMemory) -> list[Tool]:
     """The tools, with those of the memory that are not among them: `context_reload`, with `steering` all."""
     given = list(tools)
     names = {getattr(tool, "name", "") for tool in given}
-    own = memory.tools() if memory.config.steering else memory.tools("reload")
-    return [*given, *(tool for tool in own if tool.name not in names)]
+    return [*given, *(tool for tool in offered_tools(memory) if tool.name not in names)]
 
 
 class Toolset:
@@ -89,7 +88,11 @@ def _schema_of(tool: Tool) -> dict[str, Any]:
         raise ConfigError(
             f"tools: {short(tool)} is not a tool; pass a function with a name, type hints and a docstring"
         )
-    parameters = TypeAdapter(tool).json_schema()  # type: ignore[arg-type]  # functions are types to pydantic
+    try:
+        parameters = TypeAdapter(tool).json_schema()  # type: ignore[arg-type]  # functions are types to pydantic
+    except PydanticUserError as e:
+        reason = str(e).split(". ")[0].splitlines()[0]
+        raise ConfigError(f"tools: {name}: a type in its signature has no JSON schema; change it ({reason})") from e
     function = {"name": name, "description": inspect.getdoc(tool) or name, "parameters": parameters}
     return {"type": "function", "function": function}
 

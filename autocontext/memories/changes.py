@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from autocontext.errors import Conflict, InvalidMemory
+from autocontext.errors import Conflict, InvalidMemory, short
 from autocontext.memories import statements
 from autocontext.memories.records import (
     Memory,
@@ -47,7 +47,7 @@ def checked(memory: Memory) -> Memory:
         importance=checked_importance(memory.importance),
         confidence=checked_confidence(memory.confidence),
         context=checked_json("context", memory.context),
-        metadata=checked_json("metadata", dict(memory.metadata)),
+        metadata=checked_json("metadata", _object("metadata", memory.metadata)),
     )
 
 
@@ -127,7 +127,7 @@ def changed_fields(fields: Mapping[str, Any], now: int) -> dict[str, Any]:
     if has_ttl:
         columns["expires_at"] = expiry(ttl, now)
     if "tags" in columns:
-        columns["tags"] = tuple(listed(columns["tags"]))
+        columns["tags"] = tuple(listed("tags", columns["tags"]))
     return {**columns, "updated_at": now}
 
 
@@ -145,8 +145,14 @@ _FOREVER = 10**15
 """Milliseconds, about 30,000 years: fits the integers of every database."""
 
 
-def listed(value: Any) -> list[Any]:
+def _object(field: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidMemory(f"{field} must be an object with string keys (got {short(value)})")
+    return dict(value)
+
+
+def listed(field: str, value: Any) -> list[Any]:
     """Any iterable but a string as a list. Raises InvalidMemory."""
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidMemory(f"expected a list of strings such as [{str(value)!r}] (got {value!r})")
+        raise InvalidMemory(f"{field} must be a list of strings such as [{str(value)!r}] (got {value!r})")
     return list(value)

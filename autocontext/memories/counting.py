@@ -109,4 +109,4 @@ class ExactOrEstimate:
 
 
 DEFAULT_COUNTER = ExactOrEstimate(get_counter("cl100k_base"))
-"""The original's vocabulary; one counter per process, so that all callers share a failure."""
+"""One counter per process, so that all callers share a failure."""

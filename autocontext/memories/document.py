@@ -13,7 +13,7 @@ from autocontext.history.cached import cached_property
 from autocontext.memories.relevance import coerced_confidence
 
 CATEGORIES = ("preference", "knowledge", "context", "behavior", "goal", "correction")
-"""The original's categories; others are allowed."""
+"""The usual categories; others are allowed."""
 SECTIONS = {
     "user": ("User Context", {"workContext": "Work", "personalContext": "Personal", "topOfMind": "Current Focus"}),
     "history": ("History", {"recentMonths": "Recent", "earlierContext": "Earlier", "longTermBackground": "Background"}),

@@ -1,4 +1,4 @@
-"""Import and export of memory.json, the document of the original."""
+"""Import and export of memory.json documents."""
 
 from __future__ import annotations
 

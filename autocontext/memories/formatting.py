@@ -16,7 +16,7 @@ from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
 
 BEFORE_RANKING = 15
-"""`max_facts` of the original before it ranked by topic."""
+"""A value of `max_facts` for memories that confidence alone ranks: pass it without a context."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class InjectionSettings:
     """How memories are chosen. Raises ConfigError naming a field that is out of range."""
 
     max_tokens: int = 2000
-    """Limit for the whole text, wrapper included; the original allows 100 to 8000."""
+    """Limit for the whole text, wrapper included."""
     similarity_weight: float = 0.6
     confidence_weight: float = 0.4
     """Weights, divided by their sum; if both are 0, confidence alone ranks."""
@@ -32,14 +32,14 @@ class InjectionSettings:
     guaranteed_token_budget: int = 500
     """Facts of these categories come first, up to this many of the `max_tokens`, and are never cut."""
     strict_order: bool = False
-    """Stop at the first fact that does not fit, as the original does, instead of skipping it."""
+    """Stop at the first fact that does not fit, instead of skipping it."""
     similarity_scale: Scale = "raw"
     """"max" divides similarities by the largest one, so that they weigh as much as confidences do."""
     min_similarity: float = 0.0
     min_score: float = 0.0
     """Facts below one of these are left out when there is a context."""
     max_facts: int | None = None
-    """Maximum number of facts; 15 (`BEFORE_RANKING`) is the original's old rule."""
+    """Maximum number of facts besides the guaranteed ones; None: as many as fit."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -104,6 +104,9 @@ def compose(
     block = InjectionBlock(counter, settings.max_tokens, opening, closing)
     if block.left > 0:
         _fill(block, sections_of(document), _worthy(block, ranked, similarities, settings), settings)
+    else:
+        for one in ranked:
+            block.drop(one, "budget")
     block.settle()
     return block.text, _report(block, settings)
 

@@ -15,7 +15,7 @@ from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.formatting import InjectionSettings, compose
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
-from autocontext.messages import Msg, TextBlock, freeze
+from autocontext.messages import Msg, TextBlock, as_messages, freeze
 from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
 
@@ -64,11 +64,11 @@ class _Injection:
 class MemoryInjector:
     """Adds the memories that matter now to the messages of one request; nothing is stored or changed.
 
-    `refresh` says when memories are chosen again: before "every_call" of the model (as the original does), at
-    "every_turn" of the user, or "on_change", when at least a third of the facts would change. A block that stays the
+    `refresh` says when memories are chosen again: before "every_call" of the model, at "every_turn" of the user, or
+    "on_change", when the old and the new choice have less than 70 % of their facts in common. A block that stays the
     same keeps the provider's prompt cache. `placement` says where the block goes: a "user" message right before the
     last user turn, after the stable prefix; a "system" message after the leading ones; or "merge", the end of the last
-    leading system message. The block, wrapper included, costs at most `max_tokens`, which replaces that of `settings`.
+    leading system message. The block, wrapper included, costs at most `max_tokens` (None: that of `settings`).
 
         outgoing, report = MemoryInjector(store, user_id="ann").inject(messages)
     """
@@ -78,7 +78,7 @@ class MemoryInjector:
         store: MemorySource,
         *,
         user_id: str,
-        max_tokens: int = 2000,
+        max_tokens: int | None = None,
         refresh: Refresh = "every_turn",
         placement: Placement = "user",
         max_turns: int = 3,
@@ -94,7 +94,9 @@ class MemoryInjector:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)} (got {value!r})")
         self._store, self._user_id = store, user_id
         self._refresh, self._placement, self._max_turns = refresh, placement, max_turns
-        self._settings = replace(settings or InjectionSettings(), max_tokens=max_tokens)
+        self._settings = settings or InjectionSettings()
+        if max_tokens is not None:
+            self._settings = replace(self._settings, max_tokens=max_tokens)
         self._counter = counter or DEFAULT_COUNTER
         self._index = FactIndex(ranker)
         self._last: OrderedDict[str, _Injection] = OrderedDict()
@@ -206,8 +208,8 @@ def _leading(messages: Sequence[Msg]) -> int:
 
 
 def without_injected(messages: Sequence[Msg]) -> list[Msg]:
-    """The messages without the blocks of injectors."""
-    return [_without_block(m) for m in messages if not is_injected(m)]
+    """The messages without the blocks of injectors. Raises InvalidMessage for what is not a Msg."""
+    return [_without_block(m) for m in as_messages(messages) if not is_injected(m)]
 
 
 def _merged(host: Msg, suffix: str) -> Msg:

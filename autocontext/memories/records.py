@@ -166,7 +166,7 @@ def millis(name: str, moment: datetime | float | str | None) -> int | None:
             moment = datetime.fromisoformat(moment.strip())
         except ValueError:
             raise InvalidMemory(f"{name} is not an ISO 8601 time (got {moment!r})") from None
-        # Files of the original have no time zone and mean UTC.
+        # Times in memory.json may have no time zone; they mean UTC.
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     if isinstance(moment, datetime):
         if moment.tzinfo is None:
@@ -183,7 +183,7 @@ def iso(moment: int) -> str:
 
 
 def dynamic_importance(memory: Memory, now: int) -> float:
-    """Importance adjusted for use, age and confidence by the original's formula, 1 to 10.
+    """Importance adjusted for use, age and confidence, 1 to 10.
 
     base + max(0, (30 - days) / 30) * 0.2 + min(0.3, 0.05 * accesses) + (confidence - 0.5) * 0.2
     """

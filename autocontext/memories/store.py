@@ -83,7 +83,7 @@ class MemoryStore(DatabasePart):
         now = self._clock()
         new = changes.checked(
             Memory(
-                id="", user_id=user_id, content=content, category=category, tags=tuple(changes.listed(tags)),
+                id="", user_id=user_id, content=content, category=category, tags=tuple(changes.listed("tags", tags)),
                 importance=importance, confidence=confidence, context=context, source=source,
                 source_error=source_error, metadata=metadata or {}, created_at=now, updated_at=now,
                 last_accessed=now, expires_at=changes.expiry(ttl, now),
@@ -153,8 +153,9 @@ class MemoryStore(DatabasePart):
         Results count as accessed. Raises InvalidMemory naming a wrong argument.
         """
         search = make_query(
-            query, limit=limit, min_importance=min_importance, min_score=min_score, tags=changes.listed(tags),
-            tag_match=tag_match, categories=changes.listed(categories), since=since, until=until, explain=explain,
+            query, limit=limit, min_importance=min_importance, min_score=min_score, tags=changes.listed("tags", tags),
+            tag_match=tag_match, categories=changes.listed("categories", categories), since=since, until=until,
+            explain=explain,
         )  # fmt: skip
         index = yield from self._current(user_id)
         now = self._clock()

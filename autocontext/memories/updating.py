@@ -1,4 +1,4 @@
-"""Apply what a model learned from a conversation to a memory.json document, by the original's rules."""
+"""Apply what a model learned from a conversation to a memory.json document, by fixed rules."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class CallableModel:
         reply = ModelReply(text=answer) if isinstance(answer, str) else answer
         if not isinstance(reply, ModelReply):
             kind = type(answer).__name__
-            raise ModelError(f"{self.name} returned a {kind}; return a str or a ModelReply", retryable=False)
+            raise ModelError(f"{self.name} returned {kind}; return a str or a ModelReply", retryable=False)
         if not reply.text.strip():
             raise ModelError(f"{self.name} answered with an empty text")
         return reply if reply.usage else reply.model_copy(update={"usage": Usage(seconds=seconds)})

@@ -1,8 +1,7 @@
 """The state optimiser keeps a working state small enough to save and load at every turn, and loses nothing.
 
-The steps follow the original, in its order: repetitions, memory context, error patterns, summary, limits. Messages are
-written to the content store before a step drops them; if the write fails, they stay. Optimising twice gives the same
-state as optimising once.
+The steps, in order: repetitions, memory context, error patterns, summary, limits. Messages are written to the content
+store before a step drops them; if the write fails, they stay. Optimising twice gives the same state as optimising once.
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ class StateOptimizer:
         self.store, self.model = store, model
         self._namespace, self._is_failure = namespace, detector
         self._compressor = ConversationCompressor(self.config, store, detector=detector, namespace=namespace)
-        self._selector = ContextSelector(self.config, ranker=ranker)
+        self._selector = ContextSelector(self.config, ranker=ranker, detector=detector)
         self._analyzer = ErrorPatternAnalyzer(detector=detector)
 
     def optimize(self, state: SessionState) -> tuple[SessionState, OptimizationReport]:

@@ -13,7 +13,7 @@ from autocontext.optimizer.errors import results_with_tools
 from autocontext.optimizer.state import SessionState, StateConfig
 from autocontext.optimizer.summary import is_summary
 from autocontext.ranking import RelevanceRanker, default_ranker
-from autocontext.text.failures import is_failure
+from autocontext.text.failures import IsFailure, is_failure
 
 FOCUS, TOOLS, PREFERENCES, HISTORY = "focus", "tool_results", "user_preferences", "conversation_history"
 OWN_SOURCES = frozenset({FOCUS, TOOLS, PREFERENCES, HISTORY})
@@ -29,13 +29,17 @@ _TYPE_SCORES = {"user": 1.0, "assistant": 0.8, "memory": 0.7, "ltm": 0.7, "tool"
 
 
 class ContextSelector:
-    """Builds the memory context from four sources, and merges it with entries from elsewhere."""
+    """Builds the memory context from four sources, and merges it with entries from elsewhere.
+
+    `detector` decides which results are failures.
+    """
 
     def __init__(
-        self, config: StateConfig | None = None, *, ranker: Callable[[], RelevanceRanker] = default_ranker
-    ) -> None:
+        self, config: StateConfig | None = None, *, ranker: Callable[[], RelevanceRanker] = default_ranker,
+        detector: IsFailure = is_failure,
+    ) -> None:  # fmt: skip
         self.config = config or StateConfig()
-        self._ranker = ranker
+        self._ranker, self._is_failure = ranker, detector
 
     def optimize_memory_context(self, state: SessionState, user_input: str | None = None) -> list[Any]:
         """Return the memory context for an input (default: `state.user_input`), best first, up to the configured size.
@@ -48,7 +52,7 @@ class ContextSelector:
         own = [
             *self._relevant_messages(state.messages, query),
             *_focus(state.focus),
-            *_tool_results(state.messages),
+            *_tool_results(state.messages, self._is_failure),
             *_preferences(state.messages),
         ]
         return self.rank_and_limit([*foreign, *map(freeze, own)], query)
@@ -123,7 +127,7 @@ def _text(item: Any) -> str:
 
 
 def _score(item: Any, position: int, query: str) -> float:
-    """An entry's own relevance, or else 0.7 for recency and 0.3 for its kind, the original's formula."""
+    """An entry's own relevance, or else 0.7 for recency and 0.3 for its kind."""
     if isinstance(item, dict):
         score = item.get("relevance_score")
         if isinstance(score, int | float) and not isinstance(score, bool):
@@ -143,11 +147,11 @@ def _focus(focus: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _tool_results(messages: Sequence[Msg]) -> list[dict[str, Any]]:
+def _tool_results(messages: Sequence[Msg], failed: IsFailure) -> list[dict[str, Any]]:
     """The latest successful result of each tool, by name."""
     latest: dict[str, str] = {}
     for msg, result, tool in results_with_tools(messages):
-        if tool and not is_failure(result):
+        if tool and not failed(result):
             latest.pop(tool, None)
             latest[tool] = msg.id
     return [

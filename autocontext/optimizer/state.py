@@ -10,6 +10,9 @@ from autocontext.errors import ConfigError, InvalidMessage, StateError
 from autocontext.messages import Msg, as_messages, freeze, thaw
 
 VERSION = 1
+_KINDS = {
+    "session_id": str, "user_id": str, "user_input": str, "selected_for": str, "memory_context": list, "focus": list,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class SessionState:
             raise StateError(f"not a session state of version {VERSION} (got {version!r}); nothing was loaded")
         try:
             parts = {f.name: values[f.name] for f in fields(cls) if f.name != "messages"}
-            for name, kind in (("session_id", str), ("user_id", str), ("user_input", str), ("memory_context", list)):
+            for name, kind in _KINDS.items():
                 if not isinstance(parts[name], kind):
                     raise StateError(
                         f"the saved state is damaged: `{name}` must be a {kind.__name__}; nothing was loaded"
@@ -85,7 +88,7 @@ class SessionState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateConfig:
-    """Limits of a working state, with the original's names and defaults."""
+    """Limits of a working state."""
 
     max_memory_context_size: int = 20
     """Maximum number of entries in `memory_context`."""

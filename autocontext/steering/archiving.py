@@ -9,17 +9,17 @@ from autocontext.events import CompressionReport
 from autocontext.history.edits import NO_GAIN
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
-from autocontext.history.numbering import name
+from autocontext.history.numbering import name, short_list
 from autocontext.history.runs import Runs
-from autocontext.history.undoing import undoing
-from autocontext.steering.steered import Refusal, Steered, as_text, counted, short
+from autocontext.history.undoing import undo_entries
+from autocontext.steering.parts import MemoryParts, Refusal, as_text, counted
 from autocontext.strategies.archive import Archive
 
 _ATTEMPTS = 5
 """How often a restore begins again after another process has written to the session."""
 
 
-def archive(memory: Steered, messages: Any, reason: Any) -> str:
+def archive(memory: MemoryParts, messages: Any, reason: Any) -> str:
     """Replace messages by a note about them."""
     with memory.lock:
         strategy = Archive(memory.numbers(messages), as_text(reason), memory.config)
@@ -32,15 +32,15 @@ def archive(memory: Steered, messages: Any, reason: Any) -> str:
     gone = Runs.union(numbers for span, numbers in strategy.spans if span.ids[0] not in left)
     small = Runs.union(numbers for span, numbers in strategy.spans if span.ids[0] in left)
     if not gone:
-        raise Refusal(f"{short(small)} stays in view: {_why(report)}.")
+        raise Refusal(f"{short_list(small)} stays in view: {_why(report)}.")
     saved = sum(strategy.tokens_saved for strategy in report.strategies)
-    away = f"{short(gone)}: {counted(len(gone), 'message')}, {counted(saved, 'token')} freed"
+    away = f"{short_list(gone)}: {counted(len(gone), 'message')}, {counted(saved, 'token')} freed"
     way_back = f'context_restore("{name(gone.pairs[0][0])}") puts them back'
     texts = [f"Put away {away}. A note about them stands in their place; {way_back}."]
     if strategy.widened:
-        texts.append(f"{short(strategy.widened)} went along: calls and their results stay together.")
+        texts.append(f"{short_list(strategy.widened)} went along: calls and their results stay together.")
     if small:
-        texts.append(f"{short(small)} stayed: {_why(report)}.")
+        texts.append(f"{short_list(small)} stayed: {_why(report)}.")
     return " ".join(texts)
 
 
@@ -50,7 +50,7 @@ def _why(report: CompressionReport) -> str:
     return reasons[0] if reasons else "a note about it would be as long"
 
 
-def restore(memory: Steered, messages: Any) -> str:
+def restore(memory: MemoryParts, messages: Any) -> str:
     """Put back the originals of messages that a note or a preview stands for."""
     for _ in range(_ATTEMPTS):
         with memory.lock:
@@ -64,16 +64,16 @@ def restore(memory: Steered, messages: Any) -> str:
     raise Refusal("other processes keep writing to this conversation; call the tool again.")
 
 
-def _plan(memory: Steered, numbers: Runs) -> tuple[list[Entry], str]:
+def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
     """What puts these messages back into the view, worked out on a copy of the log. Raises Refusal."""
     log = memory.log.fork()
     there = memory.in_view()
     missing = [n for n in numbers if n not in there]
     if not missing:
-        raise Refusal(f"{short(numbers)} {_are(numbers)} in view, word for word; there is nothing to put back.")
+        raise Refusal(f"{short_list(numbers)} {_are(numbers)} in view, word for word; there is nothing to put back.")
     entries: list[Entry] = []
     while (note := _note_over(log, Runs.of(missing))) is not None:
-        steps = undoing(log, note)
+        steps = undo_entries(log, note)
         if not steps:
             break
         for entry in steps:
@@ -83,7 +83,7 @@ def _plan(memory: Steered, numbers: Runs) -> tuple[list[Entry], str]:
     if missing:
         some = Runs.of(missing)
         raise Refusal(
-            f"{short(some)} {_are(some)} not behind a note in view, so there is no place to put it back to. "
+            f"{short_list(some)} {_are(some)} not behind a note in view, so there is no place to put it back to. "
             f'context_reload("{name(missing[0])}") reads it.'
         )
     return entries, _answer(memory, numbers, log.view_ids)
@@ -97,7 +97,7 @@ def _note_over(log: Log, missing: Runs) -> str | None:
     return None
 
 
-def _answer(memory: Steered, numbers: Runs, view_ids: list[str]) -> str:
+def _answer(memory: MemoryParts, numbers: Runs, view_ids: list[str]) -> str:
     """What is put back, and what is used then. Raises Refusal if it would be condensed again at once."""
     before = set(memory.log.view_ids)
     back = memory.log.numbers(id_ for id_ in view_ids if id_ not in before)
@@ -105,12 +105,12 @@ def _answer(memory: Steered, numbers: Runs, view_ids: list[str]) -> str:
     added = sum(count(id_, messages[id_]) for id_ in view_ids if id_ not in before)
     gone = sum(count(id_, messages[id_]) for id_ in before - set(view_ids))
     after, limit = memory.token_sum.total() + added - gone, memory.config.token_trigger
-    what = f"{short(back)} ({counted(len(back), 'message')}, {counted(added, 'token')})"
+    what = f"{short_list(back)} ({counted(len(back), 'message')}, {counted(added, 'token')})"
     if after >= limit:
         raise Refusal(
-            f"putting {short(numbers)} back means {what} and a context of {after:,} tokens, which is condensed from "
-            f'{limit:,} on. Read it in part with context_reload("{name(numbers.pairs[0][0])}"), or put something else '
-            "away first."
+            f"putting {short_list(numbers)} back means {what} and a context of {after:,} tokens, which is condensed "
+            f'from {limit:,} on. Read it in part with context_reload("{name(numbers.pairs[0][0])}"), or put something '
+            "else away first."
         )
     return f"Put back {what}. The context has {after:,} of {memory.config.max_token:,} tokens now."
 

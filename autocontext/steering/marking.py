@@ -6,12 +6,12 @@ import uuid
 from typing import Any
 
 from autocontext.history.entries import Added, Pinned
-from autocontext.history.numbering import name, with_exchanges
+from autocontext.history.numbering import name, short_list, with_exchanges
 from autocontext.history.runs import Runs
 from autocontext.history.view import View, open_pairs
 from autocontext.ledger.notes import LONGEST_NOTE, NOTE_TOOL, note_of
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_pinned
-from autocontext.steering.steered import Refusal, Steered, counted, short
+from autocontext.steering.parts import MemoryParts, Refusal, counted
 
 _MOST_PINNED = 0.25
 """Largest share of the window for pinned messages: the rest has to fit beside them."""
@@ -19,8 +19,9 @@ _NEWEST = 200
 """Newest messages in which the call of a note is looked for."""
 
 
-def pin(memory: Steered, messages: Any, *, unpin: bool) -> str:
+def pin(memory: MemoryParts, messages: Any, unpin: Any = False) -> str:
     """Pin messages of the view, a call with its results, or unpin them."""
+    unpin = str(unpin).lower() == "true"  # some models pass a text
     with memory.lock:
         log = memory.log
         numbers = memory.numbers(messages)
@@ -31,36 +32,36 @@ def pin(memory: Steered, messages: Any, *, unpin: bool) -> str:
             held = [id_ for id_ in ids if id_ in log.pins]
             if not held:
                 raise Refusal(
-                    f"{short(numbers)}: nothing of that was pinned with this tool. Pinned: {_pinned(memory)}."
+                    f"{short_list(numbers)}: nothing of that was pinned with this tool. Pinned: {_pinned(memory)}."
                 )
             memory.journal.append_with_retry(Pinned(ids=tuple(held), pinned=False))
-            return f"Unpinned {short(log.numbers(held))}. Pinned: {_pinned(memory)}."
+            return f"Unpinned {short_list(log.numbers(held))}. Pinned: {_pinned(memory)}."
         if away := [n for n in wanted if n not in memory.in_view()]:
             raise Refusal(
-                f"{short(Runs.of(away))} is not in view in full, so it cannot be pinned; "
+                f"{short_list(Runs.of(away))} is not in view in full, so it cannot be pinned; "
                 f'context_restore("{name(away[0])}") puts it back first.'
             )
         _check_room(memory, set(ids), numbers)
         memory.journal.append_with_retry(Pinned(ids=tuple(ids)))
-        return f"Pinned {short(wanted)}: no compression takes it out of the context. Pinned: {_pinned(memory)}."
+        return f"Pinned {short_list(wanted)}: no compression takes it out of the context. Pinned: {_pinned(memory)}."
 
 
-def _check_room(memory: Steered, new: set[str], numbers: Runs) -> None:
+def _check_room(memory: MemoryParts, new: set[str], numbers: Runs) -> None:
     pairs = zip(memory.log.view_ids, memory.log.view_messages, strict=True)
     tokens = sum(memory.token_sum.count(id_, m) for id_, m in pairs if id_ in new or is_pinned(m))
     most = int(memory.config.max_token * _MOST_PINNED)
     if tokens > most:
         raise Refusal(
-            f"with {short(numbers)}, {counted(tokens, 'token')} would be pinned and {most:,} may be. Unpin something "
-            f"(pinned: {_pinned(memory)}), or keep the essence with {NOTE_TOOL}."
+            f"with {short_list(numbers)}, {counted(tokens, 'token')} would be pinned and {most:,} may be. Unpin "
+            f"something (pinned: {_pinned(memory)}), or keep the essence with {NOTE_TOOL}."
         )
 
 
-def _pinned(memory: Steered) -> str:
-    return short(memory.log.numbers(memory.log.pins)) or "nothing"
+def _pinned(memory: MemoryParts) -> str:
+    return short_list(memory.log.numbers(memory.log.pins)) or "nothing"
 
 
-def note(memory: Steered, text: Any) -> str:
+def note(memory: MemoryParts, text: Any) -> str:
     """Keep a note: the call of this tool is the note, so one that is not in the conversation yet is added to it."""
     use = ToolUseBlock(id=f"note_{uuid.uuid4().hex[:12]}", name=NOTE_TOOL, input={"text": text})
     if not isinstance(text, str) or not text.strip():
@@ -79,7 +80,7 @@ def note(memory: Steered, text: Any) -> str:
     return f"Noted ({name(number)}). It stays word for word when this part of the conversation is condensed."
 
 
-def _number_of(memory: Steered, text: str) -> int | None:
+def _number_of(memory: MemoryParts, text: str) -> int | None:
     """The number of the call that noted this."""
     original = memory.log.original
     for number in range(len(original), max(0, len(original) - _NEWEST), -1):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
-from autocontext.steering.steered import Refusal, Steered, as_text, counted
+from autocontext.steering.parts import MemoryParts, Refusal, as_text, counted
 from autocontext.stores.protocol import SessionKey
 from autocontext.text.rendering import one_line
 
@@ -24,7 +24,7 @@ _OWN = ("context_search", "context_status", "context_reload", "context_archive",
 
 
 def search(
-    memory: Steered,
+    memory: MemoryParts,
     query: Any = "",
     *,
     messages: Any = None,
@@ -59,7 +59,7 @@ def search(
     return "\n".join([head, *lines, 'Read a message of this conversation with context_reload("m...").'])
 
 
-def _found(memory: Steered, words: str, filters: Filters, *, everywhere: bool) -> list[Found]:
+def _found(memory: MemoryParts, words: str, filters: Filters, *, everywhere: bool) -> list[Found]:
     """The hits: more than are shown, as calls of these very tools are among them."""
     user, session = memory.session
     asked = 2 * _MOST
@@ -74,7 +74,7 @@ def _found(memory: Steered, words: str, filters: Filters, *, everywhere: bool) -
     return memory.log_search.find(entries, words, limit=asked, **filters)
 
 
-def _lines(memory: Steered, hits: list[Found], numbers: Runs | None) -> Iterator[str]:
+def _lines(memory: MemoryParts, hits: list[Found], numbers: Runs | None) -> Iterator[str]:
     own = SessionKey(*memory.session)
     with memory.lock:
         said = {own: _said(memory.log)}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from autocontext.compression.limits import Limits
-from autocontext.history import numbering
+from autocontext.history.numbering import parse, short_list
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
 from autocontext.ledger.calls import label_of, shorten
 from autocontext.ledger.values import argument_values, values_in
 from autocontext.messages import Msg, is_note, is_pinned
-from autocontext.steering.steered import Steered, as_text, counted, short
+from autocontext.steering.parts import MemoryParts, as_text, counted
 from autocontext.text.rendering import one_line
 
 _MOST_BLOCKS = 16
@@ -44,10 +44,15 @@ class Block(NamedTuple):
     @property
     def line(self) -> str:
         """The block as a line of the status."""
-        facts = [counted(self.tokens, "token"), f"{self.ago:,} ago"]
-        facts += [f"used {self.used}x"] * bool(self.used) + [f"reloaded {self.reloaded}x"] * bool(self.reloaded)
-        facts += ["condensed"] * self.condensed + ["pinned"] * self.pinned
-        return f"{short(self.numbers)} {self.label}: {', '.join(facts)}"
+        facts = [
+            counted(self.tokens, "token"),
+            f"{self.ago:,} ago",
+            f"used {self.used}x" if self.used else "",
+            f"reloaded {self.reloaded}x" if self.reloaded else "",
+            "condensed" if self.condensed else "",
+            "pinned" if self.pinned else "",
+        ]
+        return f"{short_list(self.numbers)} {self.label}: {', '.join(filter(None, facts))}"
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,7 @@ class ContextStatus:
 
     window: int
     used: int
-    fixed: int
+    overhead: int
     """Instructions and tool schemas."""
     trigger: int
     """From here on the next pass condenses the oldest messages."""
@@ -67,14 +72,14 @@ class ContextStatus:
     """What the last pass took out of view; "" if this process has made none."""
 
     @classmethod
-    def of(cls, memory: Steered) -> ContextStatus:
+    def of(cls, memory: MemoryParts) -> ContextStatus:
         """The status of a memory."""
         with memory.lock:
             last = memory.runner.last
             return cls(
                 window=memory.config.max_token,
                 used=memory.token_sum.total(),
-                fixed=memory.token_sum.fixed,
+                overhead=memory.token_sum.overhead,
                 trigger=Limits.of(memory.config, early=memory.config.background).tokens,
                 messages=len(memory.log.view_ids),
                 originals=len(memory.log.original),
@@ -94,18 +99,18 @@ class ContextStatus:
         left = self.trigger - self.used
         due = f" at the latest, {left:,} from now." if left > 0 else ": it is due."
         head = [
-            f"{used}, {self.fixed:,} of them by instructions and tools.",
+            f"{used}, {self.overhead:,} of them by instructions and tools.",
             f"{counted(self.messages, 'message')} in view of {self.originals:,}.",
             f"The next pass condenses the oldest messages at {self.trigger:,} tokens{due}",
         ]
         if condensed:
-            head.append(f'Condensed: {short(condensed)}; context_reload("m...") reads them.')
+            head.append(f'Condensed: {short_list(condensed)}; context_reload("m...") reads them.')
         if self.receipt:
             head.append(f"Last pass: {self.receipt}")
         return "\n".join([*head, "In view, oldest first (ages in messages):", *lines])
 
 
-def _blocks(memory: Steered) -> Iterator[Block]:
+def _blocks(memory: MemoryParts) -> Iterator[Block]:
     log = memory.log
     view = View(log.view_ids, log.view_messages)
     groups = list(_groups(view))
@@ -161,7 +166,7 @@ def _uses(view: View, groups: list[list[int]]) -> Counter[int]:
     return uses
 
 
-def _reloads(memory: Steered) -> list[set[int]]:
+def _reloads(memory: MemoryParts) -> list[set[int]]:
     """For each call of `context_reload`, the numbers of the messages that it asked for."""
     total = len(memory.log.original)
     uses = (use for id_ in memory.log.original for use in memory.log.messages[id_].tool_uses)
@@ -169,10 +174,10 @@ def _reloads(memory: Steered) -> list[set[int]]:
     return [set(_asked(memory, key, total)) for key in keys]
 
 
-def _asked(memory: Steered, key: str, total: int) -> list[int]:
-    found = numbering.parse(key, total)
+def _asked(memory: MemoryParts, key: str, total: int) -> list[int]:
+    found = parse(key, total)
     if found is not None:
         return found
-    offloads = memory.log.offloads
-    uuid = next((uuid for uuid in offloads if uuid in key or (len(key) >= 8 and uuid.startswith(key))), "")
-    return list(memory.log.numbers(offloads.get(uuid, ())))
+    log = memory.log
+    uuid = next((uuid for uuid in log.offloads if uuid in key), "") or log.handle(key)
+    return list(log.numbers(log.offloads.get(uuid, ())))

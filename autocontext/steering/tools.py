@@ -1,4 +1,4 @@
-"""The tools themselves: what the model is told about them, and the functions that answer."""
+"""The tools themselves: their schemas for the model, and the functions that answer."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from autocontext.errors import AutoContextError
 from autocontext.flows.threads import in_thread
 from autocontext.ledger.notes import LONGEST_NOTE
 from autocontext.steering import archiving, marking, searching
+from autocontext.steering.parts import MemoryParts, Refusal
 from autocontext.steering.status import ContextStatus
-from autocontext.steering.steered import Refusal, Steered
 
 _MESSAGES = {"type": "string", "description": 'Numbers of messages: "m12", a range "m12-m40", a list "m1,m7".'}
 _TEXT = {"type": "string"}
@@ -46,11 +46,11 @@ _PARAMETERS: Mapping[str, tuple[dict[str, Any], list[str]]] = {
             "after": {**_TEXT, "description": "Only from this time on, such as 2026-11-22 or 2026-11-22T16:30."},
             "before": {**_TEXT, "description": "Only before this time."},
             "limit": {"type": "integer", "description": "Most results, 8 if left out."},
+            "all_sessions": {"type": "boolean", "description": "True searches the user's other conversations, too."},
         },
         [],
     ),
 }
-_ALL_SESSIONS = {"type": "boolean", "description": "True searches the user's other conversations, too."}
 NAMES = tuple(_DESCRIPTIONS)
 """The names of the tools, in their order."""
 
@@ -64,16 +64,16 @@ class ContextTool:
         text = status()
     """
 
-    def __init__(self, name: str, memory: Steered) -> None:
+    def __init__(self, name: str, memory: MemoryParts) -> None:
         self.name, self.description = name, _DESCRIPTIONS[name]
         self._memory = memory
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""
         properties, required = _PARAMETERS[self.name]
-        if self.name == "context_search" and self._memory.config.search_scope == "user":
-            properties = {**properties, "all_sessions": _ALL_SESSIONS}
-        parameters = {"type": "object", "properties": dict(properties), "required": list(required)}
+        hidden = "" if self._memory.config.search_scope == "user" else "all_sessions"
+        properties = {key: value for key, value in properties.items() if key != hidden}
+        parameters = {"type": "object", "properties": properties, "required": list(required)}
         return {
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
@@ -85,7 +85,7 @@ class ContextTool:
         missing = [key for key in required if arguments.get(key) is None]
         if missing:
             return f"Error: {', '.join(missing)}: must be passed."
-        known = {k: v for k, v in arguments.items() if k in properties or k == "all_sessions"}
+        known = {k: v for k, v in arguments.items() if k in properties}
         try:
             return _ANSWERS[self.name](self._memory, **known)
         except (Refusal, AutoContextError) as e:
@@ -96,36 +96,16 @@ class ContextTool:
         return await in_thread(lambda: self(**arguments))
 
 
-def context_tools(memory: Steered) -> list[ContextTool]:
+def context_tools(memory: MemoryParts) -> list[ContextTool]:
     """All tools of a memory."""
     return [ContextTool(name, memory) for name in NAMES]
 
 
-def _status(memory: Steered, **_: Any) -> str:
-    return ContextStatus.of(memory).text()
-
-
-def _archive(memory: Steered, messages: Any, reason: Any, **_: Any) -> str:
-    return archiving.archive(memory, messages, reason)
-
-
-def _restore(memory: Steered, messages: Any, **_: Any) -> str:
-    return archiving.restore(memory, messages)
-
-
-def _pin(memory: Steered, messages: Any, unpin: Any = False, **_: Any) -> str:
-    return marking.pin(memory, messages, unpin=unpin is True or str(unpin).lower() == "true")
-
-
-def _note(memory: Steered, text: Any, **_: Any) -> str:
-    return marking.note(memory, text)
-
-
 _ANSWERS: Mapping[str, Callable[..., str]] = {
-    "context_status": _status,
-    "context_archive": _archive,
-    "context_restore": _restore,
-    "context_pin": _pin,
-    "context_note": _note,
+    "context_status": lambda memory: ContextStatus.of(memory).text(),
+    "context_archive": archiving.archive,
+    "context_restore": archiving.restore,
+    "context_pin": marking.pin,
+    "context_note": marking.note,
     "context_search": searching.search,
 }

@@ -1,9 +1,10 @@
-"""Where a memory's log is kept: the SessionStore protocol and its implementations."""
+"""Stores of sessions: the SessionStore protocol and its implementations."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from autocontext.history.entries import Entry, dump_entry, load_entry
 from autocontext.stores.protocol import (
     Entries,
     Position,
@@ -22,12 +23,15 @@ if TYPE_CHECKING:
     from autocontext.stores.encrypted_database import EncryptedDatabase
     from autocontext.stores.in_memory import InMemorySessionStore
     from autocontext.stores.search import Found
+    from autocontext.stores.sql_database import SqlDatabase
+    from autocontext.stores.sqlite_database import SqliteDatabase
 
 __all__ = [
     "DatabaseSessionStore",
     "EncryptedDatabase",
     "EncryptedSessionStore",
     "Entries",
+    "Entry",
     "Found",
     "InMemorySessionStore",
     "Position",
@@ -36,11 +40,15 @@ __all__ = [
     "SessionInfo",
     "SessionKey",
     "SessionStore",
+    "SqlDatabase",
     "SqlSessionStore",
+    "SqliteDatabase",
     "SqliteSessionStore",
     "Version",
     "copy_sessions",
+    "dump_entry",
     "import_agentscope_java",
+    "load_entry",
 ]
 
 _LAZY = {
@@ -50,7 +58,9 @@ _LAZY = {
     "Found": "search",
     "InMemorySessionStore": "in_memory",
     "Progress": "copying",
+    "SqlDatabase": "sql_database",
     "SqlSessionStore": "database_sessions",
+    "SqliteDatabase": "sqlite_database",
     "SqliteSessionStore": "database_sessions",
     "copy_sessions": "copying",
     "import_agentscope_java": "agentscope_java",
@@ -58,7 +68,7 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
-    """What needs a database is imported at first use: a memory without a store has no need of it."""
+    """Import a name at its first use: a memory without a store needs none of them."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415
@@ -67,5 +77,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, those that are imported at first use too."""
+    """The public names, including those that are imported at first use."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""Sessions that AgentScope-Java's AutoContextMemory has saved through its JsonSession, read into a memory here.
+"""Imports sessions that AgentScope-Java's AutoContextMemory has saved through its JsonSession.
 
 The layout is that of its 1.x branch: a directory per session, in it a file per key, lists as JSON lines and single
 values as JSON. What is known under `autoContextMemory_...`: workingMessages, originalMessages, offloadContext (an
@@ -29,7 +29,7 @@ _KEYS = ("workingMessages", "originalMessages", "offloadContext", "compressionEv
 
 
 class _Item(NamedTuple):
-    """A JSON value, and where it stands, for messages."""
+    """A JSON value, and its position for error messages."""
 
     value: Any
     where: str
@@ -138,7 +138,7 @@ def _parsed(text: str, where: str) -> Any:
 
 # ------------------------------------------------------------------------------------------------------------ values
 def _elements(items: list[_Item]) -> list[_Item]:
-    """The elements of a list, which stands as it is, or as the only list within an object."""
+    """The elements of a list, or of the only list within an object."""
     if len(items) != 1:
         return items
     value, where = items[0]

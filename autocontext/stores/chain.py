@@ -1,4 +1,4 @@
-"""The chain of a session's stored entries: each row is the one that follows, or it is told why not."""
+"""Checks the chain of a session's stored entries: each row has the checksum of the row before."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 
 def follow(entries: list[T], after: int, found: Rows, read: Callable[[int, bytes], T]) -> None:
-    """Append what `read` makes of these rows' numbers and bodies; they begin at number `after` or one before it.
+    """Append to `entries` what `read` makes of each row; the rows begin at number `after`, or one before it.
 
     Raises StoreCorruptError at the first row that is missing or wrong; the entries before it are in the list then.
     """
     rows = found.rows
     link = None if after else FIRST
-    """The checksum of the entry before; None where the release that wrote it left no chain."""
+    """The checksum of the entry before; None for rows of version 1, which have no chain."""
     if rows and rows[0][0] == after - 1:
         link = _link(rows[0])
         rows = rows[1:]
@@ -44,6 +44,6 @@ def follow(entries: list[T], after: int, found: Rows, read: Callable[[int, bytes
 
 
 def _link(row: Row) -> int | None:
-    """What the next row must name: a row's checksum; None when it names none itself."""
+    """The checksum that the next row must have as `previous`; None if the row has no `previous` itself."""
     _, checksum, previous, _ = row
     return None if previous is None else checksum

@@ -1,4 +1,4 @@
-"""Checks of what callers pass to any part: ids as every database takes them, texts, lengths of time."""
+"""Checks of arguments: ids that every database can store, texts, lengths of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, St
 from autocontext.messages import freeze
 
 LONGEST = 1e12
-"""Seconds, some 30,000 years: in milliseconds it fits the integers of every database."""
+"""Seconds, about 30,000 years: fits the integers of every database in milliseconds."""
 _UNSTORABLE = re.compile(r"[\x00\ud800-\udfff]")
 
 
@@ -24,14 +24,14 @@ def check_text(field: str, value: Any, error: type[AutoContextError] = ConfigErr
 
 
 def check_texts(**fields: Any) -> None:
-    """Raise ConfigError naming the first of these fields that is no text; None is left out."""
+    """Raise ConfigError naming the first of these fields that is neither a text nor None."""
     for field, value in fields.items():
         if value is not None:
             check_text(field, value)
 
 
 def check_id(field: str, value: Any, error: type[AutoContextError] = ConfigError) -> None:
-    """Raise `error` unless it is a text without NUL and lone surrogates, which databases do not take."""
+    """Raise `error` unless the value is a text without NUL and lone surrogates, which databases refuse."""
     check_text(field, value, error)
     if "\0" in value or (not value.isascii() and _UNSTORABLE.search(value)):
         raise error(
@@ -41,12 +41,12 @@ def check_id(field: str, value: Any, error: type[AutoContextError] = ConfigError
 
 
 def checked_place(url: Any) -> str:
-    """A path or URL as a text. Raises ConfigError for an empty one, and for what is neither."""
+    """A path or URL as a text. Raises ConfigError for an empty one and for other types."""
     if not isinstance(url, str | os.PathLike):
         raise ConfigError(f"url must be a path, ':memory:' or a URL (got {short(url)})")
     place = os.fspath(url)
     if not place.strip():
-        # SQLite would take a private file, which is gone when it is closed.
+        # SQLite would open a temporary file, which is lost when it is closed.
         raise ConfigError("url is empty: give a path, or ':memory:' for a database that need not last")
     if "\0" in place:
         raise ConfigError(f"url {short(place)} holds NUL, which no path can")
@@ -62,7 +62,7 @@ def checked_patience(patience: Any) -> float:
 
 
 def checked_ids(ids: Any) -> frozenset[str]:
-    """Ids of messages, each once. Raises InvalidMessage for what is no list of them: a text would be its letters."""
+    """Ids of messages, each once. Raises InvalidMessage unless it is a list of texts."""
     listed: list[Any] = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [None]
     if not all(isinstance(id_, str) for id_ in listed):
         raise InvalidMessage(f"ids must be a list of message ids, such as [message.id] (got {short(ids)})")
@@ -72,7 +72,7 @@ def checked_ids(ids: Any) -> frozenset[str]:
 def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | None:
     """A length of time, `LONGEST` at most; None stays None. Raises ConfigError unless it is a number above 0.
 
-    With `past` a number below counts too: a time that is over.
+    With `past`, 0 and negative numbers are allowed as well.
     """
     if seconds is None:
         return None
@@ -84,7 +84,7 @@ def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | 
 
 
 def json_text(field: str, value: Any, *, ascii_only: bool = True) -> str:
-    """A value as JSON. Raises ConfigError naming the field when it is none, or nested too deep for some reader."""
+    """A value as JSON. Raises ConfigError naming the field if it is not JSON, or nested too deeply."""
     try:
         return json.dumps(freeze(value), ensure_ascii=ascii_only)
     except ValueError as e:
@@ -92,7 +92,7 @@ def json_text(field: str, value: Any, *, ascii_only: bool = True) -> str:
 
 
 def refused_value(database: str, params: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> StoreError | None:
-    """What to tell when a database does not take one of these parameters; None when they are not to blame."""
+    """The error if a database cannot store one of these parameters; None if all are valid."""
     for row in [params] if isinstance(params, Mapping) else params:
         for name, value in row.items():
             kind = ""

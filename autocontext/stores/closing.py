@@ -1,4 +1,4 @@
-"""Closing: `with` blocks in sync and async code, and who closes a database."""
+"""Base classes: `with` blocks in sync and async code, and parts that close a database only if they opened it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from autocontext.stores.opening import open_database
 
 
 class Closing(ABC):
-    """`with` and `async with` for what has `close` and `aclose`."""
+    """`with` and `async with` for classes with `close` and `aclose`."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what is open."""
+        """Close files and connections."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -37,11 +37,10 @@ class Closing(ABC):
 
 
 class DatabasePart(Closing):
-    """A part of the library that keeps its tables in a database: who opened the database closes it.
+    """A part of the library that keeps its tables in a database.
 
-    `url` is a file path, `:memory:`, a `postgresql://` URL or an open Database. A part that opened the database closes
-    it; one that was given an open Database leaves it open, and works until its owner closes it. Using a closed database
-    raises StoreError.
+    `url` is a file path, `:memory:`, a `postgresql://` URL or an open Database. The part closes a database that it has
+    opened, and leaves open one that you pass. Using a closed database raises StoreError.
     """
 
     def __init__(self, url: Database | str | Path, *schemas: Schema) -> None:

@@ -1,4 +1,4 @@
-"""Copying sessions between stores of any kind."""
+"""Copies sessions between stores of any kind."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from autocontext.stores.protocol import (
 )
 
 _AT_ONCE = 500
-"""Entries that are held in memory and stored in one transaction."""
+"""Entries per transaction."""
 
 
 class Progress(NamedTuple):
-    """How far a copy has come; reported after each session."""
+    """The progress of a copy; reported after each session."""
 
     session: SessionInfo
-    """The one that is done."""
+    """The session just copied."""
     entries: int
-    """How many of its entries were copied now; fewer than it has when an earlier copy was taken up again."""
+    """How many of its entries were copied; fewer than it has if an earlier copy is continued."""
     done: int
     total: int
-    """Sessions."""
+    """Number of sessions."""
 
 
 def copy_sessions(
@@ -43,12 +43,11 @@ def copy_sessions(
     user_id: str | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> int:
-    """Copy all sessions of a user (None: of everybody) with their expiry; returns how many entries were copied.
+    """Copy all sessions of a user (None: of all users) with their expiry; returns the number of entries copied.
 
-    It can be stopped and run again: a session that is there in part is completed, one that has grown is brought up to
-    date. Entries keep their numbers; `revisions` at the target are those of the copy. Raises Conflict when a session at
-    the target is another one of that name or one is rewritten while it is copied, SessionGone when it is deleted
-    meanwhile; what was copied before stays.
+    Can be stopped and run again: incomplete and grown sessions are completed. Entries keep their numbers; `revisions`
+    at the target are those of the copy. Raises Conflict if the target has another session of that name, or if a session
+    is rewritten while it is copied, and SessionGone if it is deleted; what was copied before stays.
     """
     copied = 0
     sessions = source.sessions(user_id)
@@ -81,7 +80,7 @@ def _copy(source: SessionStore, to: SessionStore, info: SessionInfo) -> int:
 
 
 class _Reader:
-    """Reads one session in parts. Raises SessionGone when it is deleted between them, Conflict when it is rewritten."""
+    """Reads one session in parts. Raises SessionGone if it is deleted between them, Conflict if it is rewritten."""
 
     def __init__(self, store: SessionStore, session: SessionKey) -> None:
         self._store, self._session = store, session

@@ -1,9 +1,9 @@
 """One database for everything: statements as generators, run on SQLite or PostgreSQL, in sync or async code.
 
-An operation is a generator that yields statements and is sent their rows (`Work`). It knows no driver, so it is
-written once; a `Database` runs it as one transaction, and again from its start when the server asks for that. The SQL
-is what SQLite and PostgreSQL have in common, without what CockroachDB documents as missing: named `:parameters`,
-TEXT, BIGINT, DOUBLE PRECISION and BYTEA, upserts by ON CONFLICT, no sequences, no advisory locks, no foreign keys.
+An operation is a generator that yields statements and receives their rows (`Work`). It knows no driver, so it is
+written once; a `Database` runs it as one transaction, and repeats it if the server asks for that. The SQL is the common
+part of SQLite and PostgreSQL, without features that CockroachDB lacks: named `:parameters`, TEXT, BIGINT, DOUBLE
+PRECISION and BYTEA, upserts by ON CONFLICT, no sequences, no advisory locks, no foreign keys.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ESCAPED = re.compile(r"\\u([0-9a-f]{4})")
 
 
 def safe(text: str) -> str:
-    """The text in a form that every database takes: no NUL, no lone surrogates. Different texts stay different."""
+    """The text with NUL and lone surrogates escaped, which databases refuse. Different texts stay different."""
     return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
 
 
@@ -37,34 +37,34 @@ SERVER_NOW = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
 }
-"""By dialect, SQL for the milliseconds since 1970 by the clock of the server, which all clients share."""
+"""By dialect, SQL for the server's time in milliseconds since 1970."""
 ENCRYPTION = "encryption"
-"""The part that an encrypted database has."""
+"""The name of the part that every encrypted database has."""
 
 
 class Statement(NamedTuple):
-    """One SQL statement with named parameters; with a list of them it runs once for each and gives no rows."""
+    """One SQL statement with named parameters; with a list of parameters it runs for each and returns no rows."""
 
     sql: str
     params: Params | Sequence[Params] = ()
 
 
 class Alone(Statement):
-    """A statement that is a transaction by itself: all or nothing, and durable when its rows come back.
+    """A statement that is a transaction by itself, durable when its rows arrive.
 
-    A work may begin with one, which saves a server the round trips of BEGIN and COMMIT; what it asks afterwards may be
-    another transaction.
+    If a work begins with one, it saves the round trips of BEGIN and COMMIT; statements after it may be another
+    transaction.
     """
 
     __slots__ = ()
 
 
 class Array(list[Any]):
-    """Values of one parameter that a server takes as an array; SQLite has none."""
+    """The values of an array parameter; SQLite has no arrays."""
 
 
 Work: TypeAlias = Generator[Statement, list[Row], T]
-"""One transaction: yields statements, is sent their rows, returns its result."""
+"""One transaction: yields statements, receives their rows, returns a result."""
 
 
 class Read(NamedTuple):
@@ -80,7 +80,7 @@ class Write(NamedTuple):
 
 
 Steps: TypeAlias = Generator[Read | Write, Any, T]
-"""A flow of transactions: is sent what each returns, returns its own result. `Database.do` and `ado` run them."""
+"""A flow of transactions: receives the result of each. `Database.do` and `ado` run them."""
 
 
 def read(work: Callable[[], Work[T]]) -> Steps[T]:
@@ -96,13 +96,13 @@ def write(work: Callable[[], Work[T]]) -> Steps[T]:
 
 
 class OnSqlite(str):
-    """A statement of a schema that PostgreSQL does without."""
+    """A statement of a schema for SQLite only."""
 
     __slots__ = ()
 
 
 class Schema(NamedTuple):
-    """The tables of one part of the library: per version, the statements that lead to it from the one before."""
+    """The tables of one part of the library: for each version the statements that migrate from the version before."""
 
     part: str
     versions: tuple[tuple[str, ...], ...]
@@ -113,21 +113,21 @@ class Database(ABC):
 
     dialect: ClassVar[Literal["sqlite", "postgresql"]]
     name: str
-    """For messages: the file or the URL, without its password."""
+    """For error messages: the file, or the URL without its password."""
     reads_encrypted: ClassVar[bool] = False
     """Whether it has the key of an encrypted database."""
     _closed: bool = False
 
     @abstractmethod
     def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run reading statements on one consistent state."""
+        """Run a read-only transaction on one consistent state."""
 
     @abstractmethod
     def write(self, work: Callable[[], Work[T]]) -> T:
         """Run statements as one transaction: all or nothing, and durable when this returns.
 
-        `work` may be called more than once: after a serialization failure or a lost connection it starts again.
-        Raises StoreError when the database is locked for too long, full, read-only or not reachable.
+        `work` may be called more than once: it starts again after a serialization failure or a lost connection. Raises
+        StoreError if the database is locked for too long, full, read-only or not reachable.
         """
 
     @abstractmethod
@@ -139,7 +139,7 @@ class Database(ABC):
         """`write` without blocking the event loop."""
 
     def do(self, step: Read | Write) -> Any:
-        """Run the transaction that a flow asks for."""
+        """Run the transaction of a flow's step."""
         return self.read(step.work) if isinstance(step, Read) else self.write(step.work)
 
     async def ado(self, step: Read | Write) -> Any:
@@ -148,7 +148,7 @@ class Database(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close all connections. Reading and writing raise StoreError from then on; closing twice does nothing."""
+        """Close all connections. Afterwards reading and writing raise StoreError; closing twice does nothing."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -165,19 +165,19 @@ class Database(ABC):
             raise StoreError(f"{self.name} is closed; open the database again to use it")
 
     def scrub(self) -> None:  # noqa: B027 (only a file has something to do)
-        """Remove from the files what was replaced or deleted, where that is left to this library.
+        """Remove replaced and deleted data from SQLite's write-ahead file; the database file has none.
 
-        SQLite overwrites it at once, but its write-ahead file holds it until this is called. A server keeps old
-        versions of rows until its own VACUUM, and in its write-ahead log and backups as long as it is configured to.
+        On a server this does nothing: it keeps old rows until its own VACUUM, and in its write-ahead log and backups as
+        long as it is configured to.
         """
 
     def ensure(self, schema: Schema) -> None:
-        """Make or update the tables of one part. Raises StoreVersionError when they are newer than this library."""
+        """Create or migrate the tables of one part. Raises StoreVersionError if they are newer than this library."""
         if self.read(lambda: self._version(schema)) != len(schema.versions):
             self.write(lambda: self._migrate(schema))
 
     def parts(self) -> Work[list[str]]:
-        """The parts that have tables here, in the order of their names."""
+        """The parts with tables in this database, sorted by name."""
         if not (yield Statement(_FIND_SCHEMA[self.dialect])):
             return []
         rows = yield Statement("SELECT part FROM autocontext_schema ORDER BY part")

@@ -39,14 +39,14 @@ from autocontext.stores.search_statements import bodies
 T = TypeVar("T")
 
 _MANY = 1000
-"""Entries that are unpacked with the garbage collector at rest."""
+"""With this many entries or more, the garbage collector pauses while they are unpacked."""
 
 
 class DatabaseSessionStore(DatabasePart, Lifecycle):
     """Log entries in a SQLite file or PostgreSQL. `url`: a path, `:memory:`, a URL or an open Database.
 
-    With `ttl`, a session expires that many seconds after its last entry, unless `expire` has given it longer;
-    `purge_expired` drops it then.
+    With `ttl`, a session expires that many seconds after its last entry, unless `expire` has set a later time;
+    `purge_expired` deletes expired sessions.
     """
 
     def __init__(self, url: Database | str | Path, *, ttl: float | None = None) -> None:
@@ -56,7 +56,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
+        """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
         if entries:
             rows = _rows(session, entries, after)
             self.database.write(partial(self._append, rows, version_of(after), expiry(self._ttl)))
@@ -70,7 +70,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
-        Raises StoreCorruptError naming session and sequence; with `until` what stands before that can be read.
+        Raises StoreCorruptError naming session and sequence; the entries before that can be read with `until`.
         """
         try:
             rows = self.database.read(partial(statements.read, session, after, until))
@@ -82,13 +82,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         return self._unpacked(session, after, rows, _entry)
 
     def read_lazily(self, session: SessionKey) -> Sequence[Entry | Stored]:
-        """`read` for a Log: of what adds a message only the id is read. The chain and all checksums are checked."""
+        """`read` for a Log: added messages are parsed later, but all checksums and the chain are checked now."""
         if getattr(self.read, "__func__", None) is not DatabaseSessionStore.read:
             return self.read(session)  # a subclass gives other entries
         try:
             rows = self.database.read(partial(statements.read, session, 0, None))
         except StoreCorruptError:
-            return self.read(session)  # finds the damaged place and reports it
+            return self.read(session)  # finds and reports the damaged entry
 
         def message(number: int, body: bytes) -> Msg:
             try:
@@ -103,16 +103,16 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         return self._unpacked(session, 0, rows, entry)
 
     async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
-        """`read` without blocking the event loop for the database; unpacking takes about 30 us an entry."""
+        """`read` without waiting for the database in the event loop; unpacking takes about 30 us per entry."""
         try:
             rows = await self.database.aread(partial(statements.read, session, after, until))
         except StoreCorruptError:
-            # The synchronous method finds the damaged place and reports it.
+            # The synchronous method finds and reports the damaged entry.
             return await in_thread(lambda: self.read(session, after=after, until=until))
         return self._unpacked(session, after, rows, _entry)
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of everybody), the one written to last first."""
+        """All sessions of a user (None: of all users), most recently written first."""
         return self.database.read(partial(statements.sessions, user_id))
 
     async def asessions(self, user_id: str | None = None) -> list[SessionInfo]:
@@ -120,7 +120,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         return await self.database.aread(partial(statements.sessions, user_id))
 
     def delete(self, session: SessionKey) -> bool:
-        """Drop a session with everything in it; False when there was none."""
+        """Delete a session; False if there was none."""
         return self.database.write(partial(statements.delete, session))
 
     async def adelete(self, session: SessionKey) -> bool:
@@ -133,11 +133,11 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         self.database.write(partial(statements.rewrite, session, rows))
 
     def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
         self._swap(session, old, new, resealed=False)
 
     def reseal(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`swap` of entries that say the same, encrypted with another key."""
+        """`swap` with the same entries, encrypted with another key."""
         self._swap(session, old, new, resealed=True)
 
     def _swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry], *, resealed: bool) -> None:
@@ -156,34 +156,34 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             self.database.write(partial(statements.rewrite, session, rows, unchanged, resealed=resealed))
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
-        """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
         return self.database.write(partial(statements.expire, session, expiry(ttl)))
 
     def purge_expired(self) -> int:
-        """Drop the sessions that have expired; returns how many."""
+        """Delete expired sessions, and return their number."""
         at = now()
         expired = self.database.read(partial(statements.expired, at))
-        # One transaction a session: a database that is spread over servers then has all of it in one place.
+        # One transaction per session: a distributed database has all rows of a session in one place.
         return sum(self.database.write(partial(statements.delete, session, at)) for session in expired)
 
     def revisions(self, session: SessionKey) -> list[Revision]:
-        """The states a session has been in, oldest first; `fork(at=)` takes their `entries`."""
+        """The earlier states of a session, oldest first; `fork(at=)` takes their `entries`."""
         rows = self.database.read(partial(statements.batches, session))
         return [Revision(int(last) + 1, batch_time(batch)) for batch, last in rows]
 
     def search(
         self, text: str, *, user_id: str, session_id: str | None = None, limit: int = 10, **filters: Unpack[Filters]
     ) -> list[Found]:
-        """The messages of a user, or of one session, that fit a text best, as in `Lifecycle.search`, over an index.
+        """The messages of a user, or of one session, that match a text best, as in `Lifecycle.search`, with an index.
 
-        What was added since the last search is indexed now, which takes about 25 us a message of 400 characters; saving
-        is not slowed down. A damaged index is made anew. Raises StoreCorruptError for an entry that cannot be read.
+        Indexes first what was added since the last search: about 25 us per message of 400 characters. So saving is not
+        slowed down. A damaged index is rebuilt. Raises StoreCorruptError for a damaged entry.
         """
         asked = question(text, limit, **filters)
         try:
             segments = self._index.segments(user_id, session_id)
         except StoreCorruptError:
-            # The entries may be whole, and the index can do nothing that they cannot. If they are not, this tells.
+            # The entries may be intact, and then they are enough. If they are not, reading them raises.
             return super().search(text, user_id=user_id, session_id=session_id, limit=limit, **filters)
         return with_snippets(text, best_hits(asked, segments), self._entries)
 
@@ -196,13 +196,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             except StoreCorruptError as e:
                 raise StoreCorruptError(f"{self._place(session, number)}: {e}") from e
         for session, number in set(places) - entries.keys():
-            # Deleted meanwhile, or hidden by damage, which reading in order tells.
+            # Deleted meanwhile, or hidden by damage; then reading in order raises.
             for entry in self.read(session, after=number, until=number + 1):
                 entries[session, number] = entry
         return entries
 
     def scrub(self) -> None:
-        """Remove from the files what was replaced or deleted; see `Database.scrub`."""
+        """Remove replaced and deleted data from the files; see `Database.scrub`."""
         self.database.scrub()
 
     def _unpacked(
@@ -210,7 +210,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     ) -> Entries[T]:
         if len(result.rows) < _MANY or not gc.isenabled():
             return self._checked(session, after, result, read)
-        # All of it stays in use: the collector would look at it again and again, which takes a third of the time.
+        # All of it stays in use; the collector would take a third of the time and find nothing.
         gc.disable()
         try:
             return self._checked(session, after, result, read)
@@ -231,7 +231,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         return f"{self.database.name}: user {session[0]!r}, session {session[1]!r}, sequence {number}"
 
     def _first_lost(self, session: SessionKey, after: int, until: int | None) -> int:
-        """The first sequence that the database cannot give, by bisection."""
+        """The first sequence that the database cannot read, by bisection."""
         good, bad = after, until
         step = 1
         while bad is None or bad - good > 1:
@@ -270,8 +270,8 @@ def _row(session: SessionKey, number: int, entry: Entry, **batch: int) -> dict[s
 
 
 class SqliteSessionStore(DatabaseSessionStore):
-    """Sessions in one SQLite file (or `:memory:`): the embedded default, for many threads and processes."""
+    """Sessions in one SQLite file (or `:memory:`), for many threads and processes."""
 
 
 class SqlSessionStore(DatabaseSessionStore):
-    """Sessions in PostgreSQL by its URL, for agents that have outgrown one machine; needs the extra `sql`."""
+    """Sessions in PostgreSQL by its URL, for agents on several machines; needs the extra `sql`."""

@@ -1,4 +1,4 @@
-"""Sessions that whoever holds the disk, the server or a backup cannot read: encryption over any other store."""
+"""Encryption around any session store: the disk, the server and backups never see a text."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionK
 from autocontext.stores.sealing import Keyring
 
 _AT_ONCE = 500
-"""Entries that one transaction seals with the current key."""
+"""Entries that one transaction encrypts with the current key."""
 
 
 class EncryptedSessionStore(Lifecycle):
     """Encrypts every entry with AES-256-GCM before `store` sees it; needs the extra `crypto`.
 
-    `key` is 32 random bytes, or several such keys by their ids, of which `current` seals what is written; the others
-    are there to read. User, session and sequence are authenticated: records cannot be swapped, nor moved between
-    sessions. What stays readable in `store`: user and session ids, times, how many entries and how large.
+    `key` is 32 random bytes, or several such keys by their ids: `current` encrypts new entries, the others only
+    decrypt. User, session and sequence are authenticated: records cannot be swapped, nor moved between sessions.
+    `store` still sees user and session ids, times, and the number and sizes of entries.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class EncryptedSessionStore(Lifecycle):
         return f"EncryptedSessionStore({self.store!r}, {self._keys!r})"
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """Store entries after the first `after` ones, all or none; raises Conflict when the session is longer."""
+        """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
         self.store.append(session, self._sealed(session, entries, after), after=after)
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
@@ -49,8 +49,8 @@ class EncryptedSessionStore(Lifecycle):
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
-        Raises StoreError when the key of one is missing, StoreCorruptError when a key does not fit or a record was
-        changed; nothing is returned then.
+        Raises StoreError if the key of an entry is missing, StoreCorruptError if a key is wrong or a record was
+        changed.
         """
         return self._opened(session, self.store.read(session, after=after, until=until), after)
 
@@ -64,7 +64,7 @@ class EncryptedSessionStore(Lifecycle):
         return self._opened(session, entries, after)
 
     def rotate(self, session: SessionKey) -> int:
-        """Seal with the current key what other keys have sealed; returns how many entries. May be run again."""
+        """Encrypt with the current key the entries that have another; returns their number. May be run again."""
         done = after = 0
         attempts = Attempts(f"rotate: session {session[1]!r}")
         while entries := self.store.read(session, after=after, until=after + _AT_ONCE):
@@ -85,7 +85,7 @@ class EncryptedSessionStore(Lifecycle):
         return done
 
     def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
         if not new:
             return
         first, last = min(new), max(new)
@@ -101,27 +101,27 @@ class EncryptedSessionStore(Lifecycle):
         self.store.rewrite(session, sealed)
 
     def revisions(self, session: SessionKey) -> list[Revision]:
-        """The states a session has been in, oldest first."""
+        """The earlier states of a session, oldest first."""
         return self.store.revisions(session)
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of everybody), the one written to last first."""
+        """All sessions of a user (None: of all users), most recently written first."""
         return self.store.sessions(user_id)
 
     def delete(self, session: SessionKey) -> bool:
-        """Drop a session with everything in it; False when there was none."""
+        """Delete a session; False if there was none."""
         return self.store.delete(session)
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
-        """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
         return self.store.expire(session, ttl)
 
     def purge_expired(self) -> int:
-        """Drop the sessions that have expired; returns how many."""
+        """Delete expired sessions, and return their number."""
         return self.store.purge_expired()
 
     def scrub(self) -> None:
-        """Remove from the files of `store` what was replaced or deleted."""
+        """Remove replaced and deleted data from the files of `store`."""
         self.store.scrub()
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ class EncryptedSessionStore(Lifecycle):
 
     def _open(self, session: SessionKey, entry: Entry, sequence: int) -> Entry:
         if not isinstance(entry, Sealed):
-            # Taking it as it is would let anybody who can write to the store put words into the agent's memory.
+            # Accepting it would let anybody with write access put words into the agent's memory.
             raise StoreError(
                 f"user {session[0]!r}, session {session[1]!r}, sequence {sequence}: it is not encrypted; copy the "
                 "session with copy_sessions(plain_store, encrypted_store), then delete the plain one"

@@ -1,4 +1,4 @@
-"""A database whose texts whoever holds the disk, the server or a backup cannot read: encryption over any other.
+"""Encryption around any database: the disk, the server and backups never see a text.
 
 `places` says which columns hold texts. They are encrypted on their way into a statement and decrypted on their way out
 of its rows, so the parts that keep their tables here know nothing of it.
@@ -27,11 +27,11 @@ SCHEMA = Schema(
 )
 _NAMES = "names"
 _AT_ONCE = 200
-"""Rows that one transaction seals with the current key."""
+"""Rows that one transaction encrypts with the current key."""
 
 
 class _Beneath(Database):
-    """The database beneath, for whoever has shown its key."""
+    """The database beneath, for code that has its key."""
 
     reads_encrypted: ClassVar[bool] = True
 
@@ -53,7 +53,7 @@ class _Beneath(Database):
         return await self._database.awrite(work)
 
     def scrub(self) -> None:
-        """Remove from the files what was replaced or deleted; see `Database.scrub`."""
+        """Remove replaced and deleted data from the files; see `Database.scrub`."""
         self._database.scrub()
 
     def close(self) -> None:
@@ -71,12 +71,12 @@ class _Beneath(Database):
 
 
 class EncryptedDatabase(_Beneath):
-    """Encrypts what is said with AES-256-GCM before `database` sees it; needs the extra `crypto`.
+    """Encrypts texts with AES-256-GCM before `database` sees them; needs the extra `crypto`.
 
-    `key` and `current` are those of EncryptedSessionStore. A text is bound to its row; columns that rows are found by
-    (cache keys, tags, file names) are encrypted with AES-SIV, so that equal ones of one owner stay equal. Ids, times,
-    sizes and counts stay readable. Closing it closes `database`. Raises StoreError when the key is not the one of this
-    database, or when it holds what is not encrypted.
+    `key` and `current` are those of EncryptedSessionStore. A text is bound to its row. Columns that rows are looked up
+    by (cache keys, tags, file names) are encrypted with AES-SIV: equal values of one owner stay equal. Ids, times,
+    sizes and counts stay readable. Closing it closes `database`. Raises StoreError for a wrong key, and for a database
+    with texts that are not encrypted.
     """
 
     def __init__(self, database: Database, key: bytes | Mapping[str, bytes], *, current: str | None = None) -> None:
@@ -91,7 +91,7 @@ class EncryptedDatabase(_Beneath):
         return f"EncryptedDatabase({self._database!r}, {self._keys!r})"
 
     def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run reading statements on one consistent state."""
+        """Run a read-only transaction on one consistent state."""
         return self._database.read(self._through(work))
 
     def write(self, work: Callable[[], Work[T]]) -> T:
@@ -107,7 +107,7 @@ class EncryptedDatabase(_Beneath):
         return await self._database.awrite(self._through(work))
 
     def ensure(self, schema: Schema) -> None:
-        """Make or update the tables of one part; sessions are opened by `session_store`."""
+        """Create or update the tables of one part. Sessions have `session_store`."""
         if schema.part == "sessions":
             raise ConfigError(
                 f"{self.name} is encrypted: its sessions are in AutoContext.sessions, or in `session_store()`"
@@ -115,13 +115,13 @@ class EncryptedDatabase(_Beneath):
         super().ensure(schema)
 
     def session_store(self, *, ttl: float | None = None) -> EncryptedSessionStore:
-        """The sessions of this database: each entry is encrypted for its place before it is stored."""
+        """The sessions of this database; each entry is encrypted for its position."""
         return EncryptedSessionStore(DatabaseSessionStore(self._beneath, ttl=ttl), self._keys)
 
     def rotate(self) -> int:
-        """Seal with the current key what other keys have sealed, sessions too; returns how many rows.
+        """Encrypt with the current key all rows that have another, sessions too; returns their number.
 
-        May be run again and beside everything else. Other keys are not needed afterwards.
+        May be run again, and while others use the database. The other keys are not needed afterwards.
         """
         sessions = self.session_store()
         done = sum(sessions.rotate(info.key) for info in sessions.sessions())
@@ -186,7 +186,7 @@ class EncryptedDatabase(_Beneath):
         found = list(zip(columns.results, row, strict=True))
         values = {**params, **{column.name: value for column, value in found if column is not None}}
         opened = list(row)
-        # First what rows are found by, since texts are bound to it.
+        # First the columns that rows are looked up by, since texts are bound to them.
         for wanted in ("names", "texts"):
             for i, (column, value) in enumerate(found):
                 place = None if column is None or value is None else _place_of(column)
@@ -202,7 +202,7 @@ class EncryptedDatabase(_Beneath):
 
     # ------------------------------------------------------------------------------------------------------------ keys
     def _names_key(self) -> bytes:
-        """The key of columns that rows are found by; made at first, and kept, sealed with the current key."""
+        """The key of columns that rows are looked up by: created once, stored encrypted with the current key."""
         if self._beneath.read(lambda: self._beneath._version(SCHEMA)) == 0:  # noqa: SLF001 (the same class)
             self._beneath.read(self._nothing_readable)
             self._beneath.ensure(SCHEMA)
@@ -219,7 +219,7 @@ class EncryptedDatabase(_Beneath):
             raise StoreError(f"{self.name}: key {key_id!r} is not the one that it is encrypted with") from e
 
     def _keep_names_key(self, key: bytes, *, again: bool = False) -> None:
-        """Store the key, sealed with the current one; `again` in place of the stored one."""
+        """Store the key, encrypted with the current one; `again` replaces the stored one."""
         change = "UPDATE SET key_id = excluded.key_id, body = excluded.body" if again else "NOTHING"
         params = {"name": _NAMES, "key_id": self._keys.current, "body": self._keys.seal_value(key, [_NAMES])}
 
@@ -237,8 +237,8 @@ class EncryptedDatabase(_Beneath):
             for place in PLACES:
                 if place.part == part and (yield Statement(f"SELECT 1 FROM {place.table} LIMIT 1")):
                     raise StoreError(
-                        f"{self.name} holds {part} that are not encrypted: open it without a key, or copy what it "
-                        "holds into an encrypted database (copy_sessions, copy_parts)"
+                        f"{self.name} holds {part} that are not encrypted: open it without a key, or copy it into an "
+                        "encrypted database with AutoContext.copy_to"
                     )
 
 

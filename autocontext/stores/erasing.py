@@ -1,4 +1,4 @@
-"""Erasing messages from a stored log: what they say goes, and what may quote it; ids, calls and results stay paired."""
+"""Erases messages from a stored log, and the notes that may quote them; calls and results stay paired."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _KEPT_METADATA = (COMPRESS_META, PINNED)
 def erase_messages(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[int, Entry], frozenset[str]]:
     """The entries to rewrite, by number, and which of the ids the session has.
 
-    What a compression made loses its text when anything it stands for is erased; a ledger and a provider's compaction,
-    which may quote any line, when anything before it is.
+    A note loses its text if any message that it replaces is erased. Ledgers and providers' compactions may quote any
+    line, so they lose it if any message before them is erased.
     """
     eraser = _Eraser(ids)
     changes = {}
@@ -43,13 +43,13 @@ def erase_messages(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[
 
 
 class _Eraser:
-    """Follows a log from its start, to know what each message made by a compression stands for."""
+    """Follows a log from its start, to know which messages each note replaces."""
 
     def __init__(self, ids: frozenset[str]) -> None:
         self._ids = ids
         self._log = Log()
         self._touched: set[str] = set()
-        """Ids within the log of erased messages and of the notes that stand for them."""
+        """Ids in the log of erased messages and of the notes that replace them."""
         self.erased_ids: set[str] = set()
 
     def erase(self, entry: Entry) -> Entry:
@@ -85,7 +85,7 @@ class _Eraser:
         return dict(zip(messages, self._all(messages.values(), notes=has_erased), strict=True))
 
     def _all(self, messages: Iterable[Msg], *, notes: bool = False) -> tuple[Msg, ...]:
-        """Messages with the chosen ones erased; with `notes` the notes of compressions and of providers too."""
+        """The messages with the chosen ones erased; with `notes` also the notes and providers' compactions."""
         return tuple(
             self._tombstone(m)
             if m.id in self._ids
@@ -107,7 +107,7 @@ def _may_quote(msg: Msg) -> bool:
 
 
 def _without_compaction(msg: Msg) -> Msg:
-    """The message without what a provider has compacted, which nobody can erase a part of."""
+    """The message without a provider's compaction, of which no part can be erased."""
     if not compacted_by(msg):
         return msg
     blocks = [TextBlock(text=ERASED) if COMPACTION in b.metadata else b for b in msg.content]
@@ -115,7 +115,7 @@ def _without_compaction(msg: Msg) -> Msg:
 
 
 def tombstone(msg: Msg) -> Msg:
-    """The message without what it says; id, role, calls, results and the tag of its originals stay."""
+    """The message without its texts; id, role, calls, results and the offload tag stay."""
     content = tuple(map(_emptied, msg.content))
     if msg.origin is not None:
         tagged = with_tag(ERASED, msg.origin.uuid)

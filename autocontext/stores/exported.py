@@ -1,11 +1,11 @@
-"""An exported session: a line that says how many entries follow, with their checksum, then a line of JSON for each."""
+"""Exported sessions: a first line with the number of entries and their checksum, then one line of JSON per entry."""
 
 from __future__ import annotations
 
 import json
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.history.entries import Entry, dump_entry, load_entry
@@ -21,15 +21,15 @@ def dump_lines(entries: Sequence[Entry]) -> list[str]:
 
 
 def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
-    """The entries of an export. Lines without the first one, as earlier releases wrote them, are taken as they are.
+    """The entries of an export. Without the first line, nothing is checked against it.
 
-    Raises InvalidMessage that begins with `name`: for a line that cannot be read, and when lines were left out, moved,
+    Raises InvalidMessage that begins with `name`: for a line that cannot be read, and if lines are missing, moved,
     changed or cut off.
     """
     head = None
     entries: list[Entry] = []
     texts: list[str] = []
-    for number, raw in enumerate(lines, 1):
+    for number, raw in enumerate(_decoded(lines, name), 1):
         line = raw.rstrip("\r\n")
         if not line.strip():
             continue
@@ -38,14 +38,23 @@ def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
         try:
             entries.append(load_entry(line))
         except StoreCorruptError as e:
-            raise InvalidMessage(f"{name}:{number}: {e}") from None
+            raise InvalidMessage(f"{name}:{number}: not a line of an exported session: {e}") from None
         texts.append(line)
+    if head is None and not entries:
+        raise InvalidMessage(f"{name}: not an exported session: it has no entries")
     if head is not None and _checksum(texts) != int(head[2]):
         raise InvalidMessage(
             f"{name}: its {len(texts)} entries are not the {head[1]} that were exported: some were left out, moved, "
             "changed or cut off. Without the first line they are imported as they are"
         )
     return entries
+
+
+def _decoded(lines: Iterable[str], name: str) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError as e:
+        raise InvalidMessage(f"{name}: not an exported session: it is not UTF-8 ({e.reason})") from None
 
 
 def _checksum(lines: Iterable[str]) -> int:

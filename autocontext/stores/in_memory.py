@@ -32,7 +32,7 @@ class InMemorySessionStore(Lifecycle):
         self._lock = fork_lock()
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """Store entries after the first `after` ones; raises Conflict when the session is longer than that."""
+        """Store entries after the first `after` ones. Raises Conflict if the session is longer."""
         if not entries:
             return
         with self._lock:
@@ -55,13 +55,13 @@ class InMemorySessionStore(Lifecycle):
             return Entries(kept.entries[after:until], kept.version) if kept else Entries()
 
     def revisions(self, session: SessionKey) -> list[Revision]:
-        """The states a session has been in, oldest first."""
+        """The earlier states of a session, oldest first."""
         with self._lock:
             kept = self._sessions.get(storable(session))
             return list(kept.revisions) if kept else []
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of everybody), the one written to last first."""
+        """All sessions of a user (None: of all users), most recently written first."""
         if user_id is not None:
             check_id("user_id", user_id, InvalidMessage)
         with self._lock:
@@ -80,7 +80,7 @@ class InMemorySessionStore(Lifecycle):
         return sorted(infos, key=lambda info: (-info.updated_at, info.key))
 
     def delete(self, session: SessionKey) -> bool:
-        """Drop a session with everything in it; False when there was none."""
+        """Delete a session; False if there was none."""
         with self._lock:
             return self._sessions.pop(storable(session), None) is not None
 
@@ -90,7 +90,7 @@ class InMemorySessionStore(Lifecycle):
             self._sessions[storable(session)].rewrite(entries)
 
     def swap(self, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise."""
+        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise."""
         with self._lock:
             kept = self._sessions.get(storable(session))
             if kept is None or any(kept.entries[number : number + 1] != [old[number]] for number in new):
@@ -98,7 +98,7 @@ class InMemorySessionStore(Lifecycle):
             kept.rewrite(new)
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
-        """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
         expires_at = NEVER if ttl is None else expiry(ttl)
         with self._lock:
             if (kept := self._sessions.get(storable(session))) is None:
@@ -107,7 +107,7 @@ class InMemorySessionStore(Lifecycle):
             return True
 
     def purge_expired(self) -> int:
-        """Drop the sessions that have expired; returns how many."""
+        """Delete expired sessions, and return their number."""
         at = now()
         with self._lock:
             expired = [key for key, s in self._sessions.items() if s.expires_at is not None and s.expires_at <= at]

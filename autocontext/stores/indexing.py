@@ -1,4 +1,4 @@
-"""The stored search index of sessions: brought up to date before a search, made anew where it is damaged."""
+"""The stored search index of sessions: updated before each search, rebuilt if it is damaged."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.search_index import BEFORE, LONGEST, Segment, segments
 
 _AT_ONCE = 2
-"""Segments that one transaction stores: the first search of a long history does not hold all of it in memory."""
+"""Segments per transaction, so that the first search does not load a whole long history."""
 _MOST_KEPT = 4_000_000
-"""Bytes, as they are stored, of the segments that a process keeps unpacked: about 40,000 short messages."""
+"""Stored bytes of the segments that a process keeps unpacked: about 40,000 short messages."""
 _ATTEMPTS = 3
-"""Each after the index was found damaged, or while another process made it anew."""
+"""Attempts; each follows a damaged index, or one that another process is rebuilding."""
 
 
 class SearchIndex:
-    """The segments of all sessions in a database; `read(session, after, until)` gives their entries."""
+    """The segments of all sessions in a database; `read(session, after, until)` returns entries."""
 
     def __init__(self, database: Database, read: Callable[[SessionKey, int, int], Sequence[Entry]]) -> None:
         self._database, self._read = database, read
         self._kept = _Kept()
 
     def segments(self, user_id: str, session_id: str | None) -> list[tuple[SessionKey, Segment]]:
-        """The segments of a user, or of one session, with all that was added until now.
+        """The segments of a user, or of one session, up to date.
 
-        Raises StoreCorruptError for an entry that cannot be read, and for tables that cannot be mended.
+        Raises StoreCorruptError for a damaged entry, and for tables that cannot be repaired.
         """
         for _ in range(_ATTEMPTS):
             known = self._database.read(partial(statements.known, user_id, session_id))
@@ -46,13 +46,13 @@ class SearchIndex:
                 self._database.write(partial(statements.forget, user_id))
                 continue
             ends = {key: until for key, until, _ in segments}
-            # Not so: a session was deleted meanwhile, or another process makes the index anew.
+            # Otherwise a session was deleted meanwhile, or another process is rebuilding the index.
             if all(ends.get(session.key, 0) >= session.entries for session in known):
                 return [(key, segment) for key, _, segment in segments]
-        raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be made anew")
+        raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be rebuilt")
 
     def _extend(self, session: statements.Known) -> None:
-        """Index what a session has gained. A last segment that is not full yet is made anew with it."""
+        """Index the new entries of a session. A last segment that is not full yet is rebuilt with them."""
         step = _AT_ONCE * LONGEST
         for begin in range(session.start, session.entries, step):
             lead = max(0, begin - BEFORE)
@@ -89,7 +89,7 @@ class SearchIndex:
 
 
 class _Key(NamedTuple):
-    """A segment; of one version of a session it never changes."""
+    """The key of a segment, which never changes within one version of a session."""
 
     session: SessionKey
     start: int
@@ -103,7 +103,7 @@ def _key(user_id: str, row: Sequence[Any], versions: Mapping[SessionKey, Version
 
 
 class _Kept:
-    """The segments that were used last, for the next search."""
+    """A cache of the segments used last."""
 
     def __init__(self) -> None:
         self._lock = fork_lock()
@@ -118,7 +118,7 @@ class _Kept:
             return self._segments[key][0]
 
     def all_of(self, keys: Sequence[_Key]) -> dict[_Key, Segment] | None:
-        """All of these; None if one is not here."""
+        """All of these; None if one is missing."""
         found = {key: segment for key in keys if (segment := self.get(key)) is not None}
         return found if len(found) == len(keys) else None
 

@@ -1,4 +1,4 @@
-"""AgentScope-Java's messages and compression events, as Jackson writes them, in the shapes of this library."""
+"""Converts AgentScope-Java's messages and compression events, as Jackson writes them, to those of this library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autocontext.events import CompressionEvent
 from autocontext.messages import Msg, thaw
 
 KEPT = "agentscope_java"
-"""Metadata key of what has no field here."""
+"""Metadata key of everything without a field here."""
 _MEDIA = ("image", "audio", "video")
 _FIELDS = {
     "text": ("text",),
@@ -27,11 +27,11 @@ _EVENT = {
     "compressedMessageId": "compressed_message_id",
 }
 _DERIVED = {"tokenBefore", "tokenAfter", "tokenReduction", "compressInputToken", "compressOutputToken", "metadata"}
-"""What Jackson writes of an event's getters; it all stands in the metadata."""
+"""Fields that Jackson derives from an event's getters; the metadata has them all."""
 
 
 def message(data: Mapping[str, Any]) -> dict[str, Any]:
-    """One Msg as `Msg.to_dict` gives it. Raises InvalidMessage naming the field."""
+    """One Msg in the form of `Msg.to_dict`. Raises InvalidMessage naming the field."""
     content = data.get("content")
     if not isinstance(content, str | list | None):
         raise InvalidMessage(f"Msg.content: it is a {type(content).__name__}, not a list of blocks")
@@ -43,13 +43,13 @@ def message(data: Mapping[str, Any]) -> dict[str, Any]:
         "content": content if isinstance(content, str) else [block(b) for b in content or () if b is not None],
         "metadata": _metadata(data, rest),
     }
-    # An id or time that is missing is filled in as for a new message.
+    # A missing id or time is filled in as for a new message.
     fields |= {key: data[key] for key in ("id", "timestamp") if data.get(key)}
     return Msg.model_validate(fields).to_dict()
 
 
 def block(data: Any) -> dict[str, Any]:
-    """One content block; of an unknown kind it becomes a text, and what it was is kept in its metadata."""
+    """One content block. One of an unknown kind becomes a text, with the block in its metadata."""
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise InvalidMessage("Msg.content: a block is an object with the text `type`")
     kind = data["type"]
@@ -79,7 +79,7 @@ def block(data: Any) -> dict[str, Any]:
 
 
 def event(data: Mapping[str, Any]) -> dict[str, Any]:
-    """One compression event, its names in the style of this library."""
+    """One compression event, with the field names of this library."""
     metadata = data.get("metadata") or {}
     if not isinstance(metadata, dict):
         raise InvalidMessage(f"CompressionEvent.metadata: it is a {type(metadata).__name__}, not an object")
@@ -97,7 +97,7 @@ def event(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _output(data: Any) -> dict[str, Any]:
-    """A block within a tool's output; a call or result there has no place here, and is kept as an unknown one."""
+    """A block within a tool's output. A call or result is not allowed there, so it becomes a text, too."""
     if isinstance(data, dict) and data.get("type") in ("tool_use", "tool_result"):
         return {"type": "text", "text": f"[{data['type']} block]", "metadata": {KEPT: thaw(data)}}
     return block(data)
@@ -110,7 +110,7 @@ def _listed(output: Any) -> list[Any]:
 
 
 def _source(source: Any) -> dict[str, Any] | None:
-    """A media source as it stands here; None for kinds that are not known."""
+    """A media source in the form of this library; None for an unknown kind."""
     if not isinstance(source, dict):
         return None
     if source.get("type") == "url" and isinstance(source.get("url"), str):
@@ -122,7 +122,7 @@ def _source(source: Any) -> dict[str, Any] | None:
 
 
 def _rest(data: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """What Jackson wrote besides the known fields; nulls say nothing."""
+    """All other fields that are not null."""
     return {k: thaw(v) for k, v in data.items() if k not in known and k != "metadata" and v is not None}
 
 

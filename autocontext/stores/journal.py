@@ -1,4 +1,4 @@
-"""A memory's log and the store behind it, kept in step, also with other processes that write to the same session."""
+"""Keeps a memory's log and its store in step, also with other processes that write to the session."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from autocontext.stores import SessionKey, SessionStore
 from autocontext.stores.protocol import Entries, Position, check_identity, new_version, storable, version_of
 
 _PATIENCE = 15.0
-"""Seconds in which an addition begins again after a conflict; each means that another process has added a message."""
+"""Seconds of retries after conflicts; each means that another process has added a message."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
 
 
 def _stored(store: SessionStore | None, session: SessionKey) -> Sequence[Entry | Stored]:
-    """All entries of the session, if the store can with messages that are read when they are needed."""
+    """All entries of the session; messages are parsed when needed, if the store can do that."""
     if store is None:
         return []
-    # Asked of the class: what wraps a store and passes on all that it has no method for may read something else.
+    # The class is asked, because a wrapper that forwards unknown methods may read something else.
     lazily = getattr(type(store), "read_lazily", None)
     return store.read(session) if lazily is None else lazily(store, session)
 
 
 class Journal:
-    """Stores entries first and then applies them; `changed` is called for each. The lock is the memory's."""
+    """Stores entries, then applies them and calls `changed` for each. The lock is the memory's."""
 
     def __init__(
         self,
@@ -44,16 +44,16 @@ class Journal:
         entries = _stored(store, session)
         self.log = Log(entries)
         self._version = version_of(entries)
-        """Of the session that these entries are of; None as long as there is none, or if the store knows of none."""
+        """The version of the session; None before its first entry, or if the store has no versions."""
         self._store, self._session, self._lock, self._changed = store, session, lock, changed
         self._unsure: tuple[Entry, ...] = ()
-        """What the store failed to acknowledge last; it may hold it all the same."""
+        """Entries whose append raised last; the store may have them all the same."""
 
     def commit(self, *entries: Entry) -> None:
-        """Store entries, then apply them; if storing fails nothing changes here.
+        """Store entries, then apply them; if storing fails, nothing changes here.
 
-        Raises Conflict when another process has written to the session; what it wrote is applied. Raises SessionGone
-        when the session was deleted, whether or not there is another one of its name by now.
+        Raises Conflict if another process has written to the session, after applying what it wrote. Raises SessionGone
+        if the session was deleted, even if there is a new one of its name.
         """
         with self._lock:
             if self._store is not None and entries:
@@ -74,7 +74,7 @@ class Journal:
             self._record(entries)
 
     def append_with_retry(self, *entries: Entry) -> None:
-        """Commit entries that mean the same whatever other processes have written, and retry after a Conflict."""
+        """Commit entries that do not depend on what other processes write; retry after a Conflict."""
         until = time.monotonic() + _PATIENCE
         for attempt in count():
             try:
@@ -82,14 +82,14 @@ class Journal:
             except Conflict as e:
                 if isinstance(e, SessionGone) or time.monotonic() > until:
                     raise
-                # Writers that wait equally long collide again.
+                # A random pause: writers that wait equally long collide again.
                 time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
         raise AssertionError("unreachable")
 
     def catch_up(self) -> list[Entry]:
-        """Take over what other processes have stored since; the caller holds the lock. Raises SessionGone.
+        """Apply what other processes have stored since; the caller holds the lock. Raises SessionGone.
 
-        If they have rewritten entries, which erases what was said, the log is made anew of what is there now.
+        If they have rewritten entries, as erasing does, the log is rebuilt from the store.
         """
         if self._store is None:
             return []
@@ -106,7 +106,7 @@ class Journal:
         return entries[known:]
 
     def _was_stored(self, entries: tuple[Entry, ...], others: list[Entry]) -> bool:
-        """Whether the store took these entries at the first attempt, and only its answer was lost."""
+        """Whether the first attempt stored these entries, and only the answer was lost."""
         again, self._unsure = entries == self._unsure, ()
         return again and tuple(others[: len(entries)]) == entries
 

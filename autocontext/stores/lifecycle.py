@@ -1,4 +1,4 @@
-"""What every session store can do with whole sessions, written once over the store's own few methods."""
+"""Operations on whole sessions, written once for all stores: fork, erase, search, export, import."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from autocontext.stores.search import Filters, Found
 
     class _Searching(SessionStore, Protocol):
-        """A store with what is written here."""
+        """A store that inherits Lifecycle."""
 
         def search(
             self,
@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 
 
 _ATTEMPTS = 200
-"""Conflicts that erasing and rotating survive; each means that another process has rewritten something."""
+"""Retries of erasing and key rotation; each means that another process has rewritten entries."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
 
 
 class Lifecycle:
-    """Copies, exports and erases sessions of the store that inherits it."""
+    """Forks, erases, searches, exports and imports sessions of the store that inherits it."""
 
     def fork(
         self: SessionStore, session: SessionKey, *, at: int | None = None, new_id: str | None = None
     ) -> SessionKey:
         """Copy a session, as it was after its first `at` entries (None: all), to a new one of the same user.
 
-        All or nothing. Returns the new key. Raises Conflict when `new_id` is taken, InvalidMessage when there is
-        nothing to copy.
+        All or nothing. Returns the new key. Raises Conflict if `new_id` is taken, InvalidMessage if there is nothing
+        to copy.
         """
         to = SessionKey(session[0], new_id or str(uuid.uuid4()))
         entries = self.read(session, until=at)
@@ -68,15 +68,15 @@ class Lifecycle:
         return to
 
     def erase(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
-        """Erase what messages say, wherever it is stored, and leave tombstones so that calls stay paired.
+        """Erase the texts of messages wherever they are stored; tombstones stay, so calls keep their results.
 
-        Notes and ledgers that may quote them lose their text as well. Returns how many of the ids the session has.
-        Its open memories take that over at their next write or `refresh`.
+        Notes and ledgers that may quote them lose their texts, too. Returns how many of the ids the session has. Open
+        memories of the session notice at their next write or `refresh`.
         """
         targets, erased = checked_ids(ids), frozenset[str]()
         attempts = Attempts(f"erase: session {session[1]!r}")
         while True:
-            # Until nothing is left to erase: while the session grows, a new note may quote it.
+            # Repeat until nothing is left: while the session grows, a new note may quote a message.
             entries = self.read(session)
             changes, matches = erase_messages(entries, targets)
             erased |= matches
@@ -84,15 +84,15 @@ class Lifecycle:
                 break
             try:
                 swap_in(self, session, {number: entries[number] for number in changes}, changes)
-            except Conflict as e:  # what another process has erased meanwhile must not come back
+            except Conflict as e:  # never write back what another process has erased meanwhile
                 attempts.pause_after(e)
         self.scrub()
         return len(erased)
 
     def swap(self: SessionStore, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-        """`rewrite` with `new`, if the entries at its numbers are still those of `old`; raises Conflict otherwise.
+        """`rewrite` with `new` if the entries at its numbers are still those of `old`. Raises Conflict otherwise.
 
-        A store of your own that several processes share needs its own, which compares and writes in one step.
+        A store of your own that several processes share must override it, to compare and write in one step.
         """
         if any(self.read(session, after=number, until=number + 1) != [old[number]] for number in new):
             raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
@@ -107,13 +107,13 @@ class Lifecycle:
         limit: int = 10,
         **filters: Unpack[Filters],
     ) -> list[Found]:
-        """The messages of a user, or of one session, that fit a text best: all that were ever added, in view or not.
+        """The messages of a user, or of one session, that match a text best, in view or not.
 
-        Chinese, Japanese and Korean are found by pairs of signs, other words by their stems. `tool`, `after`, `before`
-        and `numbers` narrow it down; with one of them and no words the newest messages come first. Reads all of them;
-        stores in a database keep an index. Raises InvalidMessage naming a wrong argument.
+        Words match by their stems, Chinese, Japanese and Korean by pairs of characters. `tool`, `after`, `before` and
+        `numbers` filter; with a filter and no words the newest messages come first. Reads all messages, but stores in
+        a database have an index. Raises InvalidMessage naming a wrong argument.
         """
-        # Imported here: what ranks texts takes longer to import than all the rest of a memory.
+        # Imported late: ranking takes longer to import than all the rest of a memory.
         from autocontext.stores.log_search import LogSearch  # noqa: PLC0415
         from autocontext.stores.search import best_hits, question, with_snippets  # noqa: PLC0415
 
@@ -125,7 +125,7 @@ class Lifecycle:
         return with_snippets(text, best_hits(asked, segments), lambda places: {p: logs[p[0]][p[1]] for p in places})
 
     async def aappend(self: SessionStore, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """`append` in a thread; stores with asynchronous connections do better."""
+        """`append` in a thread, unless the store has asynchronous connections."""
         await in_thread(lambda: self.append(session, entries, after=after))
 
     async def aread(
@@ -168,15 +168,15 @@ class Lifecycle:
         await in_thread(self.close)
 
     def scrub(self) -> None:
-        """Nothing to do: this store keeps nothing of what was replaced."""
+        """Nothing to do: this store keeps no replaced data."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def export_jsonl(self: SessionStore, session: SessionKey, to: str | Path | TextIO) -> int:
-        """Write a session's entries as JSON lines to a file, behind a line that counts them; returns how many.
+        """Write a session's entries to a file as JSON lines, after a line with their number; returns that number.
 
-        The file is replaced whole or not at all, and only its owner can read it (0600). It is not encrypted.
+        The file is replaced completely or not at all. Only its owner can read it (0600); it is not encrypted.
         """
         entries = self.read(session)
         lines = dump_lines(entries)
@@ -187,10 +187,10 @@ class Lifecycle:
         return len(entries)
 
     def import_jsonl(self: SessionStore, session: SessionKey, source: str | Path | TextIO) -> int:
-        """Make a session of exported lines; returns how many.
+        """Create a session from exported lines; returns the number of entries.
 
-        Raises InvalidMessage naming the line at fault, also when lines are missing or were moved, and Conflict when the
-        session exists: nothing is stored then.
+        Raises InvalidMessage naming a wrong line, also if lines are missing or moved, and Conflict if the session
+        exists; then nothing is stored.
         """
         if isinstance(source, str | Path):
             with Path(source).open(encoding="utf-8") as file:
@@ -200,18 +200,18 @@ class Lifecycle:
         try:
             self.append(session, entries, after=0)
         except Conflict as e:
-            raise Conflict(f"import: session {session[1]!r} exists already; import it under another id") from e
+            raise Conflict(f"session {session[1]!r} exists already; import it under another id") from e
         return len(entries)
 
 
 class Attempts:
-    """Waits between attempts to rewrite what others are rewriting too."""
+    """Pauses between attempts to rewrite entries that others rewrite, too."""
 
     def __init__(self, what: str) -> None:
         self._what, self._left = what, _ATTEMPTS
 
     def pause_after(self, error: Conflict) -> None:
-        """Wait for a random moment; raises the error, saying what failed, after too many attempts."""
+        """Wait for a random time; after too many attempts raise the error, naming what failed."""
         self._left -= 1
         if not self._left:
             raise Conflict(f"{self._what}: others kept rewriting it; call it again ({error})") from error
@@ -219,7 +219,7 @@ class Attempts:
 
 
 def swap_in(store: SessionStore, session: SessionKey, old: Mapping[int, Entry], new: Mapping[int, Entry]) -> None:
-    """Call `swap` of a store; of one that does not have it, what `Lifecycle` does."""
+    """Call `swap` of a store, or that of `Lifecycle` if it has none."""
     swap = getattr(store, "swap", None)
     if swap is not None:
         swap(session, old, new)

@@ -1,4 +1,4 @@
-"""Searching a log in memory: of a memory without a database, or of a store that keeps no index."""
+"""Searches a log in memory, for a memory without a database or a store without an index."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ class _Part(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """What is indexed."""
+    """The indexed part of a log."""
 
     parts: tuple[_Part, ...] = ()
     last: Entry | None = None
-    """The last entry of these, by which it is known again."""
+    """The last indexed entry, to recognize the log."""
 
 
 class LogSearch:
-    """Finds messages of one log, and keeps the index for the next search: only what was added since is taken in.
+    """Finds messages in one log, and keeps the index: the next search indexes only new entries.
 
     search = LogSearch()
     search.find(log.entries, "lock timeout", tool="bash", numbers=(1, 200))
     """
 
     def __init__(self, session: SessionKey = _NOWHERE) -> None:
-        """`session` is what the results name."""
+        """`session` is the session that results name."""
         self._session = session
         self._known = _Known()
 
     def find(self, entries: Sequence[Entry], text: str, *, limit: int = 10, **filters: Unpack[Filters]) -> list[Found]:
-        """The messages that came with these entries and fit best, as a store's `search` gives them.
+        """The messages in these entries that match best, like a store's `search`.
 
-        `entries` is the whole log, with what was added at its end. Raises InvalidMessage naming a wrong argument.
+        `entries` is the whole log; it may have grown. Raises InvalidMessage naming a wrong argument.
         """
         hits = best_hits(question(text, limit, **filters), self.index(entries))
         return with_snippets(text, hits, lambda places: {place: entries[place[1]] for place in places})
@@ -60,6 +60,6 @@ class LogSearch:
             for end, segment in segments(until, entries[until:], entries[max(0, until - BEFORE) : until]):
                 parts.append(_Part(until, end, segment))
                 until = end
-            # At once, so that threads may search together.
+            # One assignment, so that several threads may search.
             self._known = _Known(tuple(parts), entries[until - 1])
         return [(self._session, part.segment) for part in parts]

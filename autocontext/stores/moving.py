@@ -1,4 +1,4 @@
-"""Copying the rows of whole parts (contents, memories, saved states) from one database to another, of any kind."""
+"""Copies the rows of whole parts (contents, memories, saved states) between databases of any kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from autocontext.stores.database import Database, Row, Schema, Statement, Work
 
 _AT_ONCE = 200
-"""Rows of a transaction."""
+"""Rows per transaction."""
 _TABLE = re.compile(r"\s*CREATE TABLE (\w+)\s*\(", re.IGNORECASE)
 _KEY = re.compile(r"PRIMARY KEY \(([^)]*)\)", re.IGNORECASE)
 _ONE_COLUMN_KEY = re.compile(r"(\w+) \w+ PRIMARY KEY", re.IGNORECASE)
@@ -47,7 +47,7 @@ def copy_parts(
 
 
 def tables_of(schema: Schema) -> Iterator[Table]:
-    """The tables that a schema makes."""
+    """The tables that a schema creates."""
     for statement in (sql for version in schema.versions for sql in version):
         if match := _TABLE.match(statement):
             key = _KEY.search(statement) or _ONE_COLUMN_KEY.search(statement)
@@ -73,7 +73,7 @@ def _columns(table: Table, dialect: str) -> Work[list[str]]:
 
 
 def _rows(table: Table, columns: list[str], after: list[Any] | None) -> Work[list[Row]]:
-    """The next rows in the order of their key; by their key and not by count, so that the end costs no more."""
+    """The next rows by key. Not by OFFSET, which gets slower towards the end."""
     key = ", ".join(table.key)
     bounds = ", ".join(f":after_{i}" for i in range(len(table.key)))
     return (

@@ -1,4 +1,4 @@
-"""Opening a database by its address."""
+"""Opens a database by its path or URL."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from autocontext.stores.database import Database
 def open_database(url: Database | str | Path) -> Database:
     """Open a database by its file path, `:memory:`, or a `postgresql://` or `cockroachdb://` URL.
 
-    An open Database is returned as it is. Raises StoreError for a URL of another kind, MissingExtraError when the extra
-    `sql` (or `cockroachdb`) is not installed.
+    An open Database is returned unchanged. Raises StoreError for other URLs, MissingExtraError without the extra `sql`
+    (or `cockroachdb`).
     """
     if isinstance(url, Database):
         return url

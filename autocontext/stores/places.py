@@ -1,4 +1,4 @@
-"""Every place that can hold what somebody said: the tables of all parts, their columns, and the files.
+"""Every place that can hold what was said: the tables of all parts, their columns, and the files.
 
 Erasing goes through this table, and so does encryption. A test compares it with the schemas of all parts, so a part
 that adds a table or a column has to say here what it holds.
@@ -12,25 +12,25 @@ from autocontext.stores.database import Statement, Work
 
 
 class Place(NamedTuple):
-    """A table, and which of its columns hold what was said."""
+    """A table, and its columns that hold what was said."""
 
     part: str
-    """The name of the Schema that makes it."""
+    """The name of the Schema that creates it."""
     table: str
     key: tuple[str, ...]
     """The primary key."""
     texts: tuple[str, ...] = ()
-    """Columns that hold what was said; with a key they are encrypted, for this row only."""
+    """Columns that hold what was said; an encrypted database binds them to their row."""
     names: tuple[str, ...] = ()
-    """Columns that hold it and that rows are found by; encrypted so that equal values of one owner stay equal."""
+    """Such columns that rows are looked up by; encrypted, equal values of one owner stay equal."""
     readable: tuple[str, ...] = ()
     """All other columns: ids, times, sizes, counts. They stay readable."""
     session: Literal["", "own", "made of it"] = ""
-    """Whether its rows go with a session; what was made of its log goes when a message is erased, too."""
+    """Rows of `own` are deleted with their session, rows `made of it` (of its log) also when a message is erased."""
 
     @property
     def owner(self) -> str:
-        """The column that says whose it is: a user's id, or a namespace."""
+        """The column with the owner: a user's id, or a namespace."""
         return self.key[0]
 
 
@@ -108,17 +108,17 @@ FILES = {
     "*.part": "an export while it is written, 0600; replaced or removed",
     "exports, *.corrupt-*": "the caller's, 0600: delete them yourself",
 }
-"""The files, with what becomes of erased texts in them."""
+"""The files, and what happens to erased texts in them."""
 
 
 def forget(user_id: str, session_id: str, *, whole: bool) -> Work[None]:
-    """Delete what was made of a session's log; with `whole`, everything of the session."""
+    """Delete what is derived from a session's log; with `whole`, everything of the session."""
     parts = {row[0] for row in (yield Statement("SELECT part FROM autocontext_schema"))}
     where = "WHERE user_id = :user_id AND session_id = :session_id"
     session = {"user_id": user_id, "session_id": session_id}
     for place in PLACES:
         if place.part in parts and place.session == "made of it":
-            # Until there is nothing: a writer that this has waited for has added a row.
+            # Repeat until nothing is left: a writer that this statement waited for may have added a row.
             while (yield Statement(f"DELETE FROM {place.table} {where} RETURNING user_id", session)):
                 pass
         elif place.part in parts and whole and place.session:

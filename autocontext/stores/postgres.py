@@ -1,7 +1,7 @@
-"""One work on a psycopg connection: what it asks the server, and what comes back.
+"""Runs one work on a psycopg connection.
 
-The connection is in autocommit mode, and what a work asks stands between BEGIN and COMMIT, each a round trip of its
-own. A statement that is `Alone` needs neither: one round trip, and it is durable.
+The connection is in autocommit mode, and the statements of a work are between BEGIN and COMMIT, each a round trip. A
+statement that is `Alone` needs neither: one round trip, and it is durable.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARAM = re.compile(r"(?<![:\w]):(\w+)")
 
 
 def drive(connection: psycopg.Connection[Any], name: str, isolation: str, work: Work[T]) -> T:
-    """Run a work on a connection; what it changed is durable when this returns."""
+    """Run a work on a connection; its changes are durable when this returns."""
 
     def answer(statement: Statement) -> list[Row]:
         cursor = connection.cursor(binary=bool(statement.params))
@@ -34,13 +34,13 @@ def drive(connection: psycopg.Connection[Any], name: str, isolation: str, work: 
             elif statement.params:
                 cursor.execute(_query(statement.sql), statement.params)
             else:
-                cursor.execute(statement.sql, prepare=False)  # BEGIN and COMMIT are as quick as they are
+                cursor.execute(statement.sql, prepare=False)  # preparing BEGIN and COMMIT saves nothing
             return cursor.fetchall() if cursor.description else []
         except _REFUSED as e:
             _check_values(name, statement, e)
             raise
 
-    return run(_said(isolation, work), answer)
+    return run(_in_transaction(isolation, work), answer)
 
 
 async def adrive(connection: psycopg.AsyncConnection[Any], name: str, isolation: str, work: Work[T]) -> T:
@@ -60,27 +60,27 @@ async def adrive(connection: psycopg.AsyncConnection[Any], name: str, isolation:
             _check_values(name, statement, e)
             raise
 
-    return await arun(_said(isolation, work), answer)
+    return await arun(_in_transaction(isolation, work), answer)
 
 
 def prepare(connection: Any, driver: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Make a new connection (SQLAlchemy's, and psycopg's beneath) ready for `drive`."""
+    """Prepare a new connection (SQLAlchemy's, and psycopg's beneath) for `drive`."""
     driver.adapters.register_dumper(Array, _ArrayDumper)
     cursor = connection.cursor()
     cursor.execute("SELECT pg_backend_pid()")
     if cursor.fetchone() != (driver.info.backend_pid,):
-        # Somebody between, such as PgBouncer, gives each transaction another of the server's sessions. What was
-        # prepared is not there, or worse: another client's statement is there by the same name.
+        # A pooler such as PgBouncer gives each transaction another session of the server, which does not have our
+        # prepared statements, or has another client's under the same name.
         driver.prepare_threshold = None
     cursor.close()
 
 
 class _ArrayDumper(ListBinaryDumper):
-    """Arrays in the binary form, which is a fifth of the work."""
+    """Dumps arrays in the binary format, which takes a fifth of the time."""
 
 
-def _said(isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
-    """All that is said for a work."""
+def _in_transaction(isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
+    """The statements of a work, with BEGIN and COMMIT where needed."""
     rows: Any = None
     begun = False
     while True:
@@ -103,12 +103,12 @@ def _said(isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
 
 @functools.lru_cache(maxsize=512)
 def _query(sql: str) -> str:
-    """A statement with its `:parameters` in psycopg's form."""
+    """A statement with its `:parameters` in psycopg's syntax."""
     return _PARAM.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
 def _check_values(name: str, statement: Statement, error: Exception) -> None:
-    """Raise StoreError naming the value that is to blame for a statement's error, if one is."""
+    """Raise StoreError naming the parameter that caused a statement's error, if one did."""
     params = statement.params
     if isinstance(params, Mapping):
         params = {param: value for param, value in params.items() if not isinstance(value, Array)}

@@ -1,7 +1,7 @@
-"""Adding entries to a session on PostgreSQL: one statement, which is the transaction too, so one round trip.
+"""Appends entries to a session on PostgreSQL in one statement, which is the transaction, too: one round trip.
 
-It moves the session's counter on from exactly where the entries begin, and adds them if that moved. It does what
-`session_statements.append` does in two statements, which SQLite needs.
+It advances the session's counter if it is exactly where the entries begin, and then inserts them. SQLite needs two
+statements for that, those of `session_statements.append`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from autocontext.stores.protocol import Version
 from autocontext.stores.session_statements import moving, refused
 
 _AT_ONCE = 4_000_000
-"""Bytes of bodies in one statement: the server holds all of it at once, CockroachDB takes 16 MB by default."""
+"""Bytes of bodies per statement: the server has all of it in memory, and CockroachDB's default limit is 16 MB."""
 
 
 def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> Work[None]:
-    """Move the session's counter on from exactly where the rows begin, and add them; see `session_statements`."""
+    """Advance the session's counter if it is exactly where the rows begin, and insert them."""
     move, params = moving(rows, version, expires_at)
     parts = list(_parts(rows))
     one = len(parts) == len(rows) == 1
@@ -33,7 +33,7 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
 
 
 def _parts(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    """The rows in parts of so many bytes, or of one row that is longer."""
+    """The rows in parts of at most that many bytes, or of one longer row."""
     start = size = 0
     for end, row in enumerate(rows):
         size += len(row["body"])
@@ -44,7 +44,7 @@ def _parts(rows: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
 
 
 def _columns(rows: list[dict[str, Any]], link: int | None) -> dict[str, Any]:
-    """The parameters of rows in a chain; `link` is the checksum before them, None for the session's own."""
+    """The parameters of rows in a chain; `link` is the checksum before them (None: the session's)."""
     checksums = [row["checksum"] for row in rows]
     return {
         "user_id": rows[0]["user_id"],
@@ -57,7 +57,7 @@ def _columns(rows: list[dict[str, Any]], link: int | None) -> dict[str, Any]:
     }
 
 
-# What CockroachDB knows no type of is cast: it takes a parameter's type from where it stands, not from what is given.
+# The casts are for CockroachDB, which infers a parameter's type from its place, not from its value.
 _INTO = (
     "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, previous, body) "
     "SELECT CAST(:user_id AS TEXT), CAST(:session_id AS TEXT), "

@@ -1,4 +1,4 @@
-"""Files that hold what users say: for their owner only, and whole or not at all."""
+"""Writes files with what users said: readable by their owner only, and never half written."""
 
 from __future__ import annotations
 

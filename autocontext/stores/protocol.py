@@ -1,4 +1,4 @@
-"""The store of a memory's log: its protocol, and what a store says about sessions."""
+"""The protocol of session stores, and the values that they take and return."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class SessionKey(NamedTuple):
-    """Whose session, and which. Two users with the same session id never meet."""
+    """A user and a session id. Sessions of two users with the same id are different sessions."""
 
     user_id: str
     session_id: str
 
 
 def storable(session: SessionKey) -> SessionKey:
-    """A key that every store can hold. Raises InvalidMessage for NUL, halves of surrogate pairs and what is no text."""
+    """The key, if every store can hold it. Raises InvalidMessage for NUL, lone surrogates and anything but texts."""
     if type(session) is SessionKey and _plain(*session):
         return session
     if not isinstance(session, tuple) or len(session) != len(SessionKey._fields):
@@ -32,7 +32,7 @@ def storable(session: SessionKey) -> SessionKey:
 
 
 def _plain(user_id: object, session_id: object) -> bool:
-    """Whether these are texts of printable ASCII, of which every store takes all."""
+    """Whether both are texts of printable ASCII, which every store can hold."""
     return (
         type(user_id) is type(session_id) is str
         and user_id.isascii()
@@ -42,31 +42,31 @@ def _plain(user_id: object, session_id: object) -> bool:
 
 
 class Version(NamedTuple):
-    """Which session, and in which version."""
+    """The identity of a session, and its version."""
 
     identity: int
-    """A random number: a session that is made anew under the name of a deleted one has another."""
+    """A random number: a session created under the name of a deleted one has another."""
     edition: int = 0
-    """How often entries of it were rewritten."""
+    """How often entries were rewritten."""
 
 
 class Position(int):
-    """A number of entries in a session, and of which version of it.
+    """A number of entries in one version of a session.
 
-    A plain number stands for the session that has the name now. At 0 the version is that of the session to begin.
+    A plain int stands for the session that has the name now. At 0 the version is that of the new session.
     """
 
     version: Version | None
 
     def __new__(cls, entries: int, version: Version | None = None) -> Self:
-        """The place after so many entries of this version (None: of whichever is there)."""
+        """The position after `entries` entries of a version (None: any version)."""
         self = super().__new__(cls, entries)
         self.version = version
         return self
 
 
 class Entries(list[T]):
-    """Entries of a session in order, and its version; None if there is no such session."""
+    """Entries of a session in order, and its version (None without such a session)."""
 
     def __init__(self, entries: Iterable[T] = (), version: Version | None = None) -> None:
         super().__init__(entries)
@@ -74,7 +74,7 @@ class Entries(list[T]):
 
 
 def new_version() -> Version:
-    """The version of a session that begins: 63 random bits."""
+    """The version of a new session: 63 random bits."""
     return Version(secrets.randbits(63))
 
 
@@ -84,97 +84,97 @@ def version_of(value: object) -> Version | None:
 
 
 def check_identity(session: SessionKey, expected: Version | None, found: Version | None) -> None:
-    """Raise SessionGone when the session that was expected (None: any) is not the one that was found (None: none)."""
+    """Raise SessionGone unless the session that was found (None: none) is the one expected (None: any)."""
     if expected is not None and (found is None or expected.identity != found.identity):
-        done = "deleted" if found is None else "deleted and made anew: it is another one now"
+        done = "deleted" if found is None else "deleted and created again: it is another one now"
         raise SessionGone(
             f"session {session[1]!r} was {done}; nothing of this memory was written to it. Open a new memory to go on"
         )
 
 
 def check_version(session: SessionKey, expected: Version | None, found: Version | None) -> None:
-    """`check_identity`, and raise Conflict when entries of the session were rewritten."""
+    """`check_identity`; also raise Conflict if entries of the session were rewritten."""
     check_identity(session, expected, found)
     if expected is not None and expected != found:
         raise Conflict(f"session {session[1]!r} was rewritten since it was read: read it again")
 
 
 class SessionInfo(NamedTuple):
-    """One session of a listing; times are milliseconds since 1970 (UTC)."""
+    """A session in a list; times are milliseconds since 1970 (UTC)."""
 
     user_id: str
     session_id: str
     entries: int
-    """How many entries its log has; also the revision it stands at."""
+    """Number of entries in its log; also its current revision."""
     created_at: int
     updated_at: int
     expires_at: int | None
-    """When `purge_expired` may drop it; None: never."""
+    """When `purge_expired` may delete it; None: never."""
     stays: bool = False
-    """Whether `expire(key, None)` said that it never expires: a store's `ttl` does not change that."""
+    """Whether `expire(key, None)` was called; the store's `ttl` does not apply then."""
 
     @property
     def key(self) -> SessionKey:
-        """What the store's methods take."""
+        """The key that the store's methods take."""
         return SessionKey(self.user_id, self.session_id)
 
 
 class Revision(NamedTuple):
-    """A state a session was in: after its first `entries` entries, stored at `time` (milliseconds since 1970)."""
+    """An earlier state of a session: its first `entries` entries, stored at `time` (milliseconds since 1970)."""
 
     entries: int
     time: int
 
 
 class SessionStore(Protocol):
-    """An append-only sequence of log entries per session; all of it may be called from any thread."""
+    """An append-only sequence of log entries per session. Methods may be called from any thread."""
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
-        """Store entries after the first `after` ones, all or none, durable when this returns.
+        """Store entries after the first `after` ones, all or none; they are durable when this returns.
 
-        Raises Conflict when the session is not `after` entries long, or when `after` is a Position in a version of it
-        that was rewritten since; SessionGone when it is one in a session that is there no more.
+        Raises Conflict unless the session has exactly `after` entries. If `after` is a Position, raises Conflict also
+        if that version was rewritten since, and SessionGone if that session was deleted.
         """
         ...
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
 
-        The list should be Entries: with a plain one a memory cannot know when its session was deleted or rewritten.
-        Raises StoreCorruptError naming session and sequence of an entry that cannot be read back.
+        The list should be Entries: with a plain list a memory does not notice that its session was deleted or
+        rewritten. Raises StoreCorruptError naming session and sequence of a damaged entry.
         """
         ...
 
     def revisions(self, session: SessionKey) -> list[Revision]:
-        """The states a session has been in, oldest first."""
+        """The earlier states of a session, oldest first."""
         ...
 
     def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of everybody), the one written to last first."""
+        """All sessions of a user (None: of all users), most recently written first."""
         ...
 
     def delete(self, session: SessionKey) -> bool:
-        """Drop a session with everything in it; False when there was none."""
+        """Delete a session; False if there was none."""
         ...
 
     def expire(self, session: SessionKey, ttl: float | None) -> bool:
-        """Let a session expire `ttl` seconds from now, or never (None); False for an unknown one."""
+        """Let a session expire in `ttl` seconds, or never (None); False for an unknown session."""
         ...
 
     def purge_expired(self) -> int:
-        """Drop the sessions that have expired; returns how many."""
+        """Delete expired sessions, and return their number."""
         ...
 
     def rewrite(self, session: SessionKey, entries: Mapping[int, Entry]) -> None:
-        """Replace entries by their number, all or none: for `swap`, with which `erase` removes what was stored."""
+        """Replace entries by their number, all or none. `erase` needs it."""
         ...
 
     def scrub(self) -> None:
-        """Remove from the store's files what was rewritten or deleted, where that does not happen by itself."""
+        """Remove rewritten and deleted data from the store's files, unless that happens by itself."""
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""How one log entry lies in a database: JSON with signs for its commonest phrases, or compressed; with a checksum."""
+"""The stored form of a log entry: JSON with signs for common phrases, or compressed; with a checksum."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from autocontext.messages import COMPACTION, Msg
 from autocontext.stores.checks import checked_seconds
 
 _WORTH_COMPRESSING = 640
-"""Bytes; below that compressing takes longer than storing, and the signs save most of what it would."""
+"""Bytes; shorter entries take longer to compress than to store, and signs save almost as much."""
 _LONG = 4096
-"""Bytes; up to that a small window finds all there is, and a compressor with one is made in a tenth of the time."""
+"""Bytes; up to this length a small window is enough, and its compressor is created in a tenth of the time."""
 _RANDOM_BITS = 21
 NEVER = 2**63 - 1
-"""When what was told never to expire expires, as it is stored; None says that nobody has told anything."""
+"""The stored expiry of a session that never expires by `expire(key, None)`; None if `expire` was not called."""
 _KNOWN = b"""<!-- CONTEXT_OFFLOAD: uuid= -->"}],"metadata":{"_compress_meta":{"offloaduuid":""}},"origin":{"uuid":""\
 ,"kind":"tool_run"}}{"type":"edited","edits":[{"ids":[""],"offload":[""],"uuid":"","messages":[{"id":""\
 {"type":"added","message":{"id":"","role":"system","name":"system","content":[{"type":"text","text":"\
@@ -29,7 +29,7 @@ _KNOWN = b"""<!-- CONTEXT_OFFLOAD: uuid= -->"}],"metadata":{"_compress_meta":{"o
 "}}],"timestamp":"2026-01-01T00:00:00.000+00:00"}}{"type":"added","message":{"id":"","role":"assistant",\
 "name":"assistant","content":[{"type":"text","text":"{"type":"added","message":{"id":"","role":"user",\
 "name":"user","content":[{"type":"text","text":"","timestamp":"2026-01-01T00:00:00.000+00:00"}}"""
-"""What entries have in common, for the compressor to refer to. Never change it: what is stored needs it to be read."""
+"""The compressor's dictionary: common parts of entries. Never change it: stored entries need it."""
 
 _SIGNS = tuple(
     (phrase, bytes((sign,)))
@@ -46,19 +46,19 @@ _SIGNS = tuple(
         start=1,
     )
 )
-"""Phrases of short entries and the control character that stands for each: JSON has none. Never change them, either."""
+"""Common phrases, each with the control character that replaces it: JSON has none. Never change these, either."""
 
 _ADDED_SIGN = _SIGNS[0][1]
 _UNCOMPRESSED = (b"{", _ADDED_SIGN)
-"""How JSON and JSON with signs begin; zlib's streams never do."""
+"""The first bytes of JSON and of JSON with signs; zlib streams have others."""
 _COMPRESSED = b"\0"
-"""Between the id of a message, behind its sign, and the compressed entry."""
+"""Separates the id of a message from the compressed entry."""
 _ADDED = re.compile(rb'(?:\x01|\{"type":"added","message":\{"id":")([ !#-\[\]-~]+)(["\0\x02-\x04])').match
 _COMPACTED = f'"{COMPACTION}"'.encode()
 
 
 def to_bytes(entry: Entry) -> bytes:
-    """An entry as JSON with signs; or compressed, when that pays, behind the id of the message that it adds."""
+    """An entry as JSON with signs, or, if that saves bytes, compressed after the id of the message that it adds."""
     body = entry_bytes(entry)
     if len(body) < _WORTH_COMPRESSING:
         for phrase, sign in _SIGNS:
@@ -72,12 +72,12 @@ def to_bytes(entry: Entry) -> bytes:
 
 
 def from_bytes(body: bytes) -> Entry:
-    """The entry of such bytes. Raises StoreCorruptError."""
+    """The entry in these bytes. Raises StoreCorruptError."""
     return load_entry(_json(body))
 
 
 def added(body: bytes) -> Msg:
-    """The message that these bytes add. Raises StoreCorruptError."""
+    """The message that the entry in these bytes adds. Raises StoreCorruptError."""
     entry = from_bytes(body)
     if not isinstance(entry, Added):
         raise StoreCorruptError(f"entry: it adds no message, it is {entry.type!r}")
@@ -85,7 +85,7 @@ def added(body: bytes) -> Msg:
 
 
 def id_of_added(body: bytes) -> str | None:
-    """The id of the message that these bytes add, if a Log need not know more of it yet; None otherwise."""
+    """The id of the message that the entry adds, if a Log needs no more of it yet; otherwise None."""
     if body[:1] not in _UNCOMPRESSED:
         try:
             body = _json(body)
@@ -98,7 +98,7 @@ def id_of_added(body: bytes) -> str | None:
 
 
 def _json(body: bytes) -> bytes:
-    """The JSON that stands in such bytes. Raises StoreCorruptError."""
+    """The JSON in these bytes. Raises StoreCorruptError."""
     _, compressed, rest = body.partition(_COMPRESSED) if body[:1] == _ADDED_SIGN else (b"", b"", body)
     if compressed or body[:1] not in _UNCOMPRESSED:
         try:
@@ -117,7 +117,7 @@ def pack(entry: Entry) -> tuple[bytes, int]:
 
 
 def unpack(body: Any, checksum: int) -> Entry:
-    """The entry of some bytes. Raises StoreCorruptError."""
+    """The entry in bytes with this checksum. Raises StoreCorruptError."""
     return from_bytes(intact(body, checksum))
 
 
@@ -129,7 +129,7 @@ def intact(body: Any, checksum: int) -> bytes:
 
 
 def batch_number() -> int:
-    """A number for entries stored together: the milliseconds since 1970, then random bits; 63 bits in all."""
+    """A number for entries that are stored together: milliseconds since 1970, then random bits; 63 bits in all."""
     return now() << _RANDOM_BITS | int.from_bytes(os.urandom(3), "big") >> 24 - _RANDOM_BITS
 
 
@@ -144,6 +144,6 @@ def now() -> int:
 
 
 def expiry(ttl: float | None) -> int | None:
-    """When something expires that lives `ttl` seconds from now, in milliseconds since 1970; None stays None."""
+    """The time in `ttl` seconds, in milliseconds since 1970; None stays None."""
     seconds = checked_seconds("ttl", ttl, past=True)
     return None if seconds is None else now() + int(seconds * 1000)

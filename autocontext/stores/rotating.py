@@ -1,4 +1,4 @@
-"""Sealing the rows of a table with the current key, row by row, beside everything else that goes on."""
+"""Encrypts the rows of a table with the current key, row by row, while others use the table."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from autocontext.stores.places import Place
 from autocontext.stores.sealing import Keyring, Names
 
 _AT_ONCE = 200
-"""Rows that are read at once."""
+"""Rows per read."""
 
 
 def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:
-    """What a text is sealed for: its column, and the key of its row."""
+    """What a text is bound to: its column, and the key of its row."""
     return [place.table, column, *(_value(place, name, values) for name in place.key)]
 
 
 def owner_of(place: Place, values: Mapping[str, Any]) -> str:
-    """Whose row it is."""
+    """The owner of a row."""
     return str(_value(place, place.owner, values))
 
 
@@ -32,7 +32,7 @@ def _value(place: Place, column: str, values: Mapping[str, Any]) -> Any:
 
 
 def rotate_table(database: Database, place: Place, keys: Keyring, names: Names) -> int:
-    """Seal the rows of a table that another key has sealed; returns how many. What is rewritten meanwhile stays."""
+    """Encrypt the rows of a table that have another key; returns their number. Keeps what others write meanwhile."""
     done, missed = 0, True
     while missed:
         missed, after = False, None
@@ -42,13 +42,13 @@ def rotate_table(database: Database, place: Place, keys: Keyring, names: Names) 
                 if change is not None:
                     swapped = database.write(partial(_swap, place, change))
                     done += swapped
-                    missed |= not swapped  # somebody else has written to it: look again at what is there now
+                    missed |= not swapped  # somebody else has written to it: read it again
             after = rows[-1]
     return done
 
 
 def _sealed_again(place: Place, row: Row, keys: Keyring, names: Names, name: str) -> dict[str, Any] | None:
-    """The parameters of `_swap` for a row; None when the current key has sealed it."""
+    """The parameters of `_swap` for a row; None if it has the current key."""
     stored = dict(zip((*place.key, *place.texts), row, strict=True))
     texts = {column: stored[column] for column in place.texts if stored[column] is not None}
     if all(keys.key_of(value) == keys.current for value in texts.values()):
@@ -76,7 +76,7 @@ def _rows(place: Place, after: Row | None) -> Work[list[Row]]:
 
 
 def _swap(place: Place, change: dict[str, Any]) -> Work[int]:
-    """Replace the texts of a row that nobody has changed meanwhile; how many rows that were."""
+    """Replace the texts of a row unless somebody has changed it; returns the number of rows replaced."""
     texts = [column for column in place.texts if column in change]
     rows = yield Statement(
         f"UPDATE {place.table} SET {', '.join(f'{column} = :new_{column}' for column in texts)} "

@@ -1,4 +1,4 @@
-"""AES-256-GCM around single entries and values: which key, which place; errors show neither."""
+"""AES-256-GCM for single entries and values, bound to their position; errors show neither keys nor texts."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ except ImportError as e:
     raise MissingExtraError("encryption", "crypto") from e
 
 _KEY_BYTES, _NONCE_BYTES = 32, 12
-"""AES-256, and the 96 bits of NIST SP 800-38D section 8.2.2 for random nonces: 2**32 entries a key at most."""
+"""AES-256, and random nonces of 96 bits (NIST SP 800-38D, section 8.2.2): at most 2**32 entries per key."""
 _TEXT, _BYTES, _NAME = "ac1:", b"\x00ac1", "acn1:"
-"""How sealed texts, sealed bytes and sealed names begin."""
+"""Prefixes of sealed texts, bytes and names."""
 V = TypeVar("V", str, bytes)
 DEFAULT_KEY_ID = "key"
-"""The id of a key that comes without one."""
+"""The id of a key that was passed without one."""
 
 
 class Keyring:
-    """Keys by their ids, one of which seals; shows its ids, never a key."""
+    """Keys by their ids; one of them seals. Its repr shows ids, never a key."""
 
     def __init__(self, key: bytes | Mapping[str, bytes], current: str | None) -> None:
         if not isinstance(key, bytes | Mapping):
@@ -59,7 +59,7 @@ class Keyring:
         return frozenset(self._ciphers)
 
     def seal_value(self, value: V, place: Sequence[Any]) -> V:
-        """A text or bytes, readable at this place only; a text stays a text."""
+        """Seal a text or bytes for this place only; a text gives a text."""
         key_id = self.current.encode()
         data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
         nonce = os.urandom(_NONCE_BYTES)
@@ -68,11 +68,11 @@ class Keyring:
         return _TEXT + b64encode(sealed).decode() if isinstance(value, str) else _BYTES + sealed
 
     def key_of(self, sealed: str | bytes) -> str:
-        """The id of the key that a value was sealed with. Raises StoreCorruptError when it is none."""
+        """The id of the key that has sealed a value. Raises StoreError if it is not sealed."""
         return _parted(sealed, "a value")[0]
 
     def open_value(self, sealed: V, place: Sequence[Any], *, where: str) -> V:
-        """What was sealed for this place. Raises as `open` does, and StoreError for what is not encrypted."""
+        """The value that was sealed for this place. Raises as `open` does, and StoreError if it is not encrypted."""
         key_id, data = _parted(sealed, where)
         cipher = self._ciphers.get(key_id)
         if cipher is None:
@@ -87,21 +87,20 @@ class Keyring:
         return value.decode("utf-8", "surrogatepass") if isinstance(sealed, str) else value
 
     def seal(self, entry: Entry, session: SessionKey, sequence: int) -> Sealed:
-        """The entry, readable at this place of this session only."""
+        """Seal an entry for this place in this session only."""
         nonce = os.urandom(_NONCE_BYTES)
         data = self._ciphers[self.current].encrypt(nonce, to_bytes(entry), _place(session, sequence, self.current))
         return Sealed(key_id=self.current, nonce=b64encode(nonce).decode(), data=b64encode(data).decode())
 
     def open(self, sealed: Sealed, session: SessionKey, sequence: int) -> Entry:
-        """What was sealed at this place.
+        """The entry that was sealed for this place.
 
-        Raises StoreError for an unknown key, StoreCorruptError when the key is not the one that sealed it or the
-        record has been changed or moved.
+        Raises StoreError for an unknown key, StoreCorruptError if the key is wrong or the record was changed or moved.
         """
         where = f"user {session[0]!r}, session {session[1]!r}, sequence {sequence}"
         cipher = self._ciphers.get(sealed.key_id)
         if cipher is None:
-            raise StoreError(f"{where}: no key {sealed.key_id!r}; give EncryptedSessionStore the key with this id")
+            raise StoreError(f"{where}: no key {sealed.key_id!r}; open it with the key of this id, too")
         try:
             nonce, data = b64decode(sealed.nonce, validate=True), b64decode(sealed.data, validate=True)
             body = cipher.decrypt(nonce, data, _place(session, sequence, sealed.key_id))
@@ -117,7 +116,7 @@ class Keyring:
 
 
 class Names:
-    """AES-SIV (RFC 5297) around values that rows are found by: equal ones of one owner stay equal, and no more."""
+    """AES-SIV (RFC 5297) for columns that rows are looked up by: equal values of one owner stay equal, no others."""
 
     def __init__(self, key: bytes) -> None:
         self.key = key
@@ -129,13 +128,13 @@ class Names:
         return AESSIV.generate_key(512)
 
     def seal(self, value: str, column: str, owner: str) -> str:
-        """A value, readable in this column of this owner only."""
-        # AES-SIV takes no empty text.
+        """Seal a value for this column and owner only."""
+        # The "=" because AES-SIV takes no empty text.
         data = self._cipher.encrypt(b"=" + value.encode("utf-8", "surrogatepass"), _name(column, owner))
         return _NAME + b64encode(data).decode()
 
     def open(self, sealed: str, column: str, owner: str, where: str) -> str:
-        """What was sealed in this column. Raises StoreCorruptError when it was changed or moved."""
+        """The value that was sealed for this column. Raises StoreCorruptError if it was changed or moved."""
         try:
             data = b64decode(sealed[len(_NAME) :] if sealed.startswith(_NAME) else "", validate=True)
             return self._cipher.decrypt(data, _name(column, owner))[1:].decode("utf-8", "surrogatepass")
@@ -148,14 +147,14 @@ def _name(column: str, owner: str) -> list[bytes]:
 
 
 def _parted(sealed: str | bytes, where: str) -> tuple[str, bytes]:
-    """The id of the key, and what it has encrypted."""
+    """The id of the key, and the encrypted data."""
     try:
         if isinstance(sealed, str) and sealed.startswith(_TEXT):
             data = b64decode(sealed[len(_TEXT) :], validate=True)
         elif isinstance(sealed, bytes) and sealed.startswith(_BYTES):
             data = sealed[len(_BYTES) :]
         else:
-            # Taking it as it is would let anybody who can write to the database put words into the agent's memory.
+            # Accepting it would let anybody with write access put words into the agent's memory.
             raise StoreError(f"{where}: it is not encrypted")
         end = 2 + int.from_bytes(data[:2], "big")
         return data[2:end].decode(), data[end:]
@@ -168,5 +167,5 @@ def _bound(place: Sequence[Any], key_id: str) -> bytes:
 
 
 def _place(session: SessionKey, sequence: int, key_id: str) -> bytes:
-    """What the tag vouches for besides the entry; a JSON array, so that no two places read the same."""
+    """The authenticated data of an entry; a JSON array, so that no two places are equal."""
     return json.dumps([session[0], session[1], sequence, key_id]).encode()

@@ -1,4 +1,4 @@
-"""Searching sessions: BM25 over the terms of their segments, what is asked for besides, a snippet of each match."""
+"""Searches sessions: BM25 over the terms of their segments, filters, and a snippet of each match."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from autocontext.errors import InvalidMessage, short
 from autocontext.history.entries import Entry
+from autocontext.stores.checks import check_text
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable
 from autocontext.text.stems import stem
@@ -25,28 +26,28 @@ _AROUND = 160
 """Characters of a snippet."""
 _WEAK = {stem(word) for word in STOP_WORDS}
 _MOST_TERMS = 128
-"""Different words of a query that count, the first ones."""
+"""Words of a query that count: the first ones, each once."""
 _MOST_SHOWN = 32
-"""Words of a query that a snippet is chosen by; more fit into none."""
+"""Words of a query that select a snippet; more do not fit into one."""
 _MOST_PLACES = 64
-"""Places of one word that are looked at: a word that occurs more often says little about where to look."""
+"""Occurrences of a word to look at; more frequent words say little."""
 _STEM = 4
-"""Characters of a word that are searched for when the text has the word in another form."""
+"""First characters of a word to search for if the text has the word in another form."""
 
 
 class Found(NamedTuple):
-    """A message that fits a search."""
+    """A message that matches a search."""
 
     session: SessionKey
     message_id: str
     sequence: int
-    """Number of the log entry it came with."""
+    """Number of its log entry."""
     snippet: str
-    """The stretch of the message where most of the query's words are; "..." where it goes on."""
+    """The part of the message with most of the query's words; "..." where more text follows or precedes."""
     score: float
-    """From 0 to 1, for putting results of one search in order."""
+    """From 0 to 1; compares results of one search."""
     number: int | None = None
-    """Among the originals of its session, from 1 on: 41 for "m41". None for one that only `offload` has stored."""
+    """Its number in the session: 41 for "m41". None for a message that only `offload` has stored."""
 
 
 class Ranked(NamedTuple):
@@ -60,40 +61,41 @@ class Ranked(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What is asked for; messages have to fit all of it."""
+    """The parsed arguments of a search; messages must match all of them."""
 
     terms: Sequence[str]
-    """BM25 puts messages with any of them in order; without any the newest come first."""
+    """BM25 ranks messages with any of these; without terms the newest come first."""
     limit: int
     tool: str | None = None
     after: int | None = None
     before: int | None = None
     """Milliseconds since 1970."""
     numbers: tuple[int, int] | None = None
-    """The first and the last."""
+    """First and last number."""
 
     def narrowed(self) -> bool:
-        """Whether more than words is asked for."""
+        """Whether there is any filter."""
         return any(field is not None for field in self[2:])
 
 
 class Filters(TypedDict, total=False):
-    """What a search may ask for besides words; messages have to fit all of it."""
+    """Filters of a search; messages must match all of them."""
 
     tool: str | None
-    """A tool that the message calls, or whose result it holds."""
+    """Name of a tool that the message calls or has a result of."""
     after: datetime | str | None
     before: datetime | str | None
-    """From this time on, and before that one, by the message's timestamp. ISO 8601 as a text; UTC without a zone."""
+    """From `after` on, and before `before`, by the message's timestamp. A text is ISO 8601, in UTC without a zone."""
     numbers: tuple[int, int] | None
-    """The first and the last: (12, 40) for m12 to m40."""
+    """First and last number: (12, 40) for m12 to m40."""
 
 
 def question(text: str, limit: int, **filters: Unpack[Filters]) -> Question:
-    """What the arguments of a search ask for. Raises InvalidMessage naming a wrong one.
+    """Parse the arguments of a search. Raises InvalidMessage naming a wrong one.
 
-    Of the text the first terms count, each once; stop words only when there are no other words.
+    The first terms of the text count, each once; stop words only if there are no other words.
     """
+    check_text("search: text", text, InvalidMessage)
     if limit < 1:
         raise InvalidMessage(f"search: limit must be 1 or more (got {limit!r})")
     if unknown := filters.keys() - Filters.__annotations__.keys():
@@ -119,16 +121,16 @@ def _moment(name: str, value: datetime | str | None) -> int | None:
 
 
 class _Stretch(NamedTuple):
-    """A segment, and where it stands."""
+    """A segment and its position."""
 
     session: SessionKey
     segment: Segment
     numbered: int
-    """Originals before it."""
+    """Number of originals before it."""
 
 
 def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
-    """The segments since each session was emptied: what the user has cleared stays out of results."""
+    """The segments since each session was last cleared: cleared messages are not found."""
     sessions: dict[SessionKey, list[_Stretch]] = {}
     for session, segment in index:
         stretches = sessions.setdefault(session, [])
@@ -140,7 +142,7 @@ def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
 
 
 def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> list[Ranked]:
-    """The best hits; a score is a share of the highest that the words can give.
+    """The best hits; a score is a share of the highest possible one.
 
     BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene. The segments of a session come in
     order. Only messages of these segments count for how rare a word is.
@@ -159,7 +161,7 @@ def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> l
 
 
 def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
-    """The messages of a segment that fit all but the words."""
+    """The messages of a segment that match all filters."""
     segment, before = stretch.segment, stretch.numbered
     those: Collection[int] = range(segment.count)
     if asked.numbers is not None:
@@ -178,7 +180,7 @@ def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
 
 
 def _scores(query: Sequence[str], stretches: Sequence[_Stretch]) -> dict[tuple[int, int], float]:
-    """The scores of the messages that hold a term, by segment and stretch in it."""
+    """The scores of the messages with a term, by segment and place in it."""
     documents = sum(stretch.segment.count for stretch in stretches)
     total = sum(stretch.segment.total for stretch in stretches)
     mean = total / documents if total else 1.0
@@ -195,7 +197,7 @@ def _scores(query: Sequence[str], stretches: Sequence[_Stretch]) -> dict[tuple[i
 
 
 def _stands(stretch: _Stretch, i: int) -> tuple[SessionKey, int, int]:
-    """Where a message stands, which decides between equal scores."""
+    """The position of a message, which orders equal scores."""
     return stretch.session, stretch.segment.messages.sequences[i], i
 
 
@@ -212,7 +214,7 @@ def _ranked(score: float, stretch: _Stretch, i: int) -> Ranked:
 def with_snippets(
     query: str, hits: Sequence[Ranked], read: Callable[[Sequence[EntryAt]], Mapping[EntryAt, Entry]]
 ) -> list[Found]:
-    """The hits with their snippets; `read` gives the entries. Messages that were deleted meanwhile are left out."""
+    """The hits with snippets; `read` returns the entries. Leaves out messages that were deleted meanwhile."""
     entries = read(sorted({(hit.session, hit.sequence) for hit in hits}))
     results = []
     for score, session, sequence, message_id, number in hits:
@@ -224,9 +226,9 @@ def with_snippets(
 
 
 def snippet(query: str, text: str) -> str:
-    """The stretch of a text where most of the query's words stand; looks at the first places of each word."""
+    """The part of a text with most of the query's words; looks at the first occurrences of each."""
     different = islice(dict.fromkeys(terms(query)), _MOST_SHOWN)
-    # Lower case of a long text takes longer than all the rest, unless it is ASCII.
+    # Lowercasing a long text takes longer than all the rest, unless it is ASCII.
     looked, cases = (text.lower(), _as_it_is) if text.isascii() else (text, _cases)
     words = [term if any(form in looked for form in cases(term)) else term[:_STEM] for term in different]
     places = {at for word in words for form in cases(word) for at in islice(_places(form, looked), _MOST_PLACES)}
@@ -248,7 +250,7 @@ def _as_it_is(word: str) -> tuple[str, ...]:
 
 
 def _cases(word: str) -> tuple[str, ...]:
-    """How a word is mostly written."""
+    """The usual spellings of a word."""
     return tuple(dict.fromkeys((word, word.capitalize(), word.upper())))
 
 

@@ -1,4 +1,4 @@
-"""A segment of the search index: which messages a stretch of a session's log brought, and their texts as blocks."""
+"""A segment of the search index: the messages in consecutive entries of a session, and their texts as blocks."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from typing import NamedTuple
 
 from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Added, Entry, Offloaded, Snapshot
-from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_blocks import Block, BlockWriter
 
 LONGEST = 1024
-"""Entries of one segment at most."""
+"""Maximum number of entries in a segment."""
 FULL = 256
-"""Entries from which on a segment stays as it is; a shorter one at the end is made anew when the session has grown."""
+"""A segment with this many entries is complete; a shorter last one is rebuilt when the session has grown."""
 _LARGEST = 2_000_000
-"""Characters of a segment, before its last message: what is split again when a message follows."""
+"""Characters after which a segment ends: it is rebuilt as a whole while the session grows."""
 BEFORE = 32
-"""Entries before a segment in which the calls are looked up whose results it begins with."""
+"""Entries before a segment that may have the calls for its first results."""
 FORMAT = 3
-"""Raise it when `terms` changes: stores rebuild segments of another format."""
+"""Increase it when `terms` changes: stores rebuild segments of another format."""
 _HEAD = struct.Struct("<II")
-"""The checksum of all that follows, and the length of the head."""
+"""The checksum of everything after it, and the length of the head."""
 _LEVEL = 2
 """Of zlib."""
 _BLOCKS = 3
-"""Parts of a segment before those of its blocks."""
+"""Number of parts before those of the blocks."""
 
 
 class Messages(NamedTuple):
-    """The messages of a segment: a column for each fact."""
+    """The messages of a segment, as columns."""
 
     sequences: list[int]
-    """Of the entries they came with."""
+    """Numbers of their entries."""
     numbers: list[int]
-    """Among the originals of this segment, from 1 on; 0 for one that is no original."""
+    """Numbers among the originals of this segment, from 1; 0 for other messages."""
     lengths: list[int]
     """In words."""
     times: list[int | None]
-    """Milliseconds since 1970 by their timestamps, which may be any text."""
+    """Their timestamps in milliseconds since 1970; None if that is another text."""
 
 
 class Segment:
-    """The index of some entries that follow each other, from the last one that emptied the session on."""
+    """The index of consecutive entries, from the last one that cleared the session on."""
 
     def __init__(self, head: Sequence[int], parts: int, load: Callable[[int], str]) -> None:
-        """`load` gives one of its parts: columns of messages, ids, tools, then those of each block."""
+        """`load` returns one of the parts: columns of messages, ids, tools, then those of each block."""
         self.count, self.total, self.emptied, self.originals = head
-        """How many messages, their length in words, the entry that emptied the session or -1, how many originals."""
+        """Number of messages, their length in words, the entry that cleared the session or -1, number of originals."""
         self._parts, self._load = parts, load
         size = len(Block.ENCODINGS)
         self._blocks = [Block(partial(_shifted, load, at)) for at in range(_BLOCKS, parts, size)]
@@ -72,19 +72,19 @@ class Segment:
         return ids
 
     def of_tool(self, name: str) -> Collection[int]:
-        """The messages that call a tool or hold a result of it, by their places there."""
+        """The places of the messages that call a tool or have a result of it."""
         found: list[int] = json.loads(self._load(2)).get(name, [])
         return frozenset(found)
 
     def holders(self, term: str) -> Mapping[int, int]:
-        """How often each message that holds a term holds it, by its place in the columns of `messages`."""
+        """The number of occurrences of a term in each message, by place in the columns of `messages`."""
         counts: Counter[int] = Counter()
         for block in self._blocks:
             counts.update(block.holders(term))
         return counts
 
     def packed(self, session: SessionKey, start: int, until: int) -> bytes:
-        """The segment as it is stored in its place."""
+        """The stored form of the segment, bound to its place."""
         texts = enumerate(map(self._load, range(self._parts)))
         parts = [zlib.compress(text.encode(_encoding(i), "surrogatepass"), _LEVEL) for i, text in texts]
         fields = (self.count, self.total, self.emptied, self.originals)
@@ -94,7 +94,7 @@ class Segment:
 
     @classmethod
     def unpacked(cls, session: SessionKey, start: int, until: int, body: bytes) -> Segment:
-        """A segment from the bytes that are stored in its place.
+        """The segment in the bytes that are stored at its place.
 
         Raises StoreCorruptError when they have changed, stood in another place, or are of another format.
         """
@@ -130,7 +130,7 @@ def segments(start: int, entries: Iterable[Entry], before: Iterable[Entry] = ())
 
 
 class _Writer:
-    """Makes one segment."""
+    """Builds one segment."""
 
     def __init__(self, calls: dict[str, str]) -> None:
         self._calls = calls
@@ -146,7 +146,7 @@ class _Writer:
         self._tools: dict[str, list[int]] = {}
 
     def add(self, sequence: int, entry: Entry) -> None:
-        """Take in an entry."""
+        """Add an entry."""
         if entry.type == "added":
             self._originals += 1
             self._put(sequence, entry.message, self._originals)
@@ -195,7 +195,7 @@ class _Writer:
 
 
 def milliseconds(timestamp: str) -> int | None:
-    """The milliseconds since 1970 of an ISO 8601 time (UTC when it names no zone); None for any other text."""
+    """An ISO 8601 time (UTC without a zone) in milliseconds since 1970; None for any other text."""
     try:
         time = datetime.fromisoformat(timestamp)
         return round((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1000)
@@ -216,7 +216,7 @@ def _text(body: bytes, part: int) -> str:
 
 
 def messages_of(entry: Entry) -> Iterable[Msg]:
-    """The messages that came with an entry, without what compressions have made."""
+    """The messages in an entry, without notes."""
     match entry:
         case Added():
             return (entry.message,)
@@ -228,7 +228,7 @@ def messages_of(entry: Entry) -> Iterable[Msg]:
 
 
 def searchable(msg: Msg) -> str:
-    """All that a message says, its calls and results included."""
+    """The text of a message, with calls and results."""
     texts = []
     for block in msg.content:
         match block:
@@ -237,19 +237,7 @@ def searchable(msg: Msg) -> str:
             case ThinkingBlock():
                 texts.append(block.thinking)
             case ToolUseBlock():
-                texts += [block.name, *_texts(block.input)]
+                texts += [block.name, *texts_in(block.input)]
             case ToolResultBlock():
                 texts.append(block.text)
     return "\n".join(texts)
-
-
-def _texts(value: object) -> Iterator[str]:
-    """The texts within a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _texts(inner)

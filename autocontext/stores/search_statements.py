@@ -1,4 +1,4 @@
-"""The statements behind the search index: which sessions are behind, and their segments."""
+"""The statements of the search index: which sessions have grown, and their segments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autocontext.stores.search_index import FULL
 
 
 class Known(NamedTuple):
-    """A session, and how far its segments go; `start` is where its next one begins."""
+    """A session and how far it is indexed; `start` is where its next segment begins."""
 
     key: SessionKey
     start: int
@@ -23,7 +23,7 @@ class Known(NamedTuple):
 
 
 def known(user_id: str, session_id: str | None) -> Work[list[Known]]:
-    """The sessions of a user; those with `until < entries` have grown since they were searched."""
+    """The sessions of a user; those with `until < entries` have grown since the last search."""
     rows = yield Statement(
         "SELECT s.session_id, s.entries, COALESCE(MAX(x.start), 0), COALESCE(MAX(x.until), 0), "
         "COALESCE(s.identity, s.created_at), s.edition "
@@ -43,10 +43,10 @@ def known(user_id: str, session_id: str | None) -> Work[list[Known]]:
 
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
-    """Store segments (start, until, body), unless the session was rewritten or dropped since they were made."""
+    """Store segments (start, until, body), unless the session was rewritten or deleted since they were built."""
     key = {"user_id": session[0], "session_id": session[1]}
     same = yield Statement(
-        # A write that changes nothing: it holds the row, so that no erasing slips in between.
+        # Changes nothing, but locks the row, so that nobody erases messages in between.
         "UPDATE autocontext_sessions SET edition = :edition "
         "WHERE user_id = :user_id AND session_id = :session_id AND edition = :edition "
         "AND COALESCE(identity, created_at) = :identity RETURNING edition",
@@ -63,7 +63,7 @@ def put(session: SessionKey, version: Version, segments: list[tuple[int, int, by
 
 
 def segments(user_id: str, session_id: str | None, *, bodies: bool = True) -> Work[list[Row]]:
-    """The segments of a user, or of one session, in order: session id, start, until, and the body if asked for."""
+    """The segments of a user, or of one session, in order: session id, start, until, and with `bodies` the body."""
     return (
         yield Statement(
             f"SELECT session_id, start, until{', body' if bodies else ''} FROM autocontext_search "
@@ -76,7 +76,7 @@ def segments(user_id: str, session_id: str | None, *, bodies: bool = True) -> Wo
 
 
 def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
-    """Some entries, in the order of their sessions: user id, session id, sequence, checksum, body; the known ones."""
+    """The rows of some entries: user id, session id, sequence, checksum, body. Unknown ones are left out."""
     found: list[Row] = []
     for session, those in groupby(places, key=lambda place: place[0]):
         numbers = {f"number_{i}": number for i, (_, number) in enumerate(those)}
@@ -90,7 +90,7 @@ def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:
 
 
 def forget(user_id: str) -> Work[None]:
-    """Drop the segments of a user."""
+    """Delete the segments of a user."""
     yield Statement("DELETE FROM autocontext_search WHERE user_id = :user_id", {"user_id": user_id})
 
 

@@ -1,4 +1,4 @@
-"""The statements behind sessions in a database: each function is one transaction."""
+"""The statements of sessions in a database: each function is one transaction."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ SCHEMA = Schema(
             ),
         ),
         (
-            # NULL in what an earlier release has written, also while it goes on beside this one.
+            # NULL in rows that a library of version 1 has written or still writes.
             "ALTER TABLE autocontext_sessions ADD COLUMN identity BIGINT",
             "ALTER TABLE autocontext_sessions ADD COLUMN head BIGINT",
             "ALTER TABLE autocontext_sessions ADD COLUMN previous BIGINT",
             "ALTER TABLE autocontext_entries ADD COLUMN previous BIGINT",
         ),
         (
-            # From here on short entries are stored with signs, long ones behind an id, which earlier releases cannot
-            # read.
+            # Version 3 stores short entries with signs and long ones after an id; libraries of version 2 cannot read
+            # them.
             OnSqlite(
-                # Who has moved the counter before, as all do who add several entries, finds it moved and left alone.
+                # Appends of several entries advance the counter first; then this changes nothing.
                 "CREATE TRIGGER autocontext_entry_added AFTER INSERT ON autocontext_entries BEGIN "
                 "UPDATE autocontext_sessions SET entries = NEW.sequence + 1, updated_at = NEW.batch >> 21, "
                 "head = NEW.checksum "
@@ -58,28 +58,28 @@ SCHEMA = Schema(
 )
 _SESSION = "user_id = :user_id AND session_id = :session_id"
 _IDENTITY = "COALESCE(identity, created_at)"
-"""Sessions of the first version have none; no two of one name began in the same millisecond."""
+"""Sessions of version 1 have no identity; no two of one name began in the same millisecond."""
 FIRST = 0
-"""What the first entry names as the checksum of the one before."""
+"""The `previous` of the first entry."""
 
 
 class Rows(NamedTuple):
-    """A session's entries from where was asked."""
+    """The requested rows of a session."""
 
     entries: int
-    """How many there should be up to where was asked."""
+    """How many entries there should be, up to the requested end."""
     rows: list[Row]
-    """Sequence, checksum, the checksum of the one before as this one names it, body. The first may be the row before
-    where was asked, without its body."""
+    """Sequence, checksum, `previous` (the checksum of the entry before), body. The first may be the row before the
+    requested ones, without its body."""
     head: int | None = None
-    """The checksum of the session's last entry; None if it was not asked for that far, or is not known."""
+    """The checksum of the session's last entry; None if it is unknown, or the request ends before."""
     version: Version | None = None
 
 
 def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> Work[None]:
-    """Move the session's counter on from exactly where the rows begin, then add them.
+    """Advance the session's counter if it is exactly where the rows begin, then insert them.
 
-    `version` is the session's (None: whichever is there), or that of the session to begin.
+    `version` is the session's (None: any), or that of the new session.
     """
     before = yield Statement(*moving(rows, version, expires_at))
     if not before:
@@ -94,9 +94,9 @@ def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
 
 
 def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> tuple[str, dict[str, Any]]:
-    """The statement that moves the session's counter on, and its parameters.
+    """The statement that advances the session's counter, and its parameters.
 
-    It gives the checksum of the entry before the rows; nothing where the counter does not stand there.
+    It returns the checksum of the entry before the rows, and no row if the counter is elsewhere.
     """
     first, last = rows[0], rows[-1]
     after = first["sequence"]
@@ -113,7 +113,7 @@ def moving(rows: list[dict[str, Any]], version: Version | None, expires_at: int 
 
 
 def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
-    """Say why the session does not go on with this row, unless it is there already."""
+    """Raise the reason why this row cannot be appended, unless it is stored already."""
     session, after = SessionKey(first["user_id"], first["session_id"]), first["sequence"]
     known = yield Statement(
         f"SELECT entries, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
@@ -123,7 +123,7 @@ def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
         f"SELECT batch FROM autocontext_entries WHERE {_SESSION} AND sequence = :after",
         {**_params(session), "after": after},
     )
-    # The same batch: an earlier attempt at this very append went through, and only its answer was lost.
+    # The same batch: an earlier attempt of this append succeeded, and only its answer was lost.
     if batch != [(first["batch"],)]:
         if after > 0:
             check_version(session, version, Version(*found) if found else None)
@@ -131,7 +131,7 @@ def refused(first: dict[str, Any], version: Version | None) -> Work[None]:
 
 
 def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
-    """The rows from `after` on, before `until`; None: all, also such as should not be there."""
+    """The rows from `after` on, before `until`; None: all, even rows after the session's end."""
     known = yield Statement(
         f"SELECT entries, head, {_IDENTITY}, edition FROM autocontext_sessions WHERE {_SESSION}", _params(session)
     )
@@ -151,7 +151,7 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
 
 
 def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
-    """All sessions of a user, or of everybody."""
+    """All sessions of a user (None: of all users)."""
     rows = yield Statement(
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
         + ("" if user_id is None else "WHERE user_id = :user_id ")
@@ -163,7 +163,7 @@ def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
 
 
 def delete(session: SessionKey, expired_at: int | None = None) -> Work[bool]:
-    """Drop a session; with `expired_at`, only when it had expired by then."""
+    """Delete a session; with `expired_at`, only if it had expired by then."""
     rows = yield Statement(
         f"DELETE FROM autocontext_sessions WHERE {_SESSION} "
         + ("" if expired_at is None else "AND expires_at <= :expired_at ")
@@ -182,16 +182,16 @@ def rewrite(
     *,
     resealed: bool = False,
 ) -> Work[None]:
-    """Give rows other bodies; what was made of the old ones (an index, saved states) is dropped with them.
+    """Replace the bodies of rows, and delete what is derived from the old ones (index, saved states).
 
-    With `resealed` they say the same as before, and what was made of them stays.
+    With `resealed` the entries are the same, in another encryption, and what is derived from them stays.
 
     `unchanged` is asked about the rows (sequence, checksum, body) between the first and the last of these, once nobody
     else can rewrite them. Raises Conflict when it says no.
     """
     last = max(rows, key=lambda row: row["sequence"])
     yield Statement(
-        # First of all, since it holds the row of the session: of two rewritings one waits for the other here.
+        # The first statement, because it locks the session: of two rewriting transactions one waits here.
         f"UPDATE autocontext_sessions SET edition = edition + {0 if resealed else 1}, "
         f"head = CASE WHEN entries = :entries THEN :head ELSE head END WHERE {_SESSION}",
         {**_params(session), "entries": last["sequence"] + 1, "head": last["checksum"]},
@@ -225,9 +225,9 @@ def version(session: SessionKey) -> Work[Version | None]:
 
 
 def hold(session: SessionKey, expected: Version) -> Work[None]:
-    """Let nobody rewrite or delete a session until the transaction ends; raises Conflict if somebody has."""
+    """Lock a session against rewriting and deleting until the transaction ends. Raises Conflict if it has changed."""
     held = yield Statement(
-        # A write that changes nothing: it holds the row.
+        # Changes nothing, but locks the row.
         f"UPDATE autocontext_sessions SET edition = edition WHERE {_SESSION} AND edition = :edition "
         f"AND {_IDENTITY} = :identity RETURNING edition",
         {**_params(session), **expected._asdict()},
@@ -237,7 +237,7 @@ def hold(session: SessionKey, expected: Version) -> Work[None]:
 
 
 def expire(session: SessionKey, expires_at: int | None) -> Work[bool]:
-    """Set when a session expires, None for never; appends do not shorten it. False for an unknown one."""
+    """Set when a session expires (None: never); appends do not shorten that. False for an unknown one."""
     done = yield Statement(
         f"UPDATE autocontext_sessions SET expires_at = :expires_at WHERE {_SESSION} RETURNING entries",
         {**_params(session), "expires_at": NEVER if expires_at is None else expires_at},
@@ -277,12 +277,12 @@ _START = (
     "ON CONFLICT (user_id, session_id) DO NOTHING RETURNING previous"
 )
 ANY = Version(-1, -1)
-"""No session's version: it stands for whichever is there."""
+"""Stands for any version; no session has it."""
 OF_VERSION = f":identity IN ({ANY.identity}, {_IDENTITY}) AND :edition IN ({ANY.edition}, edition)"
 _MOVED = "UPDATE autocontext_sessions SET entries = :then, updated_at = :at, previous = head, head = :head"
 _AFTER = f"WHERE {_SESSION} AND entries = :after AND {OF_VERSION} RETURNING previous"
 _GO_ON = f"{_MOVED} {_AFTER}"
-# Apart, since a column that is set has its index written, even to the same value.
+# A statement of its own, because setting a column writes its index, even with the same value.
 _GO_ON_EXPIRING = (
     f"{_MOVED}, expires_at = CASE WHEN expires_at > :expires_at THEN expires_at ELSE :expires_at END {_AFTER}"
 )

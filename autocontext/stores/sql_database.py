@@ -44,19 +44,21 @@ _DRIVERS = {
 }
 _ISOLATION = {
     "postgresql": ("REPEATABLE READ", "READ COMMITTED"),
-    # The only level that every version and configuration of it has.
+    # The only level of every version and configuration.
     "cockroachdb": ("SERIALIZABLE", "SERIALIZABLE"),
 }
-"""Of reading and of writing transactions. Whatever collides begins again."""
+"""Isolation levels of reading and writing transactions. Colliding ones are repeated."""
+_SECRETS = ("password", "sslpassword")
+"""Options of a URL that nobody else is to see."""
 _GENERATION = "autocontext_generation"
-"""Where the pool keeps a connection's generation."""
+"""The key of a connection's generation in the pool's `info`."""
 
 
 class SqlDatabase(Database):
     """A server by its postgresql:// or cockroachdb:// URL; connections are pooled, those of async code per event loop.
 
-    `patience` is how many seconds a call goes on trying while the server is away or transactions collide. A child
-    process opens connections of its own; those of its parent are cut off there, which the parent does not notice.
+    A call retries for `patience` seconds while the server is unreachable or transactions collide. A forked child opens
+    its own connections and drops the parent's without disturbing them.
     """
 
     dialect: ClassVar[Literal["sqlite", "postgresql"]] = "postgresql"
@@ -64,15 +66,16 @@ class SqlDatabase(Database):
     def __init__(self, url: str, *, patience: float = 30.0, pool_size: int = 5) -> None:
         self._url = _checked(url)
         self._reading, self._writing = _ISOLATION[self._url.get_backend_name()]
-        self.name = self._url.render_as_string(hide_password=True)
+        hidden = {field: "***" for field in _SECRETS if field in self._url.query}
+        self.name = self._url.update_query_dict(hidden).render_as_string(hide_password=True)
         self._patience = checked_patience(patience)
         self._reached = False
-        """A server that never answered is reported at once: most likely the URL is wrong."""
+        """False until the server has answered once. Until then errors are not retried: the URL may be wrong."""
         self._pool = {
             "pool_size": pool_size,
             "max_overflow": pool_size,
             "pool_recycle": 1800,
-            # What users say must not be in an error's text, which ends in somebody's log.
+            # Errors end up in logs and must not quote what users said.
             "hide_parameters": True,
             "connect_args": {"autocommit": True},
         }
@@ -80,9 +83,9 @@ class SqlDatabase(Database):
         self._sync: Engine | None = None
         self._engines: PerLoop[AsyncEngine] = PerLoop(self._open_async, lambda engine: engine.dispose())
         self._connections: weakref.WeakSet[psycopg.Connection[Any] | psycopg.AsyncConnection[Any]] = weakref.WeakSet()
-        """Those of this process, in use or not."""
+        """All connections of this process."""
         self._generation = 0
-        """Goes up when a connection is lost: those that are as old are lost too, most likely."""
+        """Increases when a connection is lost: connections of that age are probably lost, too."""
         self._pid = os.getpid()
         part_at_fork(self)
 
@@ -90,7 +93,7 @@ class SqlDatabase(Database):
         return f"SqlDatabase({self.name!r})"
 
     def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run reading statements on one consistent state."""
+        """Run a read-only transaction on one consistent state."""
         return self._run(work, self._reading)
 
     def write(self, work: Callable[[], Work[T]]) -> T:
@@ -118,10 +121,10 @@ class SqlDatabase(Database):
         await self._engines.aclose()
 
     def before_fork(self, until: float) -> None:
-        """Nothing to wait for: a transaction goes on in the parent."""
+        """Nothing to wait for: transactions continue in the parent."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        """Let go of the parent's connections in a child, which would read the answers to each other's questions."""
+        """Drop the parent's connections in a child: both would read each other's answers."""
         if not in_child:
             return
         self._pid = os.getpid()
@@ -129,7 +132,7 @@ class SqlDatabase(Database):
         with nowhere, gone:
             for connection in self._connections:
                 if not connection.closed:
-                    # Whatever is still done with it, to close it too, then says nothing on the parent's connection.
+                    # Whatever still uses or closes it then sends nothing on the parent's connection.
                     os.dup2(nowhere.fileno(), connection.fileno(), inheritable=False)
                     connection.pgconn.finish()
         self._connections.clear()
@@ -177,11 +180,11 @@ class SqlDatabase(Database):
     def _is_lost(
         self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], info: dict[Any, Any]
     ) -> bool:
-        """Whether a connection is of no more use after an error; the pool rolls back and keeps any other."""
+        """Whether a connection is unusable after an error; otherwise the pool rolls back and keeps it."""
         if connection.closed:
             self._generation = max(self._generation, info[_GENERATION] + 1)
             return True
-        # What a signal has interrupted: the answer is still on its way.
+        # Interrupted by a signal: the answer is still on its way.
         return connection.info.transaction_status == TransactionStatus.ACTIVE
 
     def _engine(self) -> Engine:
@@ -212,7 +215,7 @@ class SqlDatabase(Database):
             raise DisconnectionError  # the pool takes a new one instead
 
     def _check_process(self) -> None:
-        """Notice a fork by C code that has told nobody."""
+        """Notice a fork by C code, which runs no hooks of Python."""
         if self._pid != os.getpid():
             with self._lock:
                 if self._pid != os.getpid():
@@ -220,7 +223,7 @@ class SqlDatabase(Database):
 
 
 class _Pooled:
-    """A connection that goes back to its pool, but not where a coroutine is dropped: no event loop runs then."""
+    """A connection that returns to its pool, except when a coroutine is dropped: no event loop runs then."""
 
     def __init__(self, connection: AsyncConnection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server's errors mean: which transactions are tried again, and what to tell when that is no help.
+"""Classifies the errors of a PostgreSQL server: which transactions to retry, and the error if that does not help.
 
 Codes: PostgreSQL documentation, appendix A, "PostgreSQL Error Codes"; CockroachDB documentation, "Transaction Retry
 Error Reference" and "Common Errors" (40003).
@@ -17,18 +17,18 @@ from autocontext.errors import StoreCorruptError, StoreError
 _FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5
 _RETRYABLE = {
     "40001": "serialization failure",
-    # The server cannot say whether a commit went through; an append knows its own first attempt.
+    # The server does not know whether a commit succeeded; a repeated append recognizes its first attempt.
     "40003": "statement completion unknown",
     "40P01": "deadlock",
     "55P03": "the server's lock_timeout was over before another transaction ended",
-    # Two processes that make the same table or row at once: the second one sees it on its next attempt.
+    # Two processes create the same table or row at once: the second one sees it on its next attempt.
     "23505": "unique violation",
     "42P07": "duplicate table",
     "42710": "duplicate type",
 }
 _LOST = ("08", "57P", "53300", "25P03", "25P04")
-"""Connection failures, a server that shuts down or starts up, too many connections for now, and transactions that the
-server ended because this process stood still."""
+"""Connection failures, a server that shuts down or starts up, too many connections, and transactions that the server
+ended because this process was idle."""
 _WAYS_OUT = {
     "53100": "its disk is full: free some space and try again",
     "53": "it has run out of memory or another resource: try again later",
@@ -45,16 +45,16 @@ _WAYS_OUT = {
     "42P01": "a table is missing; open the part again, which makes it, or restore a backup",
 }
 _OTHER_SERVER = "Could not determine version"
-"""How SQLAlchemy's error begins when a server's version is not written like PostgreSQL's."""
+"""The beginning of SQLAlchemy's error for a server whose version does not look like PostgreSQL's."""
 _CORRUPT = ("XX001", "XX002")
 
 
 FAILURES = (psycopg.Error, SQLAlchemyError, AssertionError)
-"""Of psycopg; of SQLAlchemy, which wraps them when a connection is opened; of its dialect, about the server."""
+"""Errors of psycopg, of SQLAlchemy while it opens a connection, and of its dialect about the server."""
 
 
 class Attempts:
-    """How long a transaction is retried, and the error when that does not help."""
+    """The retries of one transaction, and the error if they do not help."""
 
     def __init__(self, name: str, patience: float) -> None:
         self._name = name
@@ -62,13 +62,13 @@ class Attempts:
         self._pause = _FIRST_PAUSE
 
     def pause_after(self, failure: Exception, *, reached: bool) -> float:
-        """Seconds to wait before the next attempt; raises the library's error when there is none."""
+        """Seconds to wait before the next attempt. Raises the library's error if there is none."""
         error = getattr(failure, "orig", None) or failure
         if isinstance(error, AssertionError):
             if not str(error).startswith(_OTHER_SERVER):
                 raise error
             raise StoreError(
-                f"{self._name}: this is no PostgreSQL ({error}); for CockroachDB give a cockroachdb:// URL"
+                f"{self._name}: this is not PostgreSQL ({error}); for CockroachDB give a cockroachdb:// URL"
             ) from error
         state = getattr(error, "sqlstate", None) or ""  # of five characters; psycopg gives a failed connection none
         lost = state.startswith(_LOST) or (

@@ -25,9 +25,9 @@ P = ParamSpec("P")
 _STATEMENTS_KEPT = 256
 _LAST_PAUSE = 0.05
 _PAGE = 1024
-"""Bytes of a page in new files: the write-ahead file takes whole pages, of which a small change touches up to ten."""
+"""Page size of new files. Small, because the write-ahead file takes whole pages, up to ten for a small change."""
 _LOG = 4_000_000
-"""Bytes of the write-ahead file at which SQLite empties it: its own default, 1000 pages, of the usual 4096 bytes."""
+"""Size of the write-ahead file at which SQLite empties it: its default, 1,000 pages of 4,096 bytes."""
 _LOCKED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _CORRUPT = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED = (
@@ -37,28 +37,28 @@ _DAMAGED = (
     "unsupported file format",
     "Could not decode to UTF-8",
 )
-"""How errors begin that this library's own statements meet only where the file is damaged."""
+"""Beginnings of errors that this library's statements meet only in a damaged file."""
 _WAYS_OUT = {
     sqlite3.SQLITE_FULL: "the disk or its quota is full: free some space and try again",
     sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: check that the folder exists and may be written to",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: give a file, in a folder that exists and may be written to",
     sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there and not full",
     sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite takes (1 GB); nothing was changed",
     sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
 }
 _inherited: dict[str, list[sqlite3.Connection]] = {}
-"""Connections that a parent process had open when it forked, by their file; they are neither used nor closed here.
+"""Connections that a parent process had open when it forked, by file; they are neither used nor closed here.
 
-SQLite keeps the locks of a file in the process's memory, where they stand as if the parent's threads still held them.
+SQLite keeps the locks of a file in memory, so in the child they look as if the parent's threads still held them.
 """
 
 
 class SqliteDatabase(Database):
     """A SQLite file, or `:memory:` for as long as this object lives.
 
-    `patience` is how many seconds a call waits for other processes before it raises StoreError. `power_safe` makes
-    each commit wait for the disk (synchronous=FULL); without it a commit survives any crash of the process, but not
-    a loss of power within the last moments.
+    A call waits up to `patience` seconds for other processes, then raises StoreError. With `power_safe` each commit
+    waits for the disk (synchronous=FULL); without it a commit survives any crash of the process, but the last ones may
+    not survive a power failure.
 
     A process may fork: it waits for running transactions, closes the connections, and parent and child open their own.
     In the child a `:memory:` database is a copy.
@@ -73,20 +73,20 @@ class SqliteDatabase(Database):
         self._file = f":memory: {id(self)}" if self._in_memory else os.path.realpath(self.name)
         self._lock = fork_lock(Level.DATABASE)
         self._changed = threading.Condition(self._lock)
-        """Tells of `_busy` and `_forking`."""
+        """Notified when `_busy` or `_forking` changes."""
         self._idle: list[sqlite3.Connection] = []
-        # Dropped without close, it closes them itself: Python warns of a connection that nobody has closed.
+        # Closes them if nobody calls `close`: Python warns of connections that were not closed.
         weakref.finalize(self, _close_all, self._idle)
         self._busy = 0
         """Connections in use."""
         self._forking = False
         self._pid = os.getpid()
         part_at_fork(self)
-        # Report a file that cannot be opened now, not at the first write.
+        # Open it now: an error should not wait for the first write.
         self._run("BEGIN", _nothing)
 
     def read(self, work: Callable[[], Work[T]]) -> T:
-        """Run reading statements on one consistent state."""
+        """Run a read-only transaction on one consistent state."""
         return self._run("BEGIN", work)
 
     def write(self, work: Callable[[], Work[T]]) -> T:
@@ -102,9 +102,9 @@ class SqliteDatabase(Database):
         return await in_thread(lambda: self.write(work))
 
     def scrub(self) -> None:
-        """Empty the write-ahead file into the database, which holds no deleted content (secure_delete).
+        """Empty the write-ahead file into the database, which keeps no deleted data (secure_delete).
 
-        Raises StoreError when others read it for longer than `patience`.
+        Raises StoreError if others read it for longer than `patience`.
         """
         if self._in_memory:
             return
@@ -126,17 +126,17 @@ class SqliteDatabase(Database):
             )
 
     def close(self) -> None:
-        """Close the database; a connection that a thread is using closes when that is done. `:memory:` is lost."""
+        """Close the database. A connection in use is closed when its call ends. `:memory:` is lost."""
         with self._lock:
             self._closed = True
         _close_all(self._idle)
 
     async def aclose(self) -> None:
-        """`close`; SQLite has no connections of an event loop."""
+        """The same as `close`."""
         self.close()
 
     def before_fork(self, until: float) -> None:
-        """Wait for running transactions, then close all connections: SQLite forbids to take them into a child."""
+        """Wait for running transactions, then close all connections: SQLite forbids using them in a child."""
         if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return
         try:
@@ -148,7 +148,7 @@ class SqliteDatabase(Database):
             self._lock.release()
 
     def after_fork(self, *, in_child: bool) -> None:
-        """Go on. In a child whose parent had connections in use, reading and writing raise StoreError."""
+        """Continue. In a child whose parent had connections in use, reading and writing raise StoreError."""
         with self._lock:
             stopped, self._forking = self._forking, False
             self._changed.notify_all()
@@ -189,10 +189,12 @@ class SqliteDatabase(Database):
                     result: T = done.value
                     break
                 if not begun and not isinstance(statement, Alone):
-                    self._patiently(connection.execute, begin)
+                    self._with_retries(connection.execute, begin)
                     begun = True
                 rows = (
-                    self._rows(connection, statement) if begun else self._patiently(self._rows, connection, statement)
+                    self._rows(connection, statement)
+                    if begun
+                    else self._with_retries(self._rows, connection, statement)
                 )
             if begun:
                 connection.execute("COMMIT")
@@ -215,7 +217,7 @@ class SqliteDatabase(Database):
             if self._idle:
                 return self._idle.pop()
         try:
-            return self._patiently(self._open)
+            return self._with_retries(self._open)
         except BaseException:
             self._put_back(None)
             raise
@@ -244,7 +246,7 @@ class SqliteDatabase(Database):
             raise self._cannot_be_shared()
         if not self._in_memory:
             with contextlib.suppress(OSError):
-                # What customers say is nobody else's to read; SQLite gives its side files the same permissions.
+                # Only the owner may read it; SQLite gives its side files the same permissions.
                 os.close(os.open(self.name, os.O_CREAT | os.O_EXCL, 0o600))
         connection = sqlite3.connect(
             self.name,
@@ -258,7 +260,7 @@ class SqliteDatabase(Database):
             [(page,)] = connection.execute("PRAGMA page_size")
             connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG // page}")
             connection.execute("PRAGMA secure_delete = ON")
-            # Large sorts would go to files in /var/tmp, where erasing does not reach.
+            # Otherwise large sorts go to files in /var/tmp, where erased texts would stay.
             connection.execute("PRAGMA temp_store = MEMORY")
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
             if not self._in_memory and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
@@ -269,7 +271,7 @@ class SqliteDatabase(Database):
         return connection
 
     def _rows(self, connection: sqlite3.Connection, statement: Statement) -> list[Row]:
-        """The rows that a statement gives; one that gives none has an empty row for each row that it changed."""
+        """The rows of a statement; for one without results an empty row per changed row."""
         sql, params = statement
         try:
             if isinstance(params, list):
@@ -282,7 +284,7 @@ class SqliteDatabase(Database):
             raise
         return cursor.fetchall() if cursor.description else [()] * cursor.rowcount
 
-    def _patiently(self, attempt: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    def _with_retries(self, attempt: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Retry while the file is locked: SQLite's own timeout does not cover every case."""
         deadline, pause = time.monotonic() + self._patience, 0.0
         while True:
@@ -316,7 +318,7 @@ def _close_all(idle: list[sqlite3.Connection]) -> None:
 
 
 def _truncated(connection: sqlite3.Connection) -> bool:
-    """Try to empty the write-ahead file; whether others kept that from happening."""
+    """Try to empty the write-ahead file; returns whether others prevented it."""
     [(busy, *_)] = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     return bool(busy)
 

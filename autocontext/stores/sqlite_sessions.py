@@ -1,7 +1,7 @@
-"""Adding one entry to a session on SQLite: one statement, which is the transaction too.
+"""Appends one entry to a session on SQLite in one statement, which is the transaction, too.
 
-A trigger of the table moves the session's counter on. Several entries, and one that the statement does not add, go the
-way of `session_statements.append`, which also tells why.
+A trigger of the table advances the session's counter. `session_statements.append` handles several entries, and an entry
+that this statement does not insert, for which it raises the reason.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autocontext.stores.session_statements import ANY
 
 
 def append(rows: list[dict[str, Any]], version: Version | None, expires_at: int | None) -> Work[None]:
-    """Add the rows exactly where the session ends, and move its counter on; see `session_statements`."""
+    """Append the rows if the session ends exactly where they begin."""
     row = rows[0]
     if len(rows) == 1 and row["sequence"] and expires_at is None:
         identity, edition = version or ANY

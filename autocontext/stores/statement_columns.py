@@ -1,7 +1,6 @@
-"""Which column each parameter of a statement goes to, and which column each of its results comes from.
+"""Finds the column of each parameter and each result of a statement.
 
-This reads the SQL of this library's own statements, not any SQL: parameters are compared with columns, set to them or
-inserted into them. A text whose column is not found is refused where it matters (`encrypted_database`).
+Understands the SQL of this library's statements only. `encrypted_database` refuses a text whose column is not found.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _PLAIN = re.compile(rf"^(?:(?:MIN|MAX)\()?{_NAME}\)?$")
 
 
 class Column(NamedTuple):
-    """A column; `tables` are those it may belong to, one when the statement says so."""
+    """A column; `tables` are those it may belong to."""
 
     tables: tuple[str, ...]
     name: str
@@ -38,11 +37,11 @@ class Columns(NamedTuple):
 
     tables: tuple[str, ...]
     params: dict[str, tuple[Column, ...]]
-    """Of every parameter that the statement has; () for one whose column is not known."""
+    """The columns of every parameter; () if they are unknown."""
     results: tuple[Column | None, ...]
-    """None for what is computed."""
+    """None for computed values."""
     prefixes: frozenset[str]
-    """Parameters that the beginning of a column is compared with."""
+    """Parameters that are compared with the beginning of a column."""
 
 
 _Column: TypeAlias = Callable[[str, str], Column]
@@ -104,7 +103,7 @@ def _result(item: str, column: _Column) -> Column | None:
 
 
 def _until_from(text: str) -> str:
-    """The list of results: what stands before the FROM that is in no brackets."""
+    """The list of results: everything before the first FROM outside brackets."""
     for match in re.finditer(r" FROM ", text):
         before = text[: match.start()]
         if before.count("(") == before.count(")"):
@@ -113,7 +112,7 @@ def _until_from(text: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The items of a list, at the commas that are in no brackets."""
+    """The items of a list, split at commas outside brackets."""
     items, depth, start = [], 0, 0
     for i, sign in enumerate(text):
         depth += (sign == "(") - (sign == ")")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from autocontext.config import AutoContextConfig
-from autocontext.history.numbering import names
+from autocontext.history.numbering import names, short_list
 from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View, open_pairs
@@ -54,7 +54,7 @@ class Archive:
         asked = [i for i, numbers in enumerate(own) if numbers and self._numbers.covers(numbers)]
         if all(is_note(view.messages[i]) for i in asked):
             self.problem = (
-                f"{_short(self._numbers)}: nothing of that is in view in full, so there is nothing to put away."
+                f"{short_list(self._numbers)}: nothing of that is in view in full, so there is nothing to put away."
             )
             return []
         chosen = _whole(view, asked)
@@ -85,9 +85,9 @@ class Archive:
     def _way_out(self, view: View, own: list[Runs], asked: list[int], stays: dict[int, str]) -> str:
         first = min(stays)
         rest = [i for i in asked if stays.keys().isdisjoint(_whole(view, [i]))]
-        problem = f"{_short(own[first])} {stays[first]} and stays in view"
+        problem = f"{short_list(own[first])} {stays[first]} and stays in view"
         if first not in asked:
-            problem += f"; it belongs to {_short(Runs.union(own[i] for i in asked if first in _whole(view, [i])))}"
+            problem += f"; it belongs to {short_list(Runs.union(own[i] for i in asked if first in _whole(view, [i])))}"
         left = Runs.union(own[i] for i in rest if not is_note(view.messages[i]))
         return f"{problem}. " + (f'Pass "{names(left)}" instead.' if left else "Nothing else of that can be put away.")
 
@@ -115,9 +115,3 @@ def _whole(view: View, indices: Iterable[int]) -> set[int]:
         chosen.update(range(exchange[0], exchange[-1] + 1))
     more = {j for i in chosen for j in view.exchange(i)} - chosen
     return _whole(view, chosen | more) if more else chosen
-
-
-def _short(numbers: Runs) -> str:
-    """The numbers as the agent wrote them, not too many."""
-    text = names(numbers)
-    return text if len(text) <= _REASON else text[: text.rfind(",", 0, _REASON) + 1] + "..."

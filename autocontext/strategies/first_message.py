@@ -27,8 +27,8 @@ class FirstMessage:
 
     name = "first_message"
 
-    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, fixed: int) -> None:
-        self.config, self._hand_over, self._fixed = config, hand_over, fixed
+    def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, overhead: int) -> None:
+        self.config, self._hand_over, self._overhead = config, hand_over, overhead
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message, or nothing."""
@@ -38,7 +38,7 @@ class FirstMessage:
         if not any(m.role == "assistant" for m in view.messages[at + 1 :]):
             return []  # the model has not read it yet
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
-        room = int((self.config.max_token - self._fixed - system) * _SHARE)
+        room = int((self.config.max_token - self._overhead - system) * _SHARE)
         tokens, text = view.tokens(at, at + 1), view.messages[at].text
         if tokens <= room or not text:
             return []

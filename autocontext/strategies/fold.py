@@ -31,9 +31,9 @@ _GROWTH = 1.15
 _WORTHWHILE = 0.95
 """A note with a larger share of the tokens it replaces is not worth writing."""
 _CURRENT = 0.15
-"""Least note about the round that is going on, as a share of what it replaces, and at most of all notes."""
+"""Least note about the current round, as a share of what it replaces or, if that is less, of the room for all notes."""
 _QUOTES = 400
-"""Tokens; in less room for that note, quotes are worth less than the newest messages."""
+"""Tokens; if that share has less room, the newest messages are worth more than a longer note."""
 _LEAST_NOTE = 128
 """Tokens of the smallest note without its frame: room for the user's rules."""
 _MODEL_SHARE = 0.06
@@ -141,7 +141,7 @@ class Fold:
         """Whether a note about a span can be shorter than the span and say something."""
         frame = self._hand_over.frame
         if not self.bare:
-            # Where only tokens count, a note that can say nothing is worth less than the few that it saves.
+            # Unless messages must leave too, a nearly empty note is worth less than the few tokens that it saves.
             says_something = view.tokens(start, stop) * _WORTHWHILE >= frame + _LEAST_NOTE
             takes_any = self.excess_messages > 0 or not self.config.ledger_ratio
             return stop - start >= _LEAST_MESSAGES and (says_something or takes_any)
@@ -152,7 +152,7 @@ class Fold:
     def _areas(self, view: View) -> list[tuple[int, int]]:
         """The closed spans that may be folded, oldest first."""
         must_stay = stays(self.config, view, protected=not self.last_resort)
-        # Without it the view must begin with a note in the user's role: some services take no other beginning.
+        # Some services require the first message to be the user's: then a note in that role must begin the view.
         first_goes = self.bare and self.config.note_role == "user"
         first = None if first_goes else next((m for m in view.messages if is_user_turn(m)), None)
         user = view.latest_user

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, own_text
+from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, own_text, texts_in
 from autocontext.text import rendering
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
@@ -19,7 +18,7 @@ _TAG_CHARACTERS = 120
 
 
 class Previews:
-    """Cuts the longest texts until `excess` tokens are gone; system and latest user messages stay.
+    """Cuts the longest texts until `excess` tokens are gone; system messages and the latest user message stay.
 
     All are cut to the same length, so short texts stay whole. Unread results keep both head and tail.
     """
@@ -66,7 +65,7 @@ class Previews:
             for k, text in texts.items()
             if len(text) > limit + _TAG_CHARACTERS
         }
-        long_arguments = any(n > limit + _TAG_CHARACTERS for use in m.tool_uses for n in _leaves(use.input))
+        long_arguments = any(len(text) > limit + _TAG_CHARACTERS for use in m.tool_uses for text in texts_in(use.input))
         if not blocks and not long_arguments:
             return None
         return Proposal(
@@ -87,16 +86,4 @@ def _lengths(m: Msg) -> Iterator[int]:
     for result in m.tool_results:
         yield len(result.text)
     for use in m.tool_uses:
-        yield from _leaves(use.input)
-
-
-def _leaves(value: Any) -> Iterator[int]:
-    """Lengths of the texts in a JSON value."""
-    if isinstance(value, str):
-        yield len(value)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _leaves(item)
+        yield from map(len, texts_in(use.input))

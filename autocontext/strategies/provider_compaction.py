@@ -1,8 +1,6 @@
-"""What a provider has compacted itself leaves the view, or its block does: `provider_compaction` says which."""
+"""Removes what a provider has compacted itself from the view, or its block; `provider_compaction` says which."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from autocontext.config import AutoContextConfig
 from autocontext.events import PROVIDER_COMPACTION, PROVIDER_COMPACTION_LEFT_OUT
@@ -14,9 +12,9 @@ from autocontext.messages import COMPACTION, compacted_by, is_pinned, is_user_tu
 class ProviderCompaction:
     """The first step of every pass, without a model.
 
-    "keep": what stands before the last compaction leaves the view, as the provider does not read it; system and pinned
-    messages stay. OpenAI's `/responses/compact` returns what the user said right before its item: that stays, too.
-    "instead": a compaction leaves the view as long as what it stands for is in it.
+    "keep": removes what stands before the last compaction, which the provider does not read; system and pinned messages
+    stay. OpenAI's `/responses/compact` returns what the user said right before its item: that stays, too.
+    "instead": removes a compaction if its originals are in view.
     """
 
     name = "provider_compaction"
@@ -25,24 +23,31 @@ class ProviderCompaction:
         self._keeps = config.provider_compaction == "keep"
 
     def propose(self, view: View) -> list[Proposal]:
-        """Spans that leave without a note, or messages without their compaction."""
-        return self._leaving(view) if self._keeps else self._bared(view)
+        """Spans to remove without a note, or messages to strip of their compaction."""
+        return self._removals(view) if self._keeps else self._without_compaction(view)
 
-    def _leaving(self, view: View) -> list[Proposal]:
+    def _removals(self, view: View) -> list[Proposal]:
         stop = view.compacted
         if stop >= 0 and compacted_by(view.messages[stop]) == "openai":
             stop = _users_before(view, stop)
         spans = view.closed_spans(0, max(0, stop), lambda m: m.role == "system" or is_pinned(m))
-        return [Proposal(view.span(a, b), leaves=True, event_type=PROVIDER_COMPACTION, kind="stub") for a, b in spans]
+        return [Proposal(view.span(a, b), removes=True, event_type=PROVIDER_COMPACTION, kind="stub") for a, b in spans]
 
-    def _bared(self, view: View) -> list[Proposal]:
+    def _without_compaction(self, view: View) -> list[Proposal]:
         proposals = []
         for i, m in enumerate(view.messages):
             if compacted_by(m) and not is_pinned(m) and view.holds_compacted(i):
                 alone = all(COMPACTION in b.metadata for b in m.content)
                 start = _returned(view, i) if alone else i
-                why: dict[str, Any] = {"event_type": PROVIDER_COMPACTION_LEFT_OUT, "kind": "bare"}
-                proposals.append(Proposal(view.span(start, i + 1), leaves=alone, bares=not alone, **why))
+                proposals.append(
+                    Proposal(
+                        view.span(start, i + 1),
+                        removes=alone,
+                        strips_compaction=not alone,
+                        event_type=PROVIDER_COMPACTION_LEFT_OUT,
+                        kind="bare",
+                    )
+                )
         return proposals
 
 
@@ -54,7 +59,7 @@ def _users_before(view: View, index: int) -> int:
 
 
 def _returned(view: View, index: int) -> int:
-    """Where the window begins that `/responses/compact` returned with the item at `index`, if it only repeats words."""
+    """Where the window that `/responses/compact` returned with the item at `index` begins, if it only repeats texts."""
     start = _users_before(view, index)
     said = iter([m.text for m in view.messages[:start] if is_user_turn(m)])
     again = all(m.text in said and not is_pinned(m) for m in view.messages[start:index])

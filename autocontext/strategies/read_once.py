@@ -1,7 +1,7 @@
-"""What was read again stands once: the newest reading of a file or record stays, the place of an older one names it.
+"""Keeps only the newest reading of a file or record: a line in the place of an older one names it.
 
-The first step of a pass where it is configured, and free of model calls. It changes what a pass would change anyway, so
-the provider's prompt cache is broken no more often.
+It is the first strategy of a pass if it is configured, and calls no model. It runs only in a pass, so it does not break
+the provider's prompt cache more often.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Pair:
 
     @cached_property
     def outline(self) -> Outline:
-        """Of the result's text; worked out once, as the newest reading is compared with all others."""
+        """The outline of the result's text; cached, as the newest reading is compared with all others."""
         from autocontext.ledger.readings import Outline  # noqa: PLC0415 (see `compression.pass_run`)
 
         return Outline.of(self.output.text)
@@ -74,7 +74,7 @@ class _Pair:
 
 
 class ReadOnce:
-    """Replaces the results of readings whose thing is read again further down, and runs of equal pairs as a whole."""
+    """Replaces the results of readings of a thing that is read again later, and runs of equal pairs as a whole."""
 
     name = "read_once"
 

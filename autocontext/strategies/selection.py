@@ -29,7 +29,7 @@ def is_large(text: str, config: AutoContextConfig) -> bool:
 
 
 def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
-    """A quick test that rules out most messages without joining their texts."""
+    """Whether a message may be large: a quick test that rules out most without joining their texts."""
     size = 0
     for block in m.content:
         if block.type == "text":

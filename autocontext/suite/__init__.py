@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
@@ -13,7 +13,8 @@ from autocontext.errors import ConfigError
 from autocontext.flows.forking import import_before_fork
 from autocontext.flows.threads import in_thread
 from autocontext.history.cached import cached_property
-from autocontext.memory import AutoContextMemory
+from autocontext.memory import AutoContextMemory, config_of
+from autocontext.models.opening import open_model
 from autocontext.stores import SessionKey
 from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import DatabasePart
@@ -73,7 +74,8 @@ class AutoContext(DatabasePart):
         cls,
         url: Database | str | Path = ":memory:",
         *,
-        model: ChatModel | AsyncChatModel | None = None,
+        window: int | str | None = None,
+        model: ChatModel | AsyncChatModel | str | None = None,
         config: AutoContextConfig | None = None,
         prune: PrunePolicy | None = None,
         memory_tokens: int = 2_000,
@@ -82,14 +84,24 @@ class AutoContext(DatabasePart):
     ) -> Self:
         """Open or create a database: a file path, `:memory:`, a `postgresql://` URL, or an open Database.
 
-        `model` writes summaries (None: rules do). `config` applies to all sessions. `prune` says which old texts become
-        handles. `memory_tokens` limits the memories in a context (0: none).
+        `window` is the model's window in tokens (16_000 or "16k"), for AutoContextConfig.for_window; or pass a
+        `config`. Both apply to all sessions. `model`, a ChatModel or the name of one ("gpt-4.1-mini"), writes summaries
+        (None: rules do). `prune` says which old texts become handles. `memory_tokens` limits the memories in a context
+        (0: none).
 
-        `key` encrypts everything: 32 random bytes, or several keys by their ids, of which `current` encrypts what is
-        written and the others only read; needs the extra `crypto`. Raises StoreError, also when the key is not the one
-        of this database or is missing.
+        `key` encrypts all texts: 32 random bytes, or several keys by their ids, of which `current` encrypts new data
+        and the others only decrypt; needs the extra `crypto`. Raises ConfigError, and StoreError, also if the key is
+        wrong or missing.
         """
-        return cls(url, model=model, config=config, prune=prune, memory_tokens=memory_tokens, key=key, current=current)
+        return cls(
+            url,
+            model=open_model(model, cls.__name__),
+            config=config_of(cls.__name__, window, config),
+            prune=prune,
+            memory_tokens=memory_tokens,
+            key=key,
+            current=current,
+        )
 
     def session(
         self,
@@ -153,9 +165,8 @@ class AutoContext(DatabasePart):
     def erase(self, session_id: str, ids: Iterable[str], *, user_id: str = "") -> int:
         """Erase messages from all parts; returns how many of the ids the session has.
 
-        Their texts go from the log and the saved states (`sessions.erase`), and from the contents and cached results
-        of the user, wherever these were made of them. Memories stay: delete those yourself. Open the session again
-        afterwards.
+        Their texts are erased from the log, the saved states, and the user's contents and cached results. Memories
+        stay: delete those yourself. Open the session again afterwards.
         """
         return self._erase(SessionKey(user_id, session_id), ids)
 
@@ -164,9 +175,9 @@ class AutoContext(DatabasePart):
         return await in_thread(lambda: self.erase(session_id, ids, user_id=user_id))
 
     def delete(self, session_id: str, *, user_id: str = "") -> bool:
-        """Delete a session from all parts, as `erase` does; False when there is none.
+        """Delete a session from all parts, as `erase` does; False if there is none.
 
-        Contents that another session of the user has as well stay.
+        Contents that another session of the user has, too, stay.
         """
         key = SessionKey(user_id, session_id)
         known = bool(self.sessions.read(key, until=1))
@@ -177,15 +188,25 @@ class AutoContext(DatabasePart):
         """`delete` without blocking the event loop."""
         return await in_thread(lambda: self.delete(session_id, user_id=user_id))
 
+    def copy_to(self, to: AutoContext, *, progress: Callable[[str, float | None], object] | None = None) -> None:
+        """Copy all parts to another database, for example from a file to a server, or to an encrypted database.
+
+        Stop everything that writes to either of them first. Can be interrupted and repeated; existing rows stay.
+        `progress` receives a text and, for sessions, the share that is done. Raises Conflict as `copy_sessions` does.
+        """
+        from autocontext.suite.copying import copy_all  # noqa: PLC0415 (imports all parts)
+
+        copy_all(self, to, progress)
+
     def scrub(self) -> None:
-        """Remove from the files what was replaced or deleted in any part; see `Database.scrub`."""
+        """Remove replaced and deleted data of all parts from the files; see `Database.scrub`."""
         self.database.scrub()
 
     def rotate(self) -> int:
-        """Encrypt with the current key what other keys have encrypted, in all parts; returns how many rows.
+        """Encrypt all rows that have another key with the current one; returns their number.
 
         May be run again, and while others use the database. The other keys are not needed afterwards. Raises
-        ConfigError when the database was opened without a key.
+        ConfigError if the database was opened without a key.
         """
         if not isinstance(self.sessions, DatabaseSessionStore):
             return cast("EncryptedDatabase", self.database).rotate()

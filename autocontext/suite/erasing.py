@@ -1,7 +1,7 @@
-"""Erasing messages, or a whole session, from every part: the log and what was made of it, contents, cached results.
+"""Erases messages, or a whole session, from every part: the log and its derived data, contents, cached results.
 
-The tables of a session go by `stores.places`. Contents and cached results belong to the user: here they are found by
-what was said.
+The session store erases the tables that `stores.places` lists. Contents and cached results belong to the user, not to
+a session; this module finds them by the texts of the messages.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
     from autocontext.suite import AutoContext
 
 _LONG = 200
-"""Characters of a text that is looked for inside others: a shorter one may stand there by chance."""
+"""Minimum length of a text to look for inside others: shorter ones may be there by chance."""
 
 
 class Said(NamedTuple):
-    """What some messages say, and where else that may be stored."""
+    """The texts of some messages, and where else they may be stored."""
 
     ids: frozenset[str]
     texts: frozenset[str]
-    """The texts of their blocks, whole."""
+    """The whole texts of their blocks."""
     handles: frozenset[str]
-    """Of contents that hold the rest of a text."""
+    """Handles of contents with the rest of a text."""
     calls: frozenset[tuple[str, str]]
-    """Tools, and their arguments as the cache notes them."""
+    """Tools, and their arguments in the form of the cache."""
 
     @classmethod
     def of(cls, entries: Iterable[Entry], ids: frozenset[str] | None = None) -> Said:
-        """What the messages with these ids say; None: all of them."""
+        """The texts of the messages with these ids (None: all)."""
         messages = [m for entry in entries for m in messages_of(entry) if ids is None or m.id in ids]
         texts = frozenset(text for m in messages for text in _texts(m))
         marked = {
@@ -56,7 +56,7 @@ class Said(NamedTuple):
         )
 
     def holds(self, handle: str, text: str) -> bool:
-        """Whether a content was made of these messages."""
+        """Whether a content comes from these messages."""
         return (
             handle in self.handles
             or text in self.texts
@@ -68,8 +68,8 @@ class Said(NamedTuple):
 def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) -> int:
     """Erase messages (None: the whole session) from all parts; returns how many of them the session has.
 
-    Contents and results go first, as the log says which they are. Of a session that goes as a whole, what another
-    session of the user has as well stays.
+    Contents and results are erased first, because the log is needed to find them. When a whole session is erased,
+    contents that another session of the user has, too, stay.
     """
     targets = None if ids is None else checked_ids(ids)
     said = Said.of(context.sessions.read(session), targets)
@@ -91,7 +91,7 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
 
 
 def _erase_contents(context: AutoContext, session: SessionKey, said: Said, *, whole: bool) -> set[str]:
-    """Delete the contents that messages were put into; returns their texts."""
+    """Delete the contents that come from messages; returns their texts."""
     namespace, found = context.namespace(session.user_id), {}
     context.content.purge_expired()
     for (ref,) in context.database.read(lambda: _handles(namespace)):
@@ -111,7 +111,7 @@ def _erase_contents(context: AutoContext, session: SessionKey, said: Said, *, wh
 
 
 def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
-    """What the other sessions of the user say, one at a time."""
+    """The texts of each other session of the user, one session at a time."""
     for info in context.sessions.sessions(session.user_id):
         if info.key != session:
             yield Said.of(context.sessions.read(info.key))

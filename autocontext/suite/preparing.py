@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,7 @@ class PrepareReport:
     injection: InjectionReport | None
     """None if no memories were injected."""
     tokens: int
-    """Of the messages, and of what was named to `memory.set_overhead`."""
+    """Tokens of the messages and of the overhead set by `memory.set_overhead`."""
     max_tokens: int
     tightened: tuple[str, ...] = ()
     """The steps that were needed to fit, in this order: prune harder, inject less, compress."""
@@ -71,12 +70,12 @@ class Preparation:
     def flow(self) -> Flow[Prepared]:
         """Compress, prune and inject, then escalate until the context fits or no step is left."""
         started = time.perf_counter()
-        # What others have erased meanwhile must not be put into the content store again.
+        # First, so that texts erased by others do not go into the content store again.
         yield Operation(self.memory.refresh, lambda: in_thread(self.memory.refresh))
         compression = yield from self._compress(force=False)
         pruned, messages, injection = yield from self._prune_and_inject(self.policy, None)
         for name, policy, budget in self._escalation_steps(injection):
-            if self._tokens(messages) <= self.max_tokens:
+            if self.memory.count(messages) <= self.max_tokens:
                 break
             self.tightened.append(name)
             if name == _COMPRESS:
@@ -86,7 +85,7 @@ class Preparation:
             compression=compression,
             pruning=pruned.report,
             injection=injection,
-            tokens=self._tokens(messages),
+            tokens=self.memory.count(messages),
             max_tokens=self.max_tokens,
             tightened=tuple(self.tightened),
             violation=first_violation(messages) or "",
@@ -126,6 +125,3 @@ class Preparation:
         if injection is not None:
             steps += [(_INJECT, hard, injection.tokens // 2), (_INJECT, hard, 0)]
         return [*steps, (_COMPRESS, hard, 0)]
-
-    def _tokens(self, messages: Sequence[Msg]) -> int:
-        return self.memory.count(messages)

@@ -60,7 +60,7 @@ class Saving:
     def flow(self) -> Flow[SaveReport]:
         """Load the last saved state, add the new messages, optimise, and save all of it in one transaction.
 
-        What was erased meanwhile is not saved. Raises SessionGone if the session was deleted.
+        Texts that are erased meanwhile are not saved. Raises SessionGone if the session was deleted.
         """
         started = time.perf_counter()
         for attempt in range(_ATTEMPTS):
@@ -82,7 +82,7 @@ class Saving:
         raise AssertionError("unreachable")
 
     def _refresh(self) -> Flow[Version | None]:
-        """Take over what others have added and erased; the version of the log then, None for one without entries."""
+        """Apply what others have added and erased; returns the version of the log, None without entries."""
         database, work = self._states.database, partial(session_statements.version, self._memory.session)
         # Read before the log: if that changes in between, the transaction that saves finds another version.
         version: Version | None = yield operation(database.read, database.aread, work)
@@ -94,7 +94,7 @@ class Saving:
         try:
             saved: SavedState | None = yield operation(self._states.load, self._states.aload, session)
         except StoreCorruptError:
-            # The log has everything: the damaged state stays where it is, and the next save rebuilds it.
+            # The log has everything: the damaged revision stays, and this save rebuilds the state.
             _log.exception("a saved state is damaged; rebuilding it from the log")
             newest = self._states.revisions(session)[-1]
             return SavedState(newest, 0, {}, SessionState(session.session_id, session.user_id))

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from autocontext.content.pruning import Known
 from autocontext.flows import sync_and_async
 from autocontext.flows.threads import in_thread
+from autocontext.formats.reading import Message, read_messages
 from autocontext.history.cached import cached_property
+from autocontext.memory import offered_tools
 from autocontext.messages import Msg
 from autocontext.suite.preparing import Preparation, Prepared
 from autocontext.suite.saving import SaveReport, Saving
@@ -60,13 +62,12 @@ class Session:
         return self.memory.session.user_id
 
     # ------------------------------------------------------------------------------------------------------ messages
-    def add(self, msg: Msg | Iterable[Msg]) -> None:
-        """Add one or several messages; durable on return. Results that `call_tool` has added are skipped."""
-        msgs = [msg] if isinstance(msg, Msg) else list(msg)
+    def add(self, msg: Message | Iterable[Message]) -> None:
+        """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
         tail = self.memory.messages[-_RECENT:]
-        self.memory.add_messages([m for m in msgs if not (isinstance(m, Msg) and m.role == "tool" and m in tail)])
+        self.memory.add([m for m in read_messages(msg) if not (m.role == "tool" and m in tail)])
 
-    async def aadd(self, msg: Msg | Iterable[Msg]) -> None:
+    async def aadd(self, msg: Message | Iterable[Message]) -> None:
         """`add` without blocking the event loop."""
         await in_thread(lambda: self.add(msg))
 
@@ -128,7 +129,7 @@ class Session:
 
     def tools(self) -> list[Tool]:
         """The tools for the model: context_reload, with `steering` all of the memory's, then the user's memories'."""
-        steering = self.memory.tools()[1:] if self.memory.config.steering else []
+        _, *steering = offered_tools(self.memory)  # the reload tool of a session also reads the content store
         own = [Tool(tool.name, tool.schema(), tool, tool.acall) for tool in (self._reload, *steering)]
         return [*own, *self._context.memory_tools(self.user_id)]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolResultBlock
@@ -44,6 +44,9 @@ _KINDS: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
     ("execution_error", re.compile(r"time[d]?[ _-]?out|\basync", re.IGNORECASE)),
 )
 _EXIT_KEYS = ("exit_code", "exitCode", "returncode", "return_code", "exit_status")
+_STATUS_KEYS = ("status", "statusCode", "status_code", "http_status")
+_MESSAGE_KEYS = ("message", "msg", "error_description")
+_REASON_KEYS = (*_MESSAGE_KEYS, "detail", "details", "title", "reason")
 
 
 def is_failure(result: ToolResultBlock) -> bool:
@@ -57,6 +60,18 @@ def is_failure_text(text: str) -> bool:
     if fields is not None:
         return _names_failure(fields)
     return _BEGINS.match(text) is not None
+
+
+def failure_reason(text: str) -> str:
+    """The words in which a failure in JSON explains itself; "" for others."""
+    fields = _json_object(text) or {}
+    errors = fields.get("errors")
+    for value in (fields, fields.get("error"), errors[0] if isinstance(errors, list) and errors else None):
+        texts = [value.get(key) for key in (*_REASON_KEYS, "error")] if isinstance(value, Mapping) else [value]
+        for reason in texts:
+            if isinstance(reason, str) and " " in reason:
+                return reason
+    return ""
 
 
 def failure_kind(text: str) -> FailureKind:
@@ -87,7 +102,29 @@ def _json_object(text: str) -> Mapping[str, Any] | None:
 def _names_failure(fields: Mapping[str, Any]) -> bool:
     if fields.get("error") or fields.get("is_error") is True or fields.get("isError") is True:
         return True
+    if fields.get("success") is False or fields.get("ok") is False:
+        return True
     if str(fields.get("status", "")).lower() in ("error", "failed", "failure"):
         return True
-    codes = [fields.get(key) for key in _EXIT_KEYS]
-    return any(isinstance(code, int) and code != 0 for code in codes)
+    if any(isinstance(code := fields.get(key), int) and code != 0 for key in _EXIT_KEYS):
+        return True
+    return not _has_data(fields) and (bool(fields.get("errors")) or _is_http_error(fields))
+
+
+def _has_data(fields: Mapping[str, Any]) -> bool:
+    return any(fields.get(key) for key in ("data", "result", "results"))
+
+
+def _is_http_error(fields: Mapping[str, Any]) -> bool:
+    """Whether an object explains a status of 400 or more; a code may be a service's own, such as 40301."""
+    return (_any_from_400(fields, _STATUS_KEYS) and _any_text(fields, _REASON_KEYS)) or (
+        _any_from_400(fields, ("code",)) and _any_text(fields, _MESSAGE_KEYS)
+    )
+
+
+def _any_from_400(fields: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    return any(type(fields.get(key)) is int and fields[key] >= 400 for key in keys)
+
+
+def _any_text(fields: Mapping[str, Any], keys: Iterable[str]) -> bool:
+    return any(isinstance(fields.get(key), str) and fields[key] for key in keys)

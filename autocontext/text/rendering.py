@@ -1,7 +1,4 @@
-"""Turns messages into texts for models and people: transcripts, previews, notes, the offload tag.
-
-No other module does.
-"""
+"""Turns messages into texts for models and people: transcripts, previews, notes, the offload tag."""
 
 from __future__ import annotations
 

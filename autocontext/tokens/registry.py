@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from autocontext.errors import ConfigError
+from autocontext.errors import ConfigError, short
 from autocontext.tokens.counters import AgentScopeJavaCounter, EstimatingCounter, TokenCounter, VocabularyCounter
 
 _ESTIMATE = EstimatingCounter("bytes4")
@@ -49,7 +48,7 @@ def get_counter(name: str | TokenCounter) -> TokenCounter:
     if isinstance(name, TokenCounter) and not isinstance(name, type):
         return name
     raise ConfigError(
-        f"token_counter: {_kind(name)} is neither a name nor a TokenCounter (name, exact, count_text, count, bound)"
+        f"token_counter: {short(name)} is neither a name nor a TokenCounter (name, exact, count_text, count, bound)"
     )
 
 
@@ -64,7 +63,3 @@ def _by_name(name: str) -> TokenCounter:
             if beginning.match(part):
                 return counter
     return _ESTIMATE
-
-
-def _kind(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"

@@ -25,7 +25,7 @@ def test_a_turn_that_came_to_its_answer_or_called_nothing_is_taken_back() -> Non
     assert left_in_view(DONE, FAILED) == OLD
 
 
-def test_row_10_a_turn_that_was_cut_off_after_a_call_stays() -> None:
+def test_a_turn_that_was_cut_off_after_a_call_stays() -> None:
     assert left_in_view(OPEN) == [*OLD, *OPEN]
     assert left_in_view(READ) == [*OLD, *READ]
     assert left_in_view(DONE, OPEN) == [*OLD, *OPEN]

@@ -281,6 +281,8 @@ def test_bad_calls_are_told() -> None:
             canonical_key(task, {})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="params"):
         canonical_key("t", {1: 2})  # type: ignore[dict-item]
+    with pytest.raises(ConfigError, match=r"params: give a mapping from names to values \(got list\)"):
+        canonical_key("t", [1])  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="ignore"):
         canonical_key("t", {}, ignore=(1,))  # type: ignore[arg-type]
     with pytest.raises(UncacheableError, match="version"):

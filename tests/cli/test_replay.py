@@ -155,7 +155,7 @@ def test_conversation_that_came_broken_is_said_to_be(tmp_path: Path) -> None:
     ]
     done = run("replay", write(tmp_path / "chats.jsonl", [{"id": "broken", "messages": broken}]))
     assert (done.code, len(done.err.splitlines())) == (1, 1)
-    assert ":1: 1 of 2 contexts invalid as the conversation itself is: messages[1]: " in done.err
+    assert ":1: 1 of 2 contexts invalid, because the conversation itself is: messages[1]: " in done.err
     assert row(done.out, "broken")[-2:] == ["was", "broken"]
     assert "1  of 2, by strict chat rules; 1 came broken" in done.out
 

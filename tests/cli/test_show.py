@@ -52,8 +52,11 @@ def titles(out: str) -> list[str]:
 def test_one_line_for_each_message(stored_db: str) -> None:
     done = run("show", stored_db, "long", *USER)
     assert (done.code, done.err) == (0, "")
-    rows = [line.split()[:2] for line in done.out.splitlines() if line[:4].strip().isdecimal()]
-    assert rows == [[str(i), m.role] for i, m in enumerate(in_view(stored_db))]
+    view = in_view(stored_db)
+    lines = done.out.splitlines()[-len(view) :]
+    assert [(line.startswith(" " * 6), m.role in line.split()[:2]) for line, m in zip(lines, view, strict=True)] == [
+        (m.origin is not None, True) for m in view
+    ]
 
 
 def test_context_is_every_message_in_order_with_calls_and_arguments(stored_db: str) -> None:
@@ -107,8 +110,8 @@ def test_a_foreign_text_cannot_steer_the_terminal(stored_db: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("long", "--user", "bob"), "user 'bob' has no session 'long' nor any other; --user can be 'ann'"),
-        (("lang", *USER), "user 'ann' has no session 'lang'; there are 'long'"),
+        (("long", "--user", "bob"), "user 'bob' has no session 'long'; --user can be 'ann'"),
+        (("lang", *USER), "user 'ann' has no session 'lang'; its sessions: 'long'"),
         (USER, "SESSION is missing"),
         (("long", *USER, "--id", "x"), "--id selects a conversation in a file"),
     ],

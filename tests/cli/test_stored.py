@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Msg
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.testing import conversation, tool_exchange
 from tests.cli.terminal import HEARS_SIGINT, chat, command, environment, on_terminal, run, without_escapes, write
@@ -67,11 +67,13 @@ def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None
     assert (done.code, done.err) == (0, "")
     assert f"{len(memory.messages)} messages in view of {len(memory.get_original_memory_msgs())}" in done.out
     assert f"{memory.token_count:,} tokens" in done.out
-    shown = [line for line in done.out.splitlines() if line[:4].strip().isdecimal() and line[4] == " "]
-    rows = [line.split() for line in shown if not line.startswith("20")]
-    assert [(int(r[0]), r[1]) for r in rows[: len(memory.messages)]] == [
-        (i, m.role) for i, m in enumerate(memory.messages)
-    ]
+    numbers = {m.id: f"m{n}" for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
+    shown = done.out.partition("what the model sees")[2].splitlines()[1:]
+    for msg, line in zip(memory.messages, shown, strict=False):
+        assert line.split()[: 2 if msg.origin is None else 1] == [
+            *([numbers[msg.id]] if msg.origin is None else []),
+            msg.role,
+        ]
     assert done.out.count(time.strftime("%Y-")) == len(memory.get_compression_events())
     for uuid in {m.origin.uuid for m in memory.messages if m.origin is not None}:
         assert uuid[:8] in done.out
@@ -153,7 +155,7 @@ def test_a_users_uuid_is_nothing_to_another(stored_db: str) -> None:
     done = run("reload", stored_db, uuid_in(stored_db), "--user", "bob")
     assert (done.code, done.out) == (2, "")
     assert "nothing is stored under" in done.err
-    assert "the 1 sessions of user 'bob'" in done.err
+    assert "in any session of user 'bob'" in done.err
 
 
 @pytest.mark.slow
@@ -219,6 +221,25 @@ def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
         assert run("inspect", url, "long", *USER).out == run("inspect", stored_db, "long", *USER).out
 
 
+def test_copy_takes_along_what_messages_lead_to(tmp_path: Path) -> None:
+    file, to, of_ann = (str(tmp_path / name) for name in ("agent.db", "copy.db", "ann.db"))
+    with AutoContext.open(file) as context:
+        session = context.session("42", user_id="ann")
+        session.add(Msg(role="user", content="hello"))
+        session.save()
+        context.memories.add("likes tea", user_id="ann")
+        context.cache_of("ann").set("answer", 42)
+        ref = context.content.put("a page\n" * 900, namespace=context.namespace("ann")).ref
+    assert run("copy", file, to).code == run("copy", file, to).code == 0
+    with AutoContext.open(to) as context:
+        assert context.session("42", user_id="ann").state().messages[0].text == "hello"
+        assert [memory.content for memory in context.memories.all(user_id="ann")] == ["likes tea"]
+        assert context.cache_of("ann").get("answer") == 42
+    assert run("reload", to, ref, *USER).out.startswith("a page\n")
+    assert "1 sessions are in" in run("copy", file, of_ann, *USER).out
+    assert "nothing is stored" in run("reload", of_ann, ref, *USER).err
+
+
 @pytest.mark.slow
 def test_purge_asks_first(db: str) -> None:
     refused = run("purge", db, "long", *USER)
@@ -251,7 +272,7 @@ def test_prune_compares_conversations(tmp_path: Path) -> None:
     [
         (["inspect", "{tmp}/none.db"], "none.db: no such database file"),
         (["inspect", "{db}", "nowhere"], "user '' has no session 'nowhere' nor any other; --user can be 'ann', 'bob'"),
-        (["inspect", "{db}", "nowhere", "--user", "ann"], "has no session 'nowhere'; there are 'long'"),
+        (["inspect", "{db}", "nowhere", "--user", "ann"], "has no session 'nowhere'; its sessions: 'long'"),
         (["reload", "{db}", "c_000000000000"], "nothing is stored under 'c_000000000000'"),
         (["inspect", "postgresql://postgres:secret@127.0.0.1:1/x"], "cannot be reached"),
         (["inspect", "mysql://localhost/x"], "is not supported"),

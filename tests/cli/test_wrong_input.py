@@ -6,7 +6,7 @@ import lzma
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory
@@ -23,7 +23,7 @@ LINE = json.dumps({"messages": chat(1)}).encode()
         (["zzz"], "autocontext: error: no command 'zzz'; it has demo, replay, "),
         (["replay", "--windw", "4000", "x"], "autocontext replay: error: no option --windw; did you mean '--window'?"),
         (["show", "a.db", "s", "--usr=ann"], "autocontext show: error: no option --usr; did you mean '--user'?"),
-        (["search", "a.db", "42", "lock"], "autocontext search: error: too many arguments: lock"),
+        (["search", "a.db", "42", "lock"], "autocontext search: error: too many arguments: lock; quote one that"),
         (["report", "a.db", "s", "--window", "0"], "autocontext report: error: argument --window: window must be"),
         (["--foo"], "autocontext: error: no option --foo; COMMAND is missing"),
     ],
@@ -61,7 +61,7 @@ def test_a_file_of_another_kind_is_one_error(tmp_path: Path, content: bytes, kin
         assert f"{file}: not JSON lines; it looks like {kind}" in done.err
     done = run("inspect", file)
     assert (done.code, len(done.err.splitlines())) == (2, 1)
-    assert f"{file}: no database of this library; it looks like " in done.err
+    assert f"{file}: not a database of this library; it looks like " in done.err
     assert Path(file).read_bytes() == content
 
 
@@ -74,6 +74,7 @@ def test_a_database_is_told_from_conversations(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.sampled_from([LINE, b"[]", b"{", b"[1", b"", b"x", b'{"a": 1}']), max_size=6))
+@example([b"x", LINE])
 def test_json_lines_are_json_lines_even_with_broken_ones(lines: list[bytes]) -> None:
     if any(line[:1] in (b"{", b"[") for line in lines) or not any(lines):
         assert file_kinds.not_json_lines(b"\n".join(lines)) == ""
@@ -85,6 +86,37 @@ def test_json_lines_are_json_lines_even_with_broken_ones(lines: list[bytes]) -> 
 def test_any_head_has_an_answer(head: bytes) -> None:
     assert "FILE" not in file_kinds.not_json_lines(head).replace(" FILE", "")
     assert bool(file_kinds.not_a_database(head)) == (head != b"" and not head.startswith(b"SQLite format 3\0"))
+
+
+def test_a_wrong_database_is_not_made_one(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.db"
+    empty.touch()
+    for command, problem in (
+        (["inspect", str(empty)], "empty.db: an empty file, not a database"),
+        (["stats", str(tmp_path)], ": a directory; give the database file in it"),
+        (["copy", str(empty), str(empty)], "TO is DB itself"),
+    ):
+        done = run(*command)
+        assert (done.code, problem in done.err, empty.read_bytes()) == (2, True, b""), command
+
+
+def test_what_is_no_export_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for content, problem in (
+        (b"", "it has no entries"),
+        (b"SQLite format 3\0\xfb", "it is not UTF-8"),
+        (LINE, ":1: not a line of an exported session: entry: the field 'type' is missing"),
+        (b'{"type": "chat"}', "entry: 'type' must be one of 'added', "),
+    ):
+        file = tmp_path / "exported.jsonl"
+        file.write_bytes(content)
+        done = run("import", str(tmp_path / "agent.db"), str(file), "42")
+        assert (done.code, problem in done.err) == (2, True), done.err
+
+
+def test_debug_may_stand_before_the_command(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing.db")
+    for arguments in (("--debug", "inspect", missing), ("inspect", missing, "--debug")):
+        assert "Traceback (most recent call last):" in run(*arguments).err
 
 
 @pytest.mark.slow

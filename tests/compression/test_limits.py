@@ -57,7 +57,7 @@ def test_a_view_of_the_window_s_size_is_not_over_it(tokens: int, over: int, over
     ("messages", "tokens", "rests"), [(11, 449, True), (12, 449, False), (11, 450, False), (11, 1_001, False)]
 )
 def test_a_rest_ends_with_a_growth_of_a_tenth_of_a_trigger(messages: int, tokens: int, rests: bool) -> None:
-    assert Pacing(messages=10, tokens=400).rests(messages, view(messages, tokens)[1], CONFIG) is rests
+    assert Pacing(messages=10, tokens=400).should_wait(messages, view(messages, tokens)[1], CONFIG) is rests
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_a_report_s_figures_are_those_of_a_naive_replay(sizes: list[int], prices
         extra -= run.prices.request(kept_before, tokens(before) - kept_before)
         saving = run.prices.request(tokens(before) - tokens(now), 0)
         assert report.tokens_saved == tokens(before) - tokens(now)
-        assert report.tokens_read_anew == tokens(now) - kept
+        assert report.tokens_uncached == tokens(now) - kept
         turn = report.break_even_turn
         if turn is None:
             assert saving <= 0 < extra
@@ -171,7 +171,7 @@ def test_what_the_model_s_notes_cost_is_part_of_what_the_pass_costs() -> None:
     assert (free.cost, paid.tokens_before) == (0.0, free.tokens_before)
     assert paid.model_calls
     assert paid.cost == PAID.summaries(paid.usage) > 0
-    without = PAID.request(paid.tokens_read_anew - free.tokens_read_anew, 0)  # a note of another size
+    without = PAID.request(paid.tokens_uncached - free.tokens_uncached, 0)  # a note of another size
     assert paid.extra_cost == pytest.approx((free.extra_cost or 0) + paid.cost + without * 12.5, rel=0.01)
 
 
@@ -307,7 +307,7 @@ def test_once_the_cache_has_expired_a_pass_is_made_and_pays_at_once() -> None:
     before, now = run.request()
     report = run.reports[-1]
     assert report.break_even_turn == 0
-    assert report.tokens_read_anew == tokens(now)
+    assert report.tokens_uncached == tokens(now)
     assert report.extra_cost == pytest.approx(PAID.request(0, tokens(now)) - PAID.request(0, tokens(before)))
     assert report.extra_cost < 0
 

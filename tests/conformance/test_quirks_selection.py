@@ -95,8 +95,7 @@ def test_q09b_a_note_is_not_offloaded_as_a_large_message() -> None:
 
 
 def test_q34_a_reloaded_content_is_not_summarised_again() -> None:
-    """context_reload is a protected tool by default; the preset leaves the set empty, so it is given here."""
-    played = play("Q34", protected_tools={"context_reload"}).run()
+    played = play("Q34").run()
     assert played.quirk.messages[3] in played.memory.messages
     assert played.quirk.messages[4] in played.memory.messages
     assert "m4" not in {i for entry in played.memory.get_offload_context().values() for i in ids(entry)}

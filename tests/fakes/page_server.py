@@ -1,4 +1,4 @@
-"""The model behind the pages' programs: a local server that the OpenAI client of a page talks to without knowing.
+"""The model behind the pages' programs: local servers that the OpenAI and Anthropic clients of a page talk to unaware.
 
 A page's program gives it one tool with one whole number, `read_log(day)` for example: the model calls it for 1 to 45,
 one at a time, and then answers with the newest lines that say ALERT. Where the page gives it the tools that steer the
@@ -12,7 +12,11 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from autocontext.formats.anthropic_messages import from_anthropic
+from autocontext.formats.openai_chat import to_openai
+from tests.fakes.anthropic_server import FakeAnthropic
 from tests.fakes.http_server import Reply
 from tests.fakes.openai_server import FakeOpenAI, Turn
 
@@ -26,7 +30,7 @@ _STEERING: tuple[tuple[str, dict[str, object]], ...] = (
 
 
 def _reply(turn: Turn) -> Reply:
-    functions = [t["function"] for t in turn.body.get("tools") or ()]
+    functions = [t.get("function", t) for t in turn.body.get("tools") or ()]  # the Responses API has no inner object
     tools = [function for function in functions if not function["name"].startswith("context_")]
     if not tools:
         return Reply(text="Nothing to read.")
@@ -50,11 +54,33 @@ def _call(id_: str, name: str, arguments: dict[str, object]) -> dict[str, object
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
+class _Claude(FakeAnthropic):
+    """The same model behind Claude's API."""
+
+    def _usual(self, body: Any) -> Reply:
+        tools = [{"name": tool["name"], "parameters": tool["input_schema"]} for tool in body.get("tools") or ()]
+        messages = to_openai(from_anthropic(body["messages"]))
+        return _reply(Turn(messages, [tool["name"] for tool in tools], 0, {"tools": tools}))
+
+    def answer(self, reply: Reply, body: Any) -> Any:
+        message = super().answer(reply, body)
+        if reply.tool_calls:
+            calls = [{**call["function"], "id": call["id"]} for call in reply.tool_calls]
+            message["content"] = [
+                {"type": "tool_use", "id": c["id"], "name": c["name"], "input": json.loads(c["arguments"])}
+                for c in calls
+            ]
+            message["stop_reason"] = "tool_use"
+        return message
+
+
 @contextmanager
 def page_server() -> Iterator[None]:
-    """The server, with the environment variables that the OpenAI client reads."""
-    with FakeOpenAI(window=WINDOW, default=_reply) as service:
-        os.environ.update(OPENAI_BASE_URL=service.base_url, OPENAI_API_KEY="test-key")
+    """The servers, with the environment variables that the clients and the frameworks read."""
+    with FakeOpenAI(window=WINDOW, default=_reply) as openai, _Claude() as claude:
+        os.environ.update(OPENAI_BASE_URL=openai.base_url, OPENAI_API_KEY="test-key")
+        os.environ.update(ANTHROPIC_BASE_URL=claude.base_url, ANTHROPIC_API_KEY="test-key")
+        os.environ["OPENAI_AGENTS_DISABLE_TRACING"] = "1"  # traces would go to OpenAI's own address
         yield
-        if service.refused:
-            raise AssertionError(f"the service refused {len(service.refused)} requests: {service.refused[0]}")
+        if refused := [*openai.refused, *claude.refused]:
+            raise AssertionError(f"the services refused {len(refused)} requests: {refused[0]}")

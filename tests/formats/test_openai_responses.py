@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from openai.types.responses import ResponseFunctionToolCall
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.errors import InvalidMessage
@@ -145,3 +146,14 @@ def test_messages_from_elsewhere_are_plain_items() -> None:
 def test_a_bad_item_is_named(item: Any, said: str) -> None:
     with pytest.raises(InvalidMessage, match=said.replace("[", r"\[")):
         from_responses([item])
+
+
+@pytest.mark.parametrize("wrong", ["hi", {"role": "user", "content": "hi"}, None])
+def test_what_is_no_list_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidMessage, match="items: must be a list of message objects, not "):
+        from_responses(wrong)
+
+
+def test_the_sdks_own_objects_are_taken() -> None:
+    call = ResponseFunctionToolCall(type="function_call", call_id="c1", name="f", arguments="{}")
+    assert to_responses(from_responses([call])) == [call.model_dump(exclude_unset=True)]

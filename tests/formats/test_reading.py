@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from openai.types.chat import ChatCompletionMessage
+from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageToolCall, ParsedChatCompletionMessage
+from openai.types.responses import ParsedResponseFunctionToolCall
+from pydantic import BaseModel
 
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import InvalidMessage
-from autocontext.formats.anthropic_messages import to_anthropic
-from autocontext.formats.openai_chat import to_openai
+from autocontext.formats.anthropic_messages import from_anthropic, to_anthropic
+from autocontext.formats.openai_chat import from_openai, to_openai
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import read_messages
 from autocontext.testing import conversation
@@ -80,6 +82,42 @@ def test_objects_of_the_sdk_and_own_messages_are_taken_too() -> None:
     assert [m.text for m in memory] == ["Hi", "Hello"]
 
 
+def test_what_an_sdk_has_parsed_is_not_sent_back() -> None:
+    """`chat.completions.stream` and `parse` add keys that the API refuses, with calls, texts or Responses items."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"parsed": 1}'}}
+    streamed = {**call, "index": 0, "function": {**call["function"], "parsed_arguments": {"parsed": 1}}}
+    reply = ParsedChatCompletionMessage[Any].model_validate(
+        {"role": "assistant", "content": None, "parsed": None, "tool_calls": [streamed]}
+    )
+    said = ParsedChatCompletionMessage[Any].model_validate(
+        {"role": "assistant", "content": "{}", "parsed": {}, "tool_calls": []}
+    )
+    assert to_openai(read_messages([reply])) == [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    assert to_openai(read_messages([said])) == [{"role": "assistant", "content": "{}"}]
+    item = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"}
+    parsed = ParsedResponseFunctionToolCall.model_validate({**item, "parsed_arguments": {}})
+    assert to_responses(read_messages([parsed])) == [item]
+
+
+def test_dicts_may_hold_the_objects_of_an_sdk() -> None:
+    """As in `{"role": "assistant", "content": None, "tool_calls": reply.tool_calls}`."""
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    chat = {"role": "assistant", "content": None, "tool_calls": [call]}
+    held = {**chat, "tool_calls": [ChatCompletionMessageToolCall.model_validate(call)]}
+    assert to_openai(read_messages(held)) == [chat] == to_openai(from_openai([held]))
+
+    class Use(BaseModel):
+        type: str
+        id: str
+        name: str
+        input: dict[str, Any]
+
+    use = {"type": "tool_use", "id": "t1", "name": "look", "input": {"parsed": 1}}
+    claude = {"role": "assistant", "content": [use]}
+    held = {**claude, "content": [Use.model_validate(use)]}
+    assert to_anthropic(read_messages(held)) == [claude] == to_anthropic(from_anthropic([held]))
+
+
 @pytest.mark.parametrize(
     ("items", "problem"),
     [
@@ -103,7 +141,7 @@ def test_a_wrong_shape_is_refused_by_index_and_key_and_nothing_is_added(items: A
 
 
 def test_a_dict_for_add_message_is_answered_with_the_way(tmp_path: Path) -> None:
-    with pytest.raises(InvalidMessage, match=r"memory\.add, which takes dicts"):
+    with pytest.raises(InvalidMessage, match=r"from_openai and its like read dicts, and memory\.add takes"):
         AutoContextMemory().add_message({"role": "user", "content": "x"})  # type: ignore[arg-type]
 
 

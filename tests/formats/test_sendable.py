@@ -78,6 +78,6 @@ def seconds(calls: int) -> float:
     return min(runs)
 
 
-def test_row_24_calls_without_results_take_linear_time() -> None:
+def test_calls_without_results_take_linear_time() -> None:
     """Four times the calls took sixteen times as long."""
     assert seconds(2_000) < 9 * seconds(500)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Restored
 from autocontext.history.recorded import Recorded
-from autocontext.messages import TextBlock, sparing
+from autocontext.messages import TextBlock, interned
 from autocontext.stores import SqliteSessionStore
 from autocontext.testing import conversation, tool_call, tool_result, user
 
@@ -51,7 +51,7 @@ def test_entries_are_those_of_a_list(first: list[Entry], more: list[Entry], part
 @given(st.sampled_from(conversation(rounds=2)), st.booleans())
 def test_a_message_that_shares_is_what_it_was(msg: Msg, read: bool) -> None:
     plain = Msg.model_validate(msg.to_dict()) if read else msg.model_copy(deep=True)
-    shared = sparing(plain.model_copy(deep=True))
+    shared = interned(plain.model_copy(deep=True))
     for value, twin in zip((plain, *plain.content), (shared, *shared.content), strict=True):
         assert value == twin
         assert value.model_fields_set == twin.model_fields_set
@@ -64,7 +64,7 @@ def test_a_message_that_shares_is_what_it_was(msg: Msg, read: bool) -> None:
 
 
 def test_what_is_shared_cannot_be_changed() -> None:
-    one, two = sparing(user("one")), sparing(user("two"))
+    one, two = interned(user("one")), interned(user("two"))
     assert one.model_fields_set is two.model_fields_set
     changes: list[Callable[[], object]] = [
         lambda: one.model_fields_set.add("metadata"),
@@ -119,5 +119,5 @@ def test_a_message_takes_at_most_1500_bytes(made: Callable[[int], Iterator[Msg]]
 
 
 def test_blocks_share_too() -> None:
-    one, two = (sparing(Msg(role="user", content=[TextBlock(text=text)])) for text in ("one", "two"))
+    one, two = (interned(Msg(role="user", content=[TextBlock(text=text)])) for text in ("one", "two"))
     assert one.content[0].model_fields_set is two.content[0].model_fields_set

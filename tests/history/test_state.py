@@ -150,7 +150,7 @@ DAMAGED = {
     "not an object": (["a", "list"], "the state is a list"),
     "nothing": (None, "the state is a NoneType"),
     "another version": (changed("version", 2), "state.version is 2"),
-    "no version": (changed("version!", None), "state.version is None"),
+    "no version": (changed("version!", None), "state.version is missing"),
     "no working memory": (changed("working_memory_storage!", None), "state.working_memory_storage is missing"),
     "originals no array": (changed("original_memory_storage", {}), "state.original_memory_storage"),
     "offloads no object": (changed("offload_context", []), "state.offload_context"),

@@ -209,7 +209,7 @@ class Reading:
             if item.label.endswith(mark):
                 item.label = item.label.removesuffix(mark)
                 setattr(item, flag, True)
-        if times := re.search(r" (\d+)x$", item.label):
+        if times := re.search(r"(?:^| )(\d+)x$", item.label):
             item.times, item.label = int(times[1]), item.label[: times.start()]
         if detail := re.search(r" \[[^\]]*\]$", item.label):
             item.label = item.label[: detail.start()]

@@ -98,7 +98,7 @@ def test_the_newest_list_counts_and_no_change_is_told_of_it() -> None:
             tool_result(state, "Todos have been modified"),
         ]
     parts = parts_of(WorkLedger.of(messages).render(2_000, len))
-    assert [line.removeprefix("> ") for line in parts[PLAN]] == ["Plan:", "- Write the parser: completed"]
+    assert parts[PLAN] == ["> - Write the parser: completed"]
     assert CHANGED not in parts
     assert "TodoWrite" in "\n".join(parts.get(CALLS, []))
 

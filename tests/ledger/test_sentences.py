@@ -214,3 +214,21 @@ def test_few_sentences_of_a_message_are_kept_conclusions_first() -> None:
     found = of_agent(text)
     assert len(found) == 4
     assert text[found[-1].start : found[-1].stop] == "The root cause is the lock here."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bitte nichts vor dem 17.03. legen, nur danach.",
+        "Ask Dr. Weber before you send it.",
+        "Nimm z. B. den Zug um 9 Uhr, aber nie den Bus.",
+        "Not more than 35 EUR p. P. please.",
+        "Write to J. Petersen only.",
+    ],
+)
+def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
+    assert list(sentences(text)) == [(0, len(text))]
+
+
+def test_a_full_stop_after_a_number_ends_a_sentence() -> None:
+    assert len(list(sentences("Make it 5. Then send it with -r. invalid ones never."))) == 3

@@ -5,8 +5,15 @@ import asyncio
 import pytest
 
 from autocontext import AutoContextMemory
-from autocontext.errors import ConfigError
-from autocontext.memories import MemoryInjector, MemoryStore, TfidfRanker, is_injected, without_injected
+from autocontext.errors import ConfigError, InvalidMessage
+from autocontext.memories import (
+    InjectionSettings,
+    MemoryInjector,
+    MemoryStore,
+    TfidfRanker,
+    is_injected,
+    without_injected,
+)
 from autocontext.messages import ImageBlock, Msg
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from autocontext.tokens import get_counter
@@ -65,6 +72,12 @@ def test_004_6_the_block_is_named_and_stands_behind_what_is_stable() -> None:
     assert [m.name for m in alone] == ["memory_context"]
 
 
+def test_a_dict_is_refused_with_its_index() -> None:
+    injector = MemoryInjector(Documents("Likes tea"), user_id="ann")
+    with pytest.raises(InvalidMessage, match=r"messages\[1\] is a dict, not a Msg"):
+        injector.inject([user("tea?"), {"role": "user", "content": "tea?"}])  # type: ignore[list-item]
+
+
 def test_the_block_and_its_wrapper_fit_the_budget() -> None:
     count = get_counter("cl100k_base").count_text
     source = Documents(*(f"Fact {i} about tests" for i in range(500)))
@@ -74,6 +87,21 @@ def test_the_block_and_its_wrapper_fit_the_budget() -> None:
         assert report.tokens == count(block) <= budget
     assert report.tokens >= 970
     assert report.dropped
+
+
+def test_without_room_for_the_wrapper_every_fact_is_reported_as_dropped() -> None:
+    injector = MemoryInjector(Documents("Likes tea", "Likes coffee"), user_id="ann", max_tokens=10)
+    outgoing, report = injector.inject([user("tea?")])
+    assert [m.text for m in outgoing] == ["tea?"]
+    assert [d.reason for d in report.dropped] == ["budget", "budget"]
+
+
+def test_the_budget_may_stand_in_the_settings() -> None:
+    source, settings = Documents(*(f"Fact {i} about tests" for i in range(500))), InjectionSettings(max_tokens=100)
+    _, report = MemoryInjector(source, user_id="ann", settings=settings).inject(talk())
+    assert report.tokens <= report.max_tokens == 100
+    _, report = MemoryInjector(source, user_id="ann", settings=settings, max_tokens=200).inject(talk())
+    assert 100 < report.tokens <= report.max_tokens == 200
 
 
 @pytest.mark.parametrize("ending", ["", ".", ")))", "\n", "  ", "word", "。", "<"])

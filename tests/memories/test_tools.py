@@ -58,7 +58,7 @@ def test_mistakes_are_answered(store) -> None:
     made = tools(store)
     assert made["memory_add"]() == "Error: missing arguments: content"
     assert made["memory_add"](content="x", importance=99).startswith("Error: importance must be")
-    assert made["memory_add"](content="x", tags="a").startswith("Error: expected a list of strings")
+    assert made["memory_add"](content="x", tags="a").startswith("Error: tags must be a list of strings")
     assert made["memory_search"](query="x", limit="many").startswith("Error: limit must be")
     assert made["memory_update"](content="x") == "Error: missing arguments: memory_id"
 

@@ -178,6 +178,14 @@ def test_when_to_retry_and_how_long_to_wait() -> None:
     assert severity("Error: something odd") == "medium"
 
 
+def test_the_detector_decides_which_results_the_context_names(store: SqliteContentStore) -> None:
+    messages = [*exchange(1, "t", "fine"), *exchange(2, "t", "well, NOPE")]
+    optimizer = StateOptimizer(store=store, detector=lambda result: "NOPE" in result.text)
+    state, _ = optimizer.optimize(SessionState("s", messages=messages))
+    [latest] = [item for item in state.memory_context if item["source"] == "tool_results"]
+    assert list(latest["message_ids"]) == [messages[1].id]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -367,6 +375,8 @@ def test_a_state_comes_back_whole_and_a_damaged_one_is_refused() -> None:
         good | {"version": 9},
         good | {"messages": [{"role": "nobody"}]},
         good | {"user_id": 7},
+        good | {"focus": "letters"},
+        good | {"selected_for": None},
     ):
         with pytest.raises(StateError, match="nothing was loaded"):
             SessionState.from_dict(damaged)

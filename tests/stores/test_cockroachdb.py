@@ -53,7 +53,7 @@ def texts(store):
 
 def test_row_14_a_postgresql_url_of_another_kind_of_server_is_told(disguise):
     _, rest = disguise
-    with pytest.raises(StoreError, match=r"this is no PostgreSQL .*CockroachDB CCL.*give a cockroachdb:// URL"):
+    with pytest.raises(StoreError, match=r"this is not PostgreSQL .*CockroachDB CCL.*give a cockroachdb:// URL"):
         SqlSessionStore(f"postgresql://{rest}")
     with pytest.raises(StoreError, match="give a cockroachdb:// URL"):
         asyncio.run(SqlDatabase(f"postgresql://{rest}").aread(lambda: iter(())))

@@ -128,8 +128,11 @@ def test_a_url_of_another_kind_is_refused():
         open_database("mysql://root:secret@localhost/test")
 
 
-def test_a_server_that_is_not_there_is_told_at_once_and_without_the_password():
-    db = open_database("postgresql://me:secret@127.0.0.1:1/test")
+@pytest.mark.parametrize(
+    "url", ["postgresql://me:secret@127.0.0.1:1/test", "postgresql://127.0.0.1:1/test?user=me&password=secret"]
+)
+def test_a_server_that_is_not_there_is_told_at_once_and_without_the_password(url):
+    db = open_database(url)
     with pytest.raises(StoreError, match="cannot be reached") as told:
         db.ensure(NOTES)
     assert "secret" not in str(told.value) + repr(db)
@@ -164,7 +167,7 @@ def test_a_file_that_is_no_database_is_told_and_left_alone(tmp_path):
 
 
 def test_a_missing_folder_is_told(tmp_path):
-    with pytest.raises(StoreError, match="check that the folder exists"):
+    with pytest.raises(StoreError, match="in a folder that exists"):
         open_database(tmp_path / "nowhere" / "agent.db")
 
 

@@ -67,7 +67,7 @@ def test_keys_are_rotated_while_old_entries_stay_readable(plain):
 
 def test_an_unknown_key_is_named_and_nothing_is_given(plain):
     EncryptedSessionStore(plain, {"k2": OLD}).append(S, added("a"), after=0)
-    with pytest.raises(StoreError, match="session 's', sequence 0: no key 'k2'; give EncryptedSessionStore the key"):
+    with pytest.raises(StoreError, match="session 's', sequence 0: no key 'k2'; open it with the key of this id, too"):
         EncryptedSessionStore(plain, {"k3": NEW}).read(S)
 
 

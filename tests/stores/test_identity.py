@@ -67,7 +67,7 @@ def test_row_07_what_a_deleted_session_said_is_not_written_back(store, anew):
     if count is not None:
         store.append(S, added(*(f"new {i}" for i in range(count))), after=0)
     new, state = store.read(S), memory.state_dict()
-    told = "was deleted; nothing" if count is None else "made anew: it is another one now; nothing"
+    told = "was deleted; nothing" if count is None else "created again: it is another one now; nothing"
     for act in ACTIONS.values():
         with pytest.raises(SessionGone, match=f"session 's' .*{told} of this memory was written"):
             act(memory)

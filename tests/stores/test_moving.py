@@ -6,8 +6,7 @@ from autocontext import AutoContext, Msg
 from autocontext.content.queries import SCHEMA as CONTENTS
 from autocontext.memories.schema import SCHEMA as MEMORIES
 from autocontext.optimizer.states import SCHEMA as STATES
-from autocontext.stores.copying import copy_sessions
-from autocontext.stores.moving import copy_parts, tables_of
+from autocontext.stores.moving import tables_of
 from tests.stores.homes import home
 
 PARTS = (CONTENTS, MEMORIES, STATES)
@@ -26,11 +25,10 @@ def test_everything_moves_and_the_session_goes_on_there(first, second, tmp_path)
             old.memories.add(f"fact number {i}", user_id="u", tags=[f"t{i % 3}"])
         session.save()
         told = []
-        copy_sessions(old.sessions, new.sessions)
-        copied = copy_parts(old.database, new.database, PARTS, progress=lambda *args: told.append(args))
-        assert copied >= 7 + 450 * 2 + 1
-        assert told[-1] == ("autocontext_states", 1)
-        assert copy_parts(old.database, new.database, PARTS) == copied, "again: nothing is doubled"
+        old.copy_to(new, progress=lambda *args: told.append(args))
+        assert told[0] == ("session 1 of 1: s", 1.0)
+        assert told[-1] == ("autocontext_states: 1 rows", None)
+        old.copy_to(new)  # nothing is doubled
         for i, ref in enumerate(refs):
             assert new.content.read(ref, namespace="user:u").text == f"content {i} \udcff" * 5_000
             assert new.content.read(f"k{i}", namespace="user:u") == new.content.read(ref, namespace="user:u")

@@ -163,23 +163,23 @@ def test_the_current_round_is_folded_where_what_stands_before_it_is_not_enough()
 
 
 # ------------------------------------------------------------------------------------------------ the first message
-def first_cut(messages: list[Msg], *, fixed: int = 0) -> list[Proposal]:
+def first_cut(messages: list[Msg], *, overhead: int = 0) -> list[Proposal]:
     """What is proposed in a window of 600 tokens, of which a message takes one per 4 characters."""
     at = Desk(messages, AutoContextConfig(max_token=600), lambda m: -(-len(m.text) // 4))
-    return FirstMessage(at.config, at.hand_over, fixed).propose(at.view)
+    return FirstMessage(at.config, at.hand_over, overhead).propose(at.view)
 
 
 TASK = "".join(f"Rule {i}: leave file_{i}.txt as it is. " for i in range(60))
 
 
-@pytest.mark.parametrize(("length", "fixed", "system_tokens", "cut"), [
+@pytest.mark.parametrize(("length", "overhead", "system_tokens", "cut"), [
     (1080, 0, 0, False), (1084, 0, 0, True), (808, 150, 0, False), (812, 150, 0, True), (812, 0, 150, True),
 ])  # fmt: skip
 def test_the_user_s_first_message_is_cut_when_it_takes_45_percent_of_the_room(
-    length: int, fixed: int, system_tokens: int, cut: bool
+    length: int, overhead: int, system_tokens: int, cut: bool
 ) -> None:
     messages = [system("s" * 4 * system_tokens), user(TASK[:length]), assistant("a")]
-    found = first_cut(messages, fixed=fixed)
+    found = first_cut(messages, overhead=overhead)
     assert bool(found) == cut
     for p in found:
         text = text_of(p)

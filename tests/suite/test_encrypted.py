@@ -6,23 +6,17 @@ import secrets
 import pytest
 
 from autocontext import AutoContext, AutoContextConfig, Msg
-from autocontext.cache import rows as cached
 from autocontext.content import PrunePolicy
-from autocontext.content import queries as contents
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
-from autocontext.memories import schema as memories
-from autocontext.optimizer import states
 from autocontext.optimizer.states import StateStore
-from autocontext.stores import EncryptedSessionStore, SqliteSessionStore, copy_sessions
+from autocontext.stores import EncryptedSessionStore, SqliteSessionStore
 from autocontext.stores.database import Database, Statement
-from autocontext.stores.moving import copy_parts
 from autocontext.stores.opening import open_database
 from autocontext.stores.places import PLACE, PLACES
 from autocontext.stores.rotating import rotate_table
 from autocontext.testing import tool_exchange
 from tests.stores.homes import home
 
-SCHEMAS = [module.SCHEMA for module in (contents, cached, memories, states)]
 OLD, NEW = secrets.token_bytes(32), secrets.token_bytes(32)
 SECRET = "swordfish"
 CONFIG = AutoContextConfig.for_window(8_000)
@@ -244,8 +238,7 @@ def test_row_11_what_a_database_holds_is_copied_behind_a_key_and_back(tmp_path):
     for source, to in itertools.pairwise(names):
         keys = [OLD if name == "encrypted.db" else None for name in (source, to)]
         with opened(tmp_path / source, keys[0]) as old, opened(tmp_path / to, keys[1]) as new:
-            copy_sessions(old.sessions, new.sessions)
-            copy_parts(old.database, new.database, SCHEMAS)
+            old.copy_to(new)
             assert without_order(everything(new)) == without_order(before)
     assert SECRET.encode() not in stored(tmp_path / "encrypted.db")[0]
 

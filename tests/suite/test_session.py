@@ -7,7 +7,7 @@ import pytest
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolUseBlock
 from autocontext.content import PrunePolicy
-from autocontext.errors import StoreCorruptError
+from autocontext.errors import ConfigError, InvalidMessage, StoreCorruptError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
 from autocontext.suite import Session
@@ -74,6 +74,18 @@ def test_a_session_is_continued_where_it_was_left(place):
     ac.close()
 
 
+def test_a_session_takes_what_a_memory_takes(ac):
+    session = ac.session("42")
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    session.add({"role": "user", "content": "hello"})
+    session.add([{"role": "assistant", "content": None, "tool_calls": [call]}])
+    answer = session.call_tool(lambda: "read", call_id="c1")
+    session.add(answer)
+    assert [(m.role, m.text) for m in session.memory] == [("user", "hello"), ("assistant", ""), ("tool", "")]
+    with pytest.raises(InvalidMessage, match="'hello' is not a message"):
+        session.add("hello")
+
+
 def test_two_users_with_the_same_session_never_meet(place):
     ac = AutoContext.open(place, config=AutoContextConfig.for_window(8_000))
     ann, bob = (ac.session("s", user_id=u) for u in ("ann", "bob"))
@@ -100,6 +112,16 @@ def test_two_users_with_the_same_session_never_meet(place):
 def test_an_unreachable_database_is_reported():
     with pytest.raises(AutoContextError, match="cannot be reached"):
         AutoContext.open("postgresql://127.0.0.1:1/nowhere")
+
+
+def test_it_opens_with_a_window_and_the_name_of_a_model_as_a_memory_does(tmp_path):
+    with AutoContext.open(tmp_path / "agent.db", window="8k") as ac:
+        assert ac.config == AutoContextConfig.for_window(8_000)
+        assert ac.session("s").memory.config.max_token == 8_000
+    with pytest.raises(ConfigError, match=r"AutoContext\.open: pass window or config, not both"):
+        AutoContext.open(tmp_path / "agent.db", window="8k", config=AutoContextConfig())
+    with pytest.raises(ConfigError, match=r'AutoContext\.model: "" names no model'):
+        AutoContext.open(tmp_path / "agent.db", model="")
 
 
 def test_in_async_code():

@@ -2,8 +2,9 @@
 
 from typing import assert_type
 
-from autocontext import AutoContextConfig
+from autocontext import AutoContextConfig, PromptConfig
 from autocontext.config import ConfigBuilder
+from autocontext.prices import Prices
 
 assert_type(AutoContextConfig.builder().msg_threshold(30).last_keep(10), ConfigBuilder)
 assert_type(AutoContextConfig.builder().max_token(9).build(), AutoContextConfig)
@@ -14,3 +15,5 @@ AutoContextConfig(max_tokens=16_000)  # type: ignore[call-arg]
 AutoContextConfig(max_token="many")  # type: ignore[arg-type]  # noqa: S106
 AutoContextConfig.builder().max_tokens(3)  # type: ignore[attr-defined]
 AutoContextConfig.builder().msg_threshold("many")  # type: ignore[arg-type]
+Prices(input=3.0, inptu=0.3)  # type: ignore[call-arg]
+PromptConfig(folds="")  # type: ignore[call-arg]

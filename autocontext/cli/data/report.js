@@ -48,7 +48,7 @@ $("lead").textContent = D.passes.length
   : `${plural(D.originals, "message")} and ${plural(D.full, "token")}, all of them in the model's sight: nothing had to be compressed.`;
 const tiles = [
   ["Context now", number(D.size), D.window ? `tokens, ${percent(D.size / D.window)} of the window` : "tokens"],
-  ["Without compression", number(D.full), "tokens" + (D.size ? `, ${(D.full / D.size).toFixed(1)} times as many` : "")],
+  ["Without compression", number(D.full), "tokens" + (D.full > D.size && D.size ? `, ${(D.full / D.size).toFixed(1)} times as many` : "")],
   ["Compressions", number(D.passes.length), plural(edits.length, "edit")],
   ["Input tokens sent", saved > 0.0005 ? `−${percent(saved)}` : number(D.sent.tokens), `over ${plural(D.sent.calls, "call")}`],
 ];
@@ -56,15 +56,16 @@ $("tiles").append(...tiles.map(([name, big, by]) =>
   el("div", {}, el("dt", {}, name), el("dd", {class: "big"}, big), el("dd", {class: "by"}, by))));
 
 const row = (name, value) => el("tr", {}, el("th", {scope: "row"}, name), el("td", {class: "n"}, value));
-const prefix = D.passes.reduce((n, p) => n + p.before - p.kept, 0);
+const invalidated = D.passes.reduce((n, p) => n + p.before - p.kept, 0);
 const billed = s => s.tokens - s.cached + 0.1 * s.cached;
 $("cost").append(el("tbody", {},
   row("Input tokens sent, all calls", number(D.sent.tokens)),
-  row("Without compression", number(D.without.tokens)),
+  ...(D.passes.length ? [row("Without compression", number(D.without.tokens))] : []),
   row("With prompt caching, in full-price tokens", number(billed(D.sent))),
-  row("Without compression, cached as well", number(billed(D.without))),
-  row("Prompt-cache prefix read anew after passes", number(prefix)),
-  row("Kept of the prefix by a pass, on average", D.passes.length ? percent(D.passes.reduce((n, p) => n + (p.before ? p.kept / p.before : 0), 0) / D.passes.length) : "–"),
+  ...(D.passes.length ? [
+    row("Without compression, cached as well", number(billed(D.without))),
+    row("Cached tokens that compressions invalidated", number(invalidated)),
+    row("Share of the cache that a compression keeps, on average", percent(D.passes.reduce((n, p) => n + (p.before ? p.kept / p.before : 0), 0) / D.passes.length))] : []),
   ...(used[0] || used[1] ? [
     row("Summarising model: tokens in", number(used[0])),
     row("Summarising model: tokens out", number(used[1])),
@@ -162,6 +163,8 @@ function plot() {
   });
   f.svg.addEventListener("pointerleave", () => { f.cross.setAttribute("x1", -9); f.cross.setAttribute("x2", -9); $("read").textContent = ""; });
   $("chart").replaceChildren(f.svg);
+  $("whole").hidden = !D.passes.length;
+  if (!D.passes.length) { mark(); return; }
   const g = frame($("both"), 150, Math.max(1, ...D.calls.map(p => Math.max(p[1], p[2]))));
   g.svg.append(draw("path", {d: area(g, () => 0, p => p[2]), class: "f-full"}), draw("path", {d: area(g, () => 0, p => p[1]), class: "f-sent"}));
   $("both").replaceChildren(g.svg);
@@ -177,7 +180,7 @@ $("legend").append(...D.kinds.flatMap((k, i) => k !== "ledger" || D.calls.some(p
   ...(D.passes.length ? [el("li", {}, el("i", {class: "b-full"}), "not sent, thanks to compression"), el("li", {}, el("i", {class: "ring"}), "a compression: choose one")] : []),
   ...(D.window ? [el("li", {}, el("i", {class: "dash"}), `the window, ${number(D.window)} tokens`)] : []));
 $("both-note").textContent = D.sent.calls
-  ? `The largest context that a call sent had ${plural(D.sent.largest, "token")}; without compression it would have had ${number(D.without.largest)}.`
+  ? `The largest context that a call sent had ${plural(D.sent.largest, "token")}` + (D.passes.length ? `; without compression it would have had ${number(D.without.largest)}.` : ".")
   : "No call of a model so far.";
 let resizing = 0;
 addEventListener("resize", () => { cancelAnimationFrame(resizing); resizing = requestAnimationFrame(plot); });
@@ -305,7 +308,7 @@ function choose(i, open) {
   $("said").textContent = `Compression ${i + 1} of ${D.passes.length}, after message ${number(p.at)}: ${number(p.before)} to ${plural(p.after, "token")}`;
   if (open) $("passes").scrollIntoView();
 }
-if (!D.passes.length) { $("split").hidden = true; $("no-passes").hidden = false; }
+if (!D.passes.length) { $("split").hidden = $("h-passes-hint").hidden = true; $("no-passes").hidden = false; }
 $("pass-list").append(...D.passes.map((p, i) => el("li", {}, el("button", {type: "button", on: {click: () => choose(i, false)}},
   el("b", {}, `${i + 1}. ${number(p.before)} → ${number(p.after)}`),
   el("small", {}, `after message ${number(p.at)}`),

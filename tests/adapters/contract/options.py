@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -35,6 +36,8 @@ class OptionsContract:
             ("sesion_id", "has no option 'sesion_id'; did you mean 'session_id'?"),
             ("stores", "has no option 'stores'; did you mean 'store'?"),
             ("max_tokens", "has no option 'max_tokens'; it has memory, "),
+            ("window", "has no option 'window'; pass it to `open`, or config=AutoContextConfig.for_window(...)"),
+            ("steering", "has no option 'steering'; it is set in the configuration: config="),
         ],
     )
     def test_a_wrong_option_is_named_with_the_nearest_right_one(self, wrong: str, message: str) -> None:
@@ -70,8 +73,18 @@ class OptionsContract:
             assert _config_of(opened) == memory.config
         with pytest.raises(ConfigError, match="pass window or config, not both"):
             self.adapter.open(file, window=16_000, config=AutoContextConfig())
-        with pytest.raises(ConfigError, match=r"no option 'sesion_id'; did you mean 'session_id'\?"):
-            self.adapter.open(file, sesion_id="42")
+        for wrong, message in (
+            ("sesion_id", "did you mean 'session_id'?"),
+            ("windw", "did you mean 'window'?"),
+            ("store", "it has window, "),
+            ("steering", "it is set in the configuration: config="),
+        ):
+            with pytest.raises(ConfigError, match=re.escape(f"open has no option {wrong!r}; {message}")):
+                self.adapter.open(file, **{wrong: None})
+
+    def test_a_path_is_for_open(self) -> None:
+        with pytest.raises(ConfigError, match=r"memory: 'agent\.db' is not an AutoContextMemory; for a database use"):
+            self.adapter("agent.db")
 
 
 def _config_of(adapter: Any) -> AutoContextConfig:

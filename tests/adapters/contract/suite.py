@@ -172,7 +172,7 @@ class AdapterContract:
         assert (server.refused, agent.faults) == ([], [])
 
     # -------------------------------------------------------------------------------------------- calls in flight
-    def test_row_10_a_call_in_flight_survives_the_end_of_the_process(
+    def test_a_call_in_flight_survives_the_end_of_the_process(
         self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode, tmp_path: Path
     ) -> None:
         """Part 5 is called for together with part 4: step 4 calls twice."""
@@ -189,7 +189,7 @@ class AdapterContract:
         assert "The process ended before a result" in answer_shown(agent.turns[-1], 5)
         assert_valid_chat(sendable(driver.memory.messages))
 
-    def test_row_10_a_turn_that_is_cancelled_keeps_its_call(
+    def test_a_turn_that_is_cancelled_keeps_its_call(
         self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode, tmp_path: Path
     ) -> None:
         if not mode.startswith("async"):

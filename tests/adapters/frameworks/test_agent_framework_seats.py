@@ -276,7 +276,7 @@ class Rewording(ChatMiddleware):
             message.contents.append(Content.from_text("(checked)"))
 
 
-def test_row_10_an_answer_that_is_reworded_is_kept_once() -> None:
+def test_an_answer_that_is_reworded_is_kept_once() -> None:
     found: list[int] = []
 
     @tool(approval_mode="never_require")
@@ -302,7 +302,7 @@ class Ending(FunctionMiddleware):
 
 
 @pytest.mark.parametrize(("middleware", "last"), [([], ["assistant", "tool", "assistant"]), ([Ending()], [])])
-def test_row_10_a_run_that_ends_at_a_limit_is_kept_once(middleware: list[Any], last: list[str]) -> None:
+def test_a_run_that_ends_at_a_limit_is_kept_once(middleware: list[Any], last: list[str]) -> None:
     @tool(approval_mode="never_require")
     def send() -> str:
         """Send a letter."""

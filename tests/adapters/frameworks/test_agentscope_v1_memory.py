@@ -18,7 +18,7 @@ from agentscope.plan import PlanNotebook, SubTask
 from agentscope.session import JSONSession
 from agentscope.token import CharTokenCounter
 from agentscope.tool import Toolkit
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
@@ -98,6 +98,7 @@ CHANGES = st.lists(
 
 
 @settings(max_examples=150, deadline=None)
+@example(changes=[("add", ["0"], "todo"), ("delete_by_mark", "todo"), ("add", ["0"], None)], mark=None, exclude="todo")
 @given(CHANGES, st.none() | MARK, st.none() | MARK)
 def test_marks_and_deletions_are_those_of_in_memory_memory(
     changes: list[Any], mark: str | None, exclude: str | None

@@ -254,7 +254,7 @@ def test_a_call_that_a_crash_left_open_is_answered(server: FakeOpenAI) -> None:
 
 
 @pytest.mark.parametrize("durability", ["exit", "async", "sync"])
-def test_row_10_a_thread_without_the_call_does_not_take_it_back(server: FakeOpenAI, durability: Any) -> None:
+def test_a_thread_without_the_call_does_not_take_it_back(server: FakeOpenAI, durability: Any) -> None:
     """With "exit" the checkpoint of a run that was cancelled holds nothing of it."""
     server.script(["Very well.", calling("send")])
 
@@ -285,7 +285,7 @@ def test_row_10_a_thread_without_the_call_does_not_take_it_back(server: FakeOpen
     assert server.refused == []
 
 
-def test_row_10_parallel_calls_are_kept_once(server: FakeOpenAI) -> None:
+def test_parallel_calls_are_kept_once(server: FakeOpenAI) -> None:
     """Each call runs in a thread of its own, and each finds all of them in the memory."""
     found: list[list[str]] = []
 

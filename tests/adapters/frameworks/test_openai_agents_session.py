@@ -297,7 +297,7 @@ def send() -> str:
     return "It is sent."
 
 
-async def test_row_10_the_agent_s_own_hooks_go_on_being_called(server: FakeOpenAI) -> None:
+async def test_the_agent_s_own_hooks_go_on_being_called(server: FakeOpenAI) -> None:
     server.script([calling("send"), "Sent."])
     session = AutoContextSession()
     hooks = Noted(session)
@@ -313,7 +313,7 @@ async def test_row_10_the_agent_s_own_hooks_go_on_being_called(server: FakeOpenA
     assert session.memory.get_original_memory_msgs()[2].tool_results[0].name == "send"
 
 
-async def test_row_10_one_agent_serves_four_sessions_at_once() -> None:
+async def test_one_agent_serves_four_sessions_at_once() -> None:
     def answer(turn: Any) -> Reply:
         return Reply("Sent.") if turn.messages[-1]["role"] == "tool" else calling("send")
 
@@ -332,7 +332,7 @@ async def test_row_10_one_agent_serves_four_sessions_at_once() -> None:
         assert originals[0].text == f"I am {session.session_id}."
 
 
-async def test_row_10_an_agent_within_a_tool_is_not_taken_for_the_one_outside(server: FakeOpenAI) -> None:
+async def test_an_agent_within_a_tool_is_not_taken_for_the_one_outside(server: FakeOpenAI) -> None:
     """The same agent answers inside, without a session."""
     server.script([calling("ask_itself"), calling("send"), "Sent.", "The letter is sent."])
     session = AutoContextSession()
@@ -351,7 +351,7 @@ async def test_row_10_an_agent_within_a_tool_is_not_taken_for_the_one_outside(se
     assert calls == ["ask_itself"]
 
 
-async def test_row_10_the_filter_alone_keeps_nothing(server: FakeOpenAI) -> None:
+async def test_the_filter_alone_keeps_nothing(server: FakeOpenAI) -> None:
     server.script([calling("send"), "Sent."])
     session = AutoContextSession()
     async with AsyncOpenAI(api_key="test-key", base_url=server.base_url, max_retries=0) as client:
@@ -360,9 +360,7 @@ async def test_row_10_the_filter_alone_keeps_nothing(server: FakeOpenAI) -> None
     assert session.memory.get_original_memory_msgs() == []
 
 
-async def test_row_10_a_run_that_waited_for_approval_goes_on_in_another_process(
-    server: FakeOpenAI, tmp_path: Path
-) -> None:
+async def test_a_run_that_waited_for_approval_goes_on_in_another_process(server: FakeOpenAI, tmp_path: Path) -> None:
     @function_tool(needs_approval=True)
     def delete() -> str:
         """Delete everything."""

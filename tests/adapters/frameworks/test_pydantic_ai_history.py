@@ -181,7 +181,7 @@ def calling(name: str, **arguments: Any) -> Reply:
 
 
 @pytest.mark.anyio
-async def test_row_10_a_history_without_the_call_does_not_take_it_back(server: FakeOpenAI) -> None:
+async def test_a_history_without_the_call_does_not_take_it_back(server: FakeOpenAI) -> None:
     """An application that saves the history of a run at its end has nothing of one that was cut off."""
     sending = asyncio.Event()
 
@@ -207,7 +207,7 @@ async def test_row_10_a_history_without_the_call_does_not_take_it_back(server: F
 
 
 @pytest.mark.anyio
-async def test_row_10_a_function_that_takes_the_output_finds_its_call_kept(server: FakeOpenAI) -> None:
+async def test_a_function_that_takes_the_output_finds_its_call_kept(server: FakeOpenAI) -> None:
     found: list[dict[str, Any]] = []
 
     def send(to: str) -> str:
@@ -223,7 +223,7 @@ async def test_row_10_a_function_that_takes_the_output_finds_its_call_kept(serve
 
 
 @pytest.mark.anyio
-async def test_row_10_a_run_that_fails_keeps_what_it_has_come_to(server: FakeOpenAI) -> None:
+async def test_a_run_that_fails_keeps_what_it_has_come_to(server: FakeOpenAI) -> None:
     def send() -> str:
         return "sent"
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"[0-9]+")
 _ECHO = 80
 """Characters of an argument that an error repeats."""
-_LONGEST_LIST = 200
-"""Characters of a list of numbers in an answer."""
 
 
 class Refusal(Exception):
@@ -33,7 +31,7 @@ class Refusal(Exception):
 
 
 @dataclass(frozen=True)
-class Steered:
+class MemoryParts:
     """What a memory lends to its tools; `lock` is held while they read `log`."""
 
     log: Log
@@ -83,12 +81,6 @@ def as_text(value: Any) -> str:
         return "" if value is None else str(value).strip().strip("\"'`")
     except (ValueError, RecursionError):  # a number longer than Python writes, a value that is nested too deep
         return f"a {type(value).__name__}"
-
-
-def short(numbers: Runs) -> str:
-    """Numbers for an answer, not too many."""
-    text = numbering.names(numbers)
-    return text if len(text) <= _LONGEST_LIST else text[: text.rfind(",", 0, _LONGEST_LIST) + 1] + "..."
 
 
 def counted(number: int, noun: str) -> str:

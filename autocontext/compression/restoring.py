@@ -1,4 +1,4 @@
-"""Originals that left the view for a provider's compaction come back, where nobody can read that compaction."""
+"""Puts the originals behind a provider's compaction back into the view, for a model that cannot read it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def is_readable(msg: Msg, provider: str) -> bool:
     return all(mark[COMPACTION] == provider or ENCRYPTED not in mark for mark in marks)
 
 
-def giving_back(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> list[Entry]:
-    """Entries after which the originals of all providers' compactions are in view, and these compactions are not.
+def restore_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> list[Entry]:
+    """The entries that replace all providers' compactions in view by their originals.
 
-    A compaction that came without what it stands for stays: there is nothing else.
+    A compaction stays if its originals are not in this memory.
     """
     fork = log.fork()
-    entries: list[Entry] = [entry for uuid, place in _left(log) if (entry := _restored(fork, uuid, place))]
+    entries: list[Entry] = [entry for uuid, place in _compacted(log) if (entry := _restored(fork, uuid, place))]
     counts = token_sum.fork(fork)
     view = View(fork.view_ids, fork.view_messages, counts.count)
     proposals = ProviderCompaction(config.model_copy(update={"provider_compaction": "instead"})).propose(view)
@@ -40,15 +40,15 @@ def giving_back(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> lis
     return entries
 
 
-def _left(log: Log) -> list[tuple[str, str | None]]:
-    """The offload entries of what left for a compaction, the newest first, each with the message that followed."""
+def _compacted(log: Log) -> list[tuple[str, str | None]]:
+    """The offload entries that compactions replaced, newest first, each with the id of the message after it."""
     spans = [e for e in log.events if e.event_type == PROVIDER_COMPACTION and "uuid" in e.metadata]
     returned = {entry.uuid for entry in log.entries.of(Restored)}
     return [(uuid, e.next_message_id) for e in reversed(spans) if (uuid := str(e.metadata["uuid"])) not in returned]
 
 
 def _restored(fork: Log, uuid: str, place: str | None) -> Restored | None:
-    """The entry that brings a span back before the message that followed it, else before the last compaction."""
+    """The entry that puts a span back before the message that followed it, else before the last compaction."""
     ids = fork.offloads.get(uuid, ())
     last = View(fork.view_ids, fork.view_messages).compacted
     before = place if place in fork.view_ids else fork.view_ids[last] if last >= 0 else None
