@@ -82,8 +82,11 @@ class Journal:
             except Conflict as e:
                 if isinstance(e, SessionGone) or time.monotonic() > until:
                     raise
-                # A random pause: writers that wait equally long collide again.
+                # A random pause: writers that wait equally long collide again. What was written during the pause is
+                # read before the next attempt: beside a writer without pauses it would come too late every time.
                 time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
+                with self._lock:
+                    self.catch_up()
         raise AssertionError("unreachable")
 
     def catch_up(self) -> list[Entry]:
