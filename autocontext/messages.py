@@ -107,28 +107,28 @@ def thaw(value: Any) -> Any:
 
 def leaves(value: Any) -> Iterator[str]:
     """The texts and numbers of a JSON value, in order; booleans and null are left out."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for inner in value.values():
-            yield from leaves(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from leaves(inner)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield repr(value)
+    for leaf in _leaves(value):
+        if isinstance(leaf, str):
+            yield leaf
+        elif isinstance(leaf, int | float) and not isinstance(leaf, bool):
+            yield repr(leaf)
 
 
 def texts_in(value: Any) -> Iterator[str]:
     """The texts of a JSON value, in order."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
+    return (leaf for leaf in _leaves(value) if isinstance(leaf, str))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """What a JSON value holds in its objects and arrays, in order; the value itself if it is neither."""
+    if isinstance(value, dict):
         for inner in value.values():
-            yield from texts_in(inner)
+            yield from _leaves(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from texts_in(inner)
+            yield from _leaves(inner)
+    else:
+        yield value
 
 
 def _freeze_object(value: Any) -> Any:

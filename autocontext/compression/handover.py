@@ -21,6 +21,7 @@ from autocontext.text import rendering
 
 if TYPE_CHECKING:
     from autocontext.ledger import WorkLedger
+    from autocontext.ledger.shown import InView
 
 _LEAST = 96
 """Tokens; a shorter text says nothing."""
@@ -52,6 +53,7 @@ class HandOver:
         """`focus` says what the notes should keep first."""
         self._log, self._token_sum, self._ledger, self._config, self._plan = log, token_sum, ledger, config, plan
         self._focus = focus
+        self._seen: tuple[View, InView, Runs] | None = None
 
     @property
     def used(self) -> bool:
@@ -103,10 +105,8 @@ class HandOver:
         self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float
     ) -> str:
         self.learn()
-        inside = set(span.ids)
-        shown = [m for id_, m in zip(view.ids, view.messages, strict=True) if id_ not in inside]
-        if note:
-            shown.append(Msg(role="assistant", content=note))
+        in_view, known = self._in_view(view)
+        start = view.position[span.ids[0]]
         numbers = self._log.numbers(span.ids)
         count = self._token_sum.count_text
         head = ledger_head(numbers, self._ledger.tools(numbers))
@@ -117,14 +117,22 @@ class HandOver:
             room,
             count,
             only=numbers,
-            known=self._log.numbers(view.ids),
-            shown=shown,
+            known=known,
+            shown=in_view.without(start, start + len(span), note),
             plan=plan,
             said_budget=self._config.user_message_budget,
             quotes_budget=int(room * quotes),
             focus=self._focus,
         )
         return f"{head}\n{body}" if body else head
+
+    def _in_view(self, view: View) -> tuple[InView, Runs]:
+        """What the reader of a view sees, and the numbers of the originals behind it; read once for all its notes."""
+        from autocontext.ledger.shown import InView  # noqa: PLC0415 (see `compression.pass_run`)
+
+        if self._seen is None or self._seen[0] is not view:
+            self._seen = view, InView(view.messages), self._log.numbers(view.ids)
+        return self._seen[1:]
 
     def needed(self, view: View, span: Span, most: int) -> int:
         """Tokens that a note about a span needs, without quotes, from 1 to `most`."""

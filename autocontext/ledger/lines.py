@@ -17,6 +17,7 @@ from autocontext.ledger.calls import Call, Key, shorten
 from autocontext.ledger.pieces import LONG, line_around
 from autocontext.ledger.room import Room
 from autocontext.ledger.shapes import shape, shapes
+from autocontext.ledger.shown import Shown
 from autocontext.ledger.values import fading, find, values_in
 from autocontext.text.rendering import one_line
 from autocontext.text.words import terms
@@ -71,7 +72,7 @@ class Quotes:
         self,
         ledger: WorkLedger,
         only: Runs,
-        visible: frozenset[str],
+        shown: Shown,
         text: str,
         *,
         source: Callable[[int], str],
@@ -85,8 +86,9 @@ class Quotes:
         self._stale = self._stale_messages()
         self._texts: dict[int, str] = {}
         self._shapes: dict[int, Counter[str]] = {}
-        self._visible = visible | values_in(text)
-        """Values that the reader already sees."""
+        self._shown = shown
+        self._told = values_in(text)
+        """Values in the text so far."""
         self._blob = text
         """The text so far; its lines are not repeated."""
         self._selection: dict[int, dict[int, str]] = {}
@@ -118,9 +120,7 @@ class Quotes:
         now = len(self._ledger.messages)
         most = max(_LEAST_CANDIDATES, room.left // 8 * _CANDIDATES)
         best = self._ledger.best_values(most)
-        self._open_values = {
-            v: worth for worth, v in best if v not in self._visible and not (_has_breaks(v) and v in self._blob)
-        }
+        self._open_values = {v: worth for worth, v in best if not self._is_told(v)}
         self._lines = self._lines_with(self._open_values)
         for quote in self._outliers():
             # The line itself is its value.
@@ -132,6 +132,10 @@ class Quotes:
         self._heap = [(-self._gain(i), i) for i in range(len(self._lines))]
         heapify(self._heap)
         self.choose_more(room)
+
+    def _is_told(self, value: str) -> bool:
+        """Whether the reader sees the value already."""
+        return value in self._told or self._shown.has("value", value) or (_has_breaks(value) and value in self._blob)
 
     def choose_more(self, room: Room) -> bool:
         """Choose more lines after the room has grown; False if none fits."""

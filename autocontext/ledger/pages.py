@@ -15,11 +15,10 @@ from autocontext.history.runs import Runs
 from autocontext.ledger.activity import LABEL, NARROW, Activity, ChangeSummary, Group, by_folder
 from autocontext.ledger.calls import Call, Key, label_in, shorten
 from autocontext.ledger.lines import Quotes
-from autocontext.ledger.notes import note_of
 from autocontext.ledger.room import Claim, Room
 from autocontext.ledger.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
+from autocontext.ledger.shown import InView, Shown
 from autocontext.ledger.speech import Speech, notes, remarks
-from autocontext.ledger.values import known_values
 from autocontext.messages import Msg, ToolUseBlock
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.text.rendering import one_line
@@ -74,25 +73,23 @@ class LedgerPage:
         *,
         only: Container[int] | None,
         known: Container[int] | None,
-        shown: Iterable[Msg],
+        shown: Iterable[Msg] | Shown,
         plan: PlanLike | None,
         said_budget: int | None,
         quotes_budget: int | None,
         focus: str,
     ) -> None:
         last = len(ledger.messages)
-        self._ledger, self._budget, self._plan, self._visible = ledger, budget, plan, tuple(shown)
+        self._ledger, self._budget, self._plan = ledger, budget, plan
+        self._shown = shown if isinstance(shown, Shown) else InView(shown).without(0, 0, "")
         self._only, self._available = Runs.within(only, last), Runs.within(known, last)
         self._said_budget = budget if said_budget is None else said_budget
         self._quotes_budget = budget if quotes_budget is None else min(budget, quotes_budget)
         self._focus = frozenset(terms(focus))
         self._room = Room(budget, count)
         self._parts: dict[str, list[str]] = {}
-        self._speech = Speech(ledger, self._only, self._visible)
+        self._speech = Speech(ledger, self._only, self._shown)
         self._activity = Activity(ledger, self._only)
-        texts = [text for m in self._visible for text in m.texts()]
-        self._visible_text = "\n".join(texts)
-        self._visible_values = frozenset[str]().union(*map(known_values, texts))
 
     def text(self) -> str:
         """The rendered text; "" if nothing fits."""
@@ -166,8 +163,7 @@ class LedgerPage:
 
     def _add_notes(self) -> None:
         """Add the agent's own notes, the newest as far as their share goes."""
-        shown = {note for m in self._visible for use in m.tool_uses if (note := note_of(use))}
-        lines = notes(self._ledger, self._only, shown)
+        lines = notes(self._ledger, self._only, self._shown)
         self._parts[NOTES] = self._best(lines, int(self._budget * _NOTES_SHARE))
         self._room.left -= self._room.cost(NOTES) if self._parts[NOTES] else 0
 
@@ -228,7 +224,7 @@ class LedgerPage:
         visible = [g for g in groups if g.newest.key in selection]
         change_text = "\n".join(self._parts[CHANGED])
         paths = {g.newest.label for g in visible if "/" in g.newest.label}
-        self._activity.paths_in_view = {path for path in paths if path in self._visible_values or path in change_text}
+        self._activity.paths_in_view = {path for path in paths if self._shown.has("value", path) or path in change_text}
         self._parts[CALLS] = self._activity.merge_lines(visible, own, width)
         count = sum(g.times for g in groups if g.newest.key in selection or _is_covered(g, covered))
         hidden = sum(self._ledger.tools(self._only).values()) - count
@@ -256,8 +252,7 @@ class LedgerPage:
         """The successful calls that made the current plan; [] if another note has the newest of them."""
         calls = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
         calls = [(call, use) for call, use in calls if not call.failed and call.number in self._available]
-        in_view = {use.id for m in self._visible for use in m.tool_uses}
-        hidden = [call.number for call, use in calls if use.id not in in_view]
+        hidden = [call.number for call, use in calls if not self._shown.has("call", use.id)]
         return [use for _, use in calls] if hidden and hidden[-1] in self._only else []
 
     # ------------------------------------------------------------------------------------------------------ quotes
@@ -269,7 +264,7 @@ class LedgerPage:
         before = self._room.left
         changing = {c.number for c in self._activity.calls if c.changes}
         sentences = remarks(self._ledger, self._only, changing, self._focus)
-        lines = ((number, f"m{number}: {text}") for number, text in sentences if text not in self._visible_text)
+        lines = ((number, f"m{number}: {text}") for number, text in sentences if not self._shown.says(text))
         self._parts[REMARKS] = self._best(lines, max(_REMARKS_LEAST, int(self._budget * _REMARKS_SHARE)))
         return before - self._room.left
 
@@ -285,7 +280,7 @@ class LedgerPage:
         quotes = Quotes(
             self._ledger,
             self._only,
-            self._visible_values,
+            self._shown,
             self._join(),
             source=self._source,
             count=self._room.count,

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
 from autocontext.ledger.calls import shorten
-from autocontext.ledger.sentences import CLAUSE, Sentence, of_user
-from autocontext.messages import Msg, is_user_turn
+from autocontext.ledger.sentences import CLAUSE, Sentence
+from autocontext.ledger.shown import Shown
 from autocontext.text.rendering import one_line
 from autocontext.text.words import terms
 
@@ -31,11 +31,8 @@ _BEST_REMARKS = 40
 class Speech:
     """The user's sentences in some messages, and the selection to render."""
 
-    def __init__(self, ledger: WorkLedger, only: Runs, shown: Iterable[Msg]) -> None:
-        self._ledger, self._only = ledger, only
-        self._visible = {
-            one_line(m.text[s.start : s.stop]) for m in shown if is_user_turn(m) for s in of_user(m.text)
-        }  # sentences, as a message may be shown in part
+    def __init__(self, ledger: WorkLedger, only: Runs, shown: Shown) -> None:
+        self._ledger, self._only, self._shown = ledger, only, shown
         self._selection: set[tuple[int, Sentence]] = set()
         self._lines: list[str] | None = None
 
@@ -47,7 +44,7 @@ class Speech:
         for number, sentence in islice(newest, _MOST):
             if sentence.worth == worth and number in self._only:
                 text = self.text(number, sentence)
-                if text and text not in self._visible and text not in texts:
+                if text and text not in texts and not self._shown.has("sentence", text):
                     texts.add(text)
                     yield number, sentence
 
@@ -99,11 +96,11 @@ class Speech:
             yield row + (" …" if gap else "")
 
 
-def notes(ledger: WorkLedger, only: Container[int], shown: Container[str]) -> Iterator[tuple[int, str]]:
+def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tuple[int, str]]:
     """The agent's own notes with message numbers, the newest first, each text once and whole."""
     texts: set[str] = set()
     for number, text in reversed(ledger.notes[-_MOST:]):
-        if number in only and text not in texts and text not in shown:
+        if number in only and text not in texts and not shown.has("note", text):
             texts.add(text)
             rows = [row for row in map(one_line, text.splitlines()) if row]
             yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))

@@ -23,6 +23,7 @@ from autocontext.ledger.notes import is_note_tool, note_of
 from autocontext.ledger.outcomes import SHORT, outcome_of
 from autocontext.ledger.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.ledger.shapes import outliers
+from autocontext.ledger.shown import Shown
 from autocontext.ledger.values import FADED, FADING, FLOOR, argument_values, values_in
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
 from autocontext.plan import PlanLike, is_plan_call
@@ -248,7 +249,7 @@ class WorkLedger:
         *,
         only: Container[int] | None = None,
         known: Container[int] | None = None,
-        shown: Iterable[Msg] = (),
+        shown: Iterable[Msg] | Shown = (),
         plan: PlanLike | None = None,
         said_budget: int | None = None,
         quotes_budget: int | None = None,

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from autocontext.ledger import WorkLedger
 from autocontext.ledger.pages import FOUND, REMARKS
+from autocontext.ledger.shown import InView
 from autocontext.messages import Msg
-from autocontext.testing import tool_result, user
+from autocontext.testing import assistant, tool_result, user
 from autocontext.tokens import get_counter
 from tests.conversations import histories
-from tests.ledger.desks import calls, use
+from tests.ledger.desks import calls, use, work
 from tests.test_replay import CONVERSATIONS
 
 COUNTERS: dict[str, Callable[[str], int]] = {
@@ -248,6 +249,27 @@ def test_what_the_reader_sees_is_not_repeated() -> None:
         assert line in whole
         seen = user(line) if line.endswith(".") else tool_result("z", f"first\n{line}\nlast")
         assert line not in ledger.render(3_000, len, shown=[seen])
+
+
+@given(st.data(), work("coding"), st.integers(100, 3_000))
+def test_a_view_without_a_span_is_the_view_of_the_others(data: st.DataObject, messages: list[Msg], budget: int) -> None:
+    # Messages that occur twice are shown, if one of the two is outside of the span.
+    messages = [*messages, *data.draw(st.lists(st.sampled_from(messages), max_size=6))] if messages else []
+    start = data.draw(st.integers(0, len(messages)))
+    stop = data.draw(st.integers(start, len(messages)))
+    beginning = data.draw(st.sampled_from(["", *(text for m in messages[start:stop] for text in m.texts())]))
+    ledger, only = WorkLedger.of(messages), set(range(start + 1, stop + 1))
+    others = [*messages[:start], *messages[stop:], assistant(beginning)]
+    beside = InView(messages).without(start, stop, beginning)
+    assert ledger.render(budget, len, only=only, shown=beside) == ledger.render(budget, len, only=only, shown=others)
+
+
+def test_a_conclusion_that_the_text_before_the_ledger_has_is_not_told_again() -> None:
+    cause = "The cause is a missing lock."
+    messages = [user("Find the cause."), assistant(f"{cause} I go on.")]
+    ledger, view = WorkLedger.of(messages), InView(messages)
+    assert cause in ledger.render(500, len, shown=view.without(0, 2, "The agent looked for the cause."))
+    assert cause not in ledger.render(500, len, shown=view.without(0, 2, f"Found. {cause}"))
 
 
 def test_what_a_tool_says_does_not_stand_for_the_user() -> None:
