@@ -82,6 +82,8 @@ class AutoContextMemory(ProviderMessages, Closing):
         checked_store(store, owner)
         if plan is not None and not is_plan(plan):
             raise ConfigError(f"{owner}.plan: {short(plan)} is not a plan; write Plan(name=..., subtasks=...)")
+        if session_id == "":
+            raise ConfigError(f'{owner}.session_id: "" names no session; leave it out to begin a new one')
         if session_id is not None and store is None:
             raise ConfigError(
                 f"{owner}.session_id: without a store nothing is kept under {session_id!r}; "

@@ -275,6 +275,7 @@ def test_asynchronous_callers_get_the_same() -> None:
         ({"store": object()}, "is not a store of sessions; see SessionStore"),
         ({"plan": "first this"}, r"AutoContextMemory\.plan: .*write Plan"),
         ({"session_id": "42"}, r"AutoContextMemory\.session_id: without a store nothing is kept under '42'"),
+        ({"session_id": ""}, r'AutoContextMemory\.session_id: "" names no session; leave it out to begin a new one'),
     ],
 )
 def test_a_wrong_argument_is_refused_by_name_with_the_way_out(arguments: dict[str, Any], problem: str) -> None:

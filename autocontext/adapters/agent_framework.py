@@ -116,13 +116,13 @@ class AutoContextCompaction(Openable, HistoryProvider):
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **_more: Any  # noqa: ARG002 (the base class's signature)
     ) -> list[Message]:  # fmt: skip
         """The view of a session as it stands."""
-        return to_agent_framework(self._sessions.of(session_id or "").messages)
+        return to_agent_framework(self._sessions.of(session_id or "", kept=bool(session_id)).messages)
 
     async def save_messages(
         self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **_more: Any  # noqa: ARG002 (the base class's signature)
     ) -> None:  # fmt: skip
         """Add messages at the end of a session."""
-        memory = self._sessions.of(session_id or "")
+        memory = self._sessions.of(session_id or "", kept=bool(session_id))
         memory.add_messages(_with_new_ids(memory, messages))
 
     # --------------------------------------------------------------------------------------------------------- parts

@@ -135,7 +135,7 @@ class Quotes:
 
     def _is_told(self, value: str) -> bool:
         """Whether the reader sees the value already."""
-        return value in self._told or self._shown.has("value", value) or (_has_breaks(value) and value in self._blob)
+        return value in self._told or self._shown.has_value(value) or (_has_breaks(value) and value in self._blob)
 
     def choose_more(self, room: Room) -> bool:
         """Choose more lines after the room has grown; False if none fits."""

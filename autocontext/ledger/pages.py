@@ -224,7 +224,7 @@ class LedgerPage:
         visible = [g for g in groups if g.newest.key in selection]
         change_text = "\n".join(self._parts[CHANGED])
         paths = {g.newest.label for g in visible if "/" in g.newest.label}
-        self._activity.paths_in_view = {path for path in paths if self._shown.has("value", path) or path in change_text}
+        self._activity.paths_in_view = {path for path in paths if self._shown.has_value(path) or path in change_text}
         self._parts[CALLS] = self._activity.merge_lines(visible, own, width)
         count = sum(g.times for g in groups if g.newest.key in selection or _is_covered(g, covered))
         hidden = sum(self._ledger.tools(self._only).values()) - count
@@ -252,7 +252,7 @@ class LedgerPage:
         """The successful calls that made the current plan; [] if another note has the newest of them."""
         calls = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
         calls = [(call, use) for call, use in calls if not call.failed and call.number in self._available]
-        hidden = [call.number for call, use in calls if not self._shown.has("call", use.id)]
+        hidden = [call.number for call, use in calls if not self._shown.has(("call", use.id))]
         return [use for _, use in calls] if hidden and hidden[-1] in self._only else []
 
     # ------------------------------------------------------------------------------------------------------ quotes

@@ -14,19 +14,22 @@ from autocontext.ledger.values import known_values
 from autocontext.messages import Msg, is_user_turn
 from autocontext.text.rendering import one_line
 
-Kind = Literal["value", "sentence", "note", "call"]
-"""Of facts: a value, a sentence of the user, a note of the agent, the id of a call."""
+Fact = tuple[Literal["sentence", "note", "call"], str]
+"""A sentence of the user, a note of the agent, or the id of a call."""
 
 
 class InView:
-    """The facts and texts of messages in view, read once for all notes of a pass."""
+    """What stands in messages in view, read once for all notes of a pass."""
 
     def __init__(self, messages: Iterable[Msg]) -> None:
         self._messages = tuple(messages)
+        self.values = [frozenset[str]().union(*map(known_values, m.texts())) for m in self._messages]
+        """Per message."""
         self.facts = [frozenset(_facts(m)) for m in self._messages]
         """Per message."""
-        self.counts = Counter(chain.from_iterable(self.facts))
-        """Per fact, the number of messages with it."""
+        # How many messages have each of them.
+        self.count_of_value = Counter(chain.from_iterable(self.values))
+        self.count_of_fact = Counter(chain.from_iterable(self.facts))
 
     @cached_property
     def texts(self) -> tuple[str, list[int]]:
@@ -44,13 +47,17 @@ class Shown:
 
     def __init__(self, view: InView, start: int, stop: int, beginning: str) -> None:
         self._view, self._start, self._stop, self._beginning = view, start, stop, beginning
-        self._replaced = Counter(chain.from_iterable(view.facts[start:stop]))
+        self._replaced_values = Counter(chain.from_iterable(view.values[start:stop]))
+        self._replaced_facts = Counter(chain.from_iterable(view.facts[start:stop]))
         self._values = known_values(beginning)
 
-    def has(self, kind: Kind, text: str) -> bool:
-        """Whether the reader sees this fact."""
-        fact = kind, text
-        return self._view.counts[fact] > self._replaced[fact] or (kind == "value" and text in self._values)
+    def has_value(self, value: str) -> bool:
+        """Whether one of the texts has this value."""
+        return self._view.count_of_value[value] > self._replaced_values[value] or value in self._values
+
+    def has(self, fact: Fact) -> bool:
+        """Whether one of the messages has this fact."""
+        return self._view.count_of_fact[fact] > self._replaced_facts[fact]
 
     def says(self, text: str) -> bool:
         """Whether one of the texts has this one in it."""
@@ -59,9 +66,7 @@ class Shown:
         return before or whole.find(text, begins[self._stop]) >= 0 or text in self._beginning
 
 
-def _facts(m: Msg) -> Iterator[tuple[Kind, str]]:
-    for text in m.texts():
-        yield from (("value", value) for value in known_values(text))
+def _facts(m: Msg) -> Iterator[Fact]:
     if is_user_turn(m):
         # Sentences, as a message may be shown in part.
         yield from (("sentence", one_line(m.text[s.start : s.stop])) for s in of_user(m.text))

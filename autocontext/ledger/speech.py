@@ -44,7 +44,7 @@ class Speech:
         for number, sentence in islice(newest, _MOST):
             if sentence.worth == worth and number in self._only:
                 text = self.text(number, sentence)
-                if text and text not in texts and not self._shown.has("sentence", text):
+                if text and text not in texts and not self._shown.has(("sentence", text)):
                     texts.add(text)
                     yield number, sentence
 
@@ -100,7 +100,7 @@ def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tu
     """The agent's own notes with message numbers, the newest first, each text once and whole."""
     texts: set[str] = set()
     for number, text in reversed(ledger.notes[-_MOST:]):
-        if number in only and text not in texts and not shown.has("note", text):
+        if number in only and text not in texts and not shown.has(("note", text)):
             texts.add(text)
             rows = [row for row in map(one_line, text.splitlines()) if row]
             yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))

@@ -36,6 +36,7 @@ from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext import Msg as OwnMsg
 from autocontext.adapters.agent_framework import AutoContextCompaction, from_agent_framework, to_agent_framework
 from autocontext.errors import ConfigError, InvalidMessage
+from autocontext.stores import SqliteSessionStore
 from autocontext.testing import assert_valid_chat
 from tests.adapters.contract.driver import ROOM, WINDOW, Setup
 from tests.adapters.contract.scripted_agent import ScriptedAgent
@@ -315,3 +316,11 @@ def test_a_run_that_ends_at_a_limit_is_kept_once(middleware: list[Any], last: li
     talk(agent, "Send letters.")
     roles = [m.role for m in compaction.memory("s").get_original_memory_msgs()]
     assert roles == ["user", "assistant", "tool", *last]
+
+
+def test_messages_of_a_session_without_a_name_are_not_stored() -> None:
+    with SqliteSessionStore(":memory:") as store:
+        provider = AutoContextCompaction(store=store)
+        asyncio.run(provider.save_messages(None, [Message("user", ["hello"])]))
+        assert texts(asyncio.run(provider.get_messages(None))) == ["hello"]
+        assert store.sessions() == []
