@@ -196,6 +196,10 @@ class View:
             exchange |= new
         return sorted(exchange)
 
+    def is_running(self, index: int) -> bool:
+        """Whether a call in the message's exchange has no result yet."""
+        return any(self._pairs.last[i] >= len(self) for i in self.exchange(index))
+
     @cached_property
     def latest_reply(self) -> int:
         """Index of the last final reply; -1 without one. Messages before it are historical."""

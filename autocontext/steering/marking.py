@@ -36,6 +36,11 @@ def pin(memory: MemoryParts, messages: Any, unpin: Any = False) -> str:
                 )
             memory.journal.append_with_retry(Pinned(ids=tuple(held), pinned=False))
             return f"Unpinned {short_list(log.numbers(held))}. Pinned: {_pinned(memory)}."
+        # The call of this tool may be among them; without its result it cannot be pinned.
+        wanted = Runs.of(n for n in wanted if not originals.is_running(n - 1))
+        ids = [log.original[n - 1] for n in wanted]
+        if not ids:
+            raise Refusal(f"{short_list(numbers)} is a call without a result: pin both when the result is there.")
         if away := [n for n in wanted if n not in memory.in_view()]:
             raise Refusal(
                 f"{short_list(Runs.of(away))} is not in view in full, so it cannot be pinned; "

@@ -128,7 +128,7 @@ class SteeringMachine(RuleBasedStateMachine):
     @rule(place=numbers, unpin=st.booleans())
     def pin(self, place: tuple[int, int], unpin: bool) -> None:
         wanted = f"m{place[0]}-m{place[0] + place[1] % 3}"
-        exchange = {m.id for m in self.memory.numbered(wanted).values()}
+        exchange = {m.id for m in self.memory.numbered(wanted).values()}  # without the call of this tool
         text = self.ask("pin", messages=wanted, unpin=unpin)
         if text.startswith("Pinned"):
             self.pinned |= exchange

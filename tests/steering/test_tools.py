@@ -141,6 +141,16 @@ def test_what_is_pinned_stays_in_every_pass_until_it_is_unpinned(memory: AutoCon
     assert not any(page(1) in text for m in memory.messages for text in m.texts())
 
 
+def test_a_call_without_a_result_is_not_pinned(memory: AutoContextMemory) -> None:
+    call = ToolUseBlock(id="now", name="context_pin", input={"messages": "m5-m14"})
+    memory.add_message(Msg(role="assistant", content=(call,)))
+    assert ask(memory, "pin", messages="m14") == (
+        "Error: m14 is a call without a result: pin both when the result is there."
+    )
+    assert ask(memory, "pin", messages="m11-m14").startswith("Pinned m11-m13: ")
+    assert memory.messages[-1] == memory.get_original_memory_msgs()[-1]
+
+
 def test_what_a_pass_has_folded_is_restored_where_it_was(memory: AutoContextMemory) -> None:
     memory.compress_if_needed(force=True, max_token=2_000)
     assert ask(memory, "pin", messages="m3").startswith("Error: m3-m4 is not in view in full")
@@ -257,7 +267,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_what_was_steered_survives_kill_9(tmp_path: Path) -> None:
     file = tmp_path / "agent.db"
     run = subprocess.run(
-        [sys.executable, "-c", KILLED, str(file)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
+        [sys.executable, "-c", KILLED, str(file)], capture_output=True, text=True, cwd=ROOT, timeout=600, check=False
     )
     assert run.returncode == -signal.SIGKILL, run.stderr
     assert [line.split(" ")[0] for line in run.stdout.splitlines()] == ["Put", "Pinned", "Noted"]
