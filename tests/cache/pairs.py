@@ -1,4 +1,4 @@
-"""Pairs of arguments that must share a key, and pairs that must not (B002-d); also used by the benchmark."""
+"""Pairs of arguments that must share a key, and pairs that must not; also used by the benchmark."""
 
 # ruff: noqa: DTZ001 (times without a zone are a kind of their own)
 

@@ -98,7 +98,7 @@ def test_a_missing_file_is_told(cache: ResultCache, tmp_path: Path) -> None:
         cache.import_json(tmp_path / "none.json", on_corrupt="ignore")  # type: ignore[arg-type]
 
 
-def test_a_file_that_cannot_be_written_leaves_the_old_one(cache: ResultCache, tmp_path: Path) -> None:
+def test_a_missing_folder_is_told_and_not_made(cache: ResultCache, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         cache.export_json(tmp_path / "none" / "memory.json")
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Numbers as people write them (002-8)."""
+"""Numbers as people write them: those with one reading are read, the others refused."""
 
 import math
 import time

@@ -23,7 +23,7 @@ BUDGET = {"limit": 50000, "spent": 42000, "history": [5000, 7000, 8000, 6000]}
 
 
 def analyze(limit: int, spent: int, history: list[int]) -> dict[str, Any]:
-    """The budget analysis of the original (002-11)."""
+    """The budget analysis that the original has as its example."""
     rate = statistics.mean(history)
     bar = rate + 2.0 * statistics.stdev(history)
     predicted = spent + rate * 4
@@ -33,7 +33,7 @@ def analyze(limit: int, spent: int, history: list[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ the feature table
+# --------------------------------------------------------------------------------------------------------- what it does
 def test_002_1_the_key_is_made_of_the_parameters_not_of_the_wording(cache: ResultCache) -> None:
     fn = Counted(analyze)
     first = cache.get_or_compute("analyze_budget", {**BUDGET, "_user_query": "How is my budget?"}, fn)
@@ -114,7 +114,7 @@ def test_002_11_the_worked_example(cache: ResultCache) -> None:
         }  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------------ the defect table
+# ----------------------------------------------------------------------------------------- what the original does wrong
 def test_defect_key_collision_after_five_values(cache: ResultCache) -> None:
     short, long = [1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 900, 900]
 

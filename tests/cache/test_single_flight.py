@@ -21,6 +21,8 @@ from tests.cache.conftest import Clock, Counted
 
 Make = Callable[..., ResultCache]
 KEY = canonical_key("t", {})
+GUARD = 60
+"""Seconds after which a test says that something hangs."""
 
 
 def claim(holder: str) -> Claim:
@@ -101,13 +103,19 @@ def test_two_caches_on_one_database_share_a_lease(make_cache: Make) -> None:
 
 
 def test_a_failure_is_shared_by_those_who_wait_and_by_nobody_else(cache: ResultCache) -> None:
+    end = time.monotonic() + GUARD
+
     def fail() -> None:
+        while cache.stats().misses < 10 and time.monotonic() < end:
+            time.sleep(0.01)
         time.sleep(0.1)
         raise LookupError("no")
 
     fn = Counted(fail)
-    assert all(isinstance(e, LookupError) for e in together(10, lambda: cache.get_or_compute("t", {}, fn)))
-    assert fn.times == 1
+    errors = together(10, lambda: cache.get_or_compute("t", {}, fn))
+    assert [type(error) for error in errors] == [LookupError] * 10
+    # One call, unless a thread was held up between its look-up and its waiting: then it computes for itself.
+    assert fn.times == len({id(error) for error in errors}) < 5
     assert cache.get_or_compute("t", {}, lambda: "fine") == "fine"
 
 
@@ -123,12 +131,12 @@ def test_another_key_does_not_wait(cache: ResultCache) -> None:
 
     def held(x: int) -> str:
         started.set()
-        assert go.wait(10)
+        assert go.wait(GUARD)
         return "held"
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(cache.get_or_compute, "t", {"x": 1}, held)
-        assert started.wait(10)
+        assert started.wait(GUARD)
         assert cache.get_or_compute("t", {"x": 2}, lambda x: "quick") == "quick"
         go.set()
         assert first.result() == "held"
@@ -215,8 +223,8 @@ def test_a_synchronous_function_does_not_hold_up_the_loop(cache: ResultCache) ->
 
         task = asyncio.create_task(beat())
         go = threading.Event()
-        computing = asyncio.create_task(cache.aget_or_compute("t", {}, lambda: go.wait(10)))
-        await asyncio.wait_for(beats.wait(), 5)
+        computing = asyncio.create_task(cache.aget_or_compute("t", {}, lambda: go.wait(GUARD)))
+        await asyncio.wait_for(beats.wait(), GUARD)
         go.set()
         await task
         return bool(await computing)
@@ -230,9 +238,9 @@ def test_a_lease_that_is_over_is_taken_by_another(make_cache: Make, database: Da
     now = int(time.time() * 1000)
     # As if another process had begun, and died.
     assert database.write(lambda: ask(cache._namespace, claim("other"))).granted
-    assert not database.write(lambda: ask(cache._namespace, claim("third"))).granted
-    fn = Counted("mine")
-    assert cache.get_or_compute("t", {}, fn) == "mine"
+    taken = database.write(lambda: ask(cache._namespace, claim("third"))).granted
+    assert not taken or int(time.time() * 1000) >= now + 200
+    assert cache.get_or_compute("t", {}, lambda: "mine") == "mine"
     assert int(time.time() * 1000) >= now + 200
 
 
@@ -267,7 +275,7 @@ def test_stale_while_revalidate(make_cache: Make, clock: Clock) -> None:
     results = iter(["first", "second"])
 
     def fn() -> str:
-        assert go.wait(10)
+        assert go.wait(GUARD)
         return next(results)
 
     def ask_() -> Any:
@@ -376,7 +384,7 @@ def processes(program: str, arguments: list[list[str]]) -> None:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    assert [process.communicate(timeout=100)[1] for process in running] == [""] * len(running)
+    assert [process.communicate(timeout=5 * GUARD)[1] for process in running] == [""] * len(running)
 
 
 @pytest.mark.parametrize("writers", [3, pytest.param(8, marks=pytest.mark.slow)])

@@ -34,14 +34,14 @@ def run(arguments: tuple[str, ...], env: dict[str, str], stdin_bytes: bytes) -> 
 @functools.cache
 def _started() -> socket.socket:
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    here.settimeout(120)
+    here.settimeout(300)
     with there:
         command = [sys.executable, "-W", "error", "-m", "tests.cli.started", str(there.fileno())]
         process = subprocess.Popen(command, cwd=ROOT, pass_fds=[there.fileno()])
 
     def end() -> None:
         here.close()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
     atexit.register(end)
     return here
@@ -85,5 +85,7 @@ if __name__ == "__main__":
     from autocontext.tokens import get_counter
 
     get_counter("o200k_base").count(user("The vocabulary is read once."))
-    if _serve(socket.socket(fileno=int(sys.argv[1]))):
+    with socket.socket(fileno=int(sys.argv[1])) as channel:
+        forked = _serve(channel)
+    if forked:
         sys.exit(autocontext.cli.main())

@@ -36,6 +36,8 @@ def refuse(event, args):
         raise RuntimeError(f"network used: {event}")
 sys.addaudithook(refuse)
 """
+STEPS = ("reading the session", "replaying its log", "writing the page")
+"""What `report` says where it takes long."""
 # A shell starts background jobs with SIGINT ignored, which Python takes over.
 HEARS_SIGINT = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 _MAIN = "import runpy; runpy.run_module('autocontext', run_name='__main__', alter_sys=True)"
@@ -68,7 +70,7 @@ def run(*arguments: str, prelude: str = "", stdin: bytes = b"", **env: str) -> D
     if prelude or any(name.startswith("PYTHON") for name in env):
         done = subprocess.run(
             command(*arguments, prelude=prelude),
-            env=around, input=stdin, capture_output=True, timeout=120, check=False,
+            env=around, input=stdin, capture_output=True, timeout=300, check=False,
         )  # fmt: skip
         code, out, err = done.returncode, done.stdout, done.stderr
     else:
@@ -77,8 +79,9 @@ def run(*arguments: str, prelude: str = "", stdin: bytes = b"", **env: str) -> D
 
 
 def without_progress(err: str) -> str:
-    """What stands on stderr beside the lines that a slow run says how far it is with."""
-    return "".join(line for line in err.splitlines(keepends=True) if not re.match(r"\d+% .*message \d+ of", line))
+    """What stands on stderr beside the lines in which a run of more than two seconds says how far it is."""
+    lines = err.splitlines(keepends=True)
+    return "".join(line for line in lines if not re.match(r"\d+% ", line) and line.strip() not in STEPS)
 
 
 def on_terminal(*arguments: str, prelude: str = "", columns: int = 80, **env: str) -> Done:
@@ -101,7 +104,7 @@ def on_terminal(*arguments: str, prelude: str = "", columns: int = 80, **env: st
             break
         read += part
     os.close(master)
-    return Done(process.wait(timeout=120), read.decode().replace("\r\n", "\n"), "")
+    return Done(process.wait(timeout=300), read.decode().replace("\r\n", "\n"), "")
 
 
 def without_escapes(text: str) -> str:

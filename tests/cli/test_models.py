@@ -41,7 +41,7 @@ def test_calls_and_tokens_are_those_the_service_saw(tmp_path: Path, service: Fak
 def test_model_that_never_answers_is_told_and_the_replay_goes_on(tmp_path: Path, service: FakeOpenAI) -> None:
     done = replayed(tmp_path, service, KEY)
     assert done.code == 1
-    assert re.search(r"^chats|originals intact +(\d+)  of \1, byte", done.out, re.MULTILINE)
+    assert re.search(r"originals intact +(\d+)  of \1, byte", done.out)
     (failed, calls) = re.findall(r"gpt-4o-mini failed in ([\d,]+) of ([\d,]+) calls; the last: ", done.err)[0]
     assert failed == calls
     assert int(calls) > 0

@@ -1,6 +1,7 @@
 """Commands on a database: what they show, what they change, and how they refuse."""
 
 import json
+import re
 import signal
 import subprocess
 import time
@@ -69,12 +70,14 @@ def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None
     assert f"{memory.token_count:,} tokens" in done.out
     numbers = {m.id: f"m{n}" for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
     shown = done.out.partition("what the model sees")[2].splitlines()[1:]
+    assert len(shown) > len(memory.messages)
     for msg, line in zip(memory.messages, shown, strict=False):
         assert line.split()[: 2 if msg.origin is None else 1] == [
             *([numbers[msg.id]] if msg.origin is None else []),
             msg.role,
         ]
-    assert done.out.count(time.strftime("%Y-")) == len(memory.get_compression_events())
+    times = re.findall(r" \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ", done.out)
+    assert len(times) == len(memory.get_compression_events()) > 0
     for uuid in {m.origin.uuid for m in memory.messages if m.origin is not None}:
         assert uuid[:8] in done.out
 
@@ -105,17 +108,19 @@ def test_inspect_watch_shows_what_is_added_meanwhile(db: str) -> None:
         assert process.stdout is not None
         out = ""
         while "what was compressed" not in out:
-            out += process.stdout.readline()
+            line = process.stdout.readline()
+            assert line, f"it ended after {out}"
+            out += line
         store = SqliteSessionStore(db)
         memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
         memory.add_message(Msg(role="user", content="a question nobody has asked before"))
         store.close()
         while "a question nobody has asked before" not in out:
             line = process.stdout.readline()
-            assert line
+            assert line, f"it ended after {out}"
             out += line
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert err == "interrupted\n"
 
@@ -213,8 +218,7 @@ def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path
 def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
     with own_schema() as url:
         done = run("copy", stored_db, url)
-        # Where it takes long, it says how far it is.
-        assert (done.code, [line for line in done.err.splitlines() if "% session" not in line]) == (0, [])
+        assert (done.code, done.err) == (0, "")
         listed = run("inspect", url).out
         assert "long" in listed
         assert "short" in listed

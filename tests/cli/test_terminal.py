@@ -1,9 +1,9 @@
 """The same output on terminals of all kinds: with and without rich, narrow, ASCII only, closed early, interrupted."""
 
-import contextlib
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -91,7 +91,7 @@ def test_terminal_that_cannot_show_blocks(tmp_path: Path, encoding: str) -> None
     file = write(tmp_path / "chats.jsonl", [{**BUSY, "id": "漢字 busy"}, b"nothing"])
     started = command("replay", file, "--window", "2k")
     environ = environment(PYTHONIOENCODING=encoding)
-    done = subprocess.run(started, env=environ, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(started, env=environ, capture_output=True, timeout=300, check=False)
     out, err = done.stdout.decode(encoding), done.stderr.decode(encoding)
     assert (done.returncode, "Traceback" in err) == (1, False)
     assert set(out) <= {*map(chr, range(32, 127)), "\n", *"漢字"}
@@ -114,7 +114,7 @@ def test_reader_that_has_enough(file: str) -> None:
 def test_full_disk(file: str) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123
         started = command("replay", file)
-        done = subprocess.run(started, env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        done = subprocess.run(started, env=environment(), stdout=full, stderr=subprocess.PIPE, timeout=300, check=False)
     assert done.returncode == 2
     assert without_progress(done.stderr.decode()) == "autocontext replay: No space left on device\n"
 
@@ -122,7 +122,7 @@ def test_full_disk(file: str) -> None:
 @pytest.mark.slow
 def test_closed_streams(file: str) -> None:
     shell = ["sh", "-c", '"$@" >&- 2>&-', "sh", *command("replay", file)]
-    assert subprocess.run(shell, env=environment(), timeout=60, check=False).returncode == 0
+    assert subprocess.run(shell, env=environment(), timeout=300, check=False).returncode == 0
 
 
 @pytest.mark.slow
@@ -153,12 +153,13 @@ def test_interrupt_in_the_middle_of_the_demo() -> None:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith(b"autocontext demo: ")  # it is under way
-        for _ in range(2):
-            # In its first 30 ms it writes messages as JSON: there pydantic takes what a callback raises, even this, for
-            # a reason to try another type, and goes on.
+        # In its first 30 ms it writes messages as JSON: there pydantic takes what a callback raises, even this, for
+        # a reason to try another type, and goes on. On a slow machine that takes longer, and so does the demo.
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(0.7)
-                break
         assert process.stderr.read().splitlines()[-1:] == [b"interrupted"]
     assert process.returncode == 130

@@ -35,7 +35,7 @@ class Terminal:
         os.close(slave)
 
     def until(self, text: str) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while text not in without_escapes(self.out):
             assert time.monotonic() < end, self.out
             if select.select([self._master], [], [], 0.2)[0]:
@@ -49,7 +49,7 @@ class Terminal:
         except OSError:  # the other end is closed
             pass
         os.close(self._master)
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=180)
 
 
 @pytest.mark.slow

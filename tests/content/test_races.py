@@ -175,6 +175,7 @@ def interleaved(change: str, other: Callable[[DatabaseContentStore], object]) ->
                 "delete by handle": partial(queries.delete, "", REF, clock.now - 4_500),
             }[change]
             if not run_between(store.database, work, partial(other, another), before)[1]:
+                assert before, "the change has no statement"
                 return
             yield store
 

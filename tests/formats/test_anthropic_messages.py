@@ -136,6 +136,7 @@ def test_what_the_api_would_refuse_stays_out() -> None:
         {"role": "user", "content": "hi"},
         {"role": "assistant", "content": [{"type": "text", "text": "Hello."}]},
     ]
+    assert to_anthropic([assistant("fine")]) == [{"role": "assistant", "content": "fine"}]
     assert request([system("one"), user("hi"), system("two")])["system"] == "one\n\ntwo"
 
 
@@ -172,4 +173,3 @@ def _call(call_id: str) -> dict[str, Any]:
 def test_a_bad_message_is_named(message: Any, said: str) -> None:
     with pytest.raises(InvalidMessage, match=said):
         from_anthropic([message])
-    assert to_anthropic([assistant("fine")]) == [{"role": "assistant", "content": "fine"}]

@@ -501,7 +501,7 @@ def test_a_tool_message_without_a_result_is_the_users() -> None:
     assert to_openai([Msg(role="tool")]) == []
 
 
-def test_parallel_calls_stay_in_one_message() -> None:
+def test_a_call_and_the_text_beside_it_are_one_message() -> None:
     sent = to_openai([tool_call("f", {"a": 1}, id="x", text="let me see")])
     call = {"id": "x", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     assert sent == [{"role": "assistant", "content": "let me see", "tool_calls": [call]}]

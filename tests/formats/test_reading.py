@@ -1,7 +1,6 @@
 """Dicts of any provider, told apart by their shape, in and out of a memory."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,7 +139,7 @@ def test_a_wrong_shape_is_refused_by_index_and_key_and_nothing_is_added(items: A
     assert len(memory) == 0
 
 
-def test_a_dict_for_add_message_is_answered_with_the_way(tmp_path: Path) -> None:
+def test_a_dict_for_add_message_is_answered_with_the_way() -> None:
     with pytest.raises(InvalidMessage, match=r"from_openai and its like read dicts, and memory\.add takes"):
         AutoContextMemory().add_message({"role": "user", "content": "x"})  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What is taken for the talk: rows 004-5 and 004-6, and who is kept out of it."""
+"""What is taken for the talk, and what is kept out of it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""format_memory_for_injection: a test for each row of the feature table, and for each defect of the original."""
+"""format_memory_for_injection: what it does, and what the original does wrong."""
 
 import random
 import unicodedata
@@ -41,7 +41,7 @@ def composed(data, context=None, **fields):
     return compose(data, context, InjectionSettings(**fields))
 
 
-# ------------------------------------------------------------------------------------------------ feature table 4.1
+# --------------------------------------------------------------------------------------------------------- what it does
 def test_004_1_empty_memory_gives_nothing_and_a_blank_context_ranks_by_confidence() -> None:
     for nothing in ({}, {"facts": []}, {"facts": None}, {"user": {}, "history": {"recentMonths": {"summary": " "}}}):
         assert format_memory_for_injection(nothing) == ""
@@ -127,7 +127,7 @@ def test_004_10_confidences_that_are_no_numbers_count_as_none(value) -> None:
     assert format_memory_for_injection(data) == "Facts:\n- [context | 1.00] y\n- [context | 0.00] x"
 
 
-# ------------------------------------------------------------------------------------------------ defect table 4.2
+# ----------------------------------------------------------------------------------------- what the original does wrong
 @pytest.mark.parametrize(
     ("query", "low"),
     [

@@ -1,6 +1,7 @@
-"""When a memory is made, and what a model's update does to a document (rows 004-9 and 004-10)."""
+"""When a memory is made, and what a model's update does to a document."""
 
 import copy
+import time
 
 import pytest
 
@@ -63,11 +64,15 @@ def test_the_threshold_is_honoured_and_tags_come_from_whole_words() -> None:
     assert len(suggested_tags("I love my job, live at home, hate the doctor, eat food every day with my wife")) == 5
 
 
-def test_creation_takes_no_long_time_over_odd_texts() -> None:
-    for text in ("i " * 20_000, "upload " * 20_000, "not " * 20_000):
-        memory_worth_making(text)
-        without_uploads(text)
-        to_learn_from([user(text)])
+@pytest.mark.parametrize("word", ["i ", "upload ", "not "])
+def test_creation_takes_no_long_time_over_odd_texts(word) -> None:
+    """What takes the square of the length takes minutes."""
+    text = word * 50_000
+    start = time.process_time()
+    memory_worth_making(text)
+    without_uploads(text)
+    to_learn_from([user(text)])
+    assert time.process_time() - start < 10
 
 
 # --------------------------------------------------------------------------------------------- learning from talk

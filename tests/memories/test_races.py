@@ -36,6 +36,7 @@ def interleaved(
                 store.database, partial(work, memory.id, memory.revision), partial(other, another, memory.id), before
             )
             if not ran:
+                assert before, "the change has no statement"
                 return
             yield result, store, memory.id
 

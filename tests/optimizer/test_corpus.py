@@ -1,4 +1,4 @@
-"""Histories in which the original lost what mattered (B003-d, A to F); here each keeps it."""
+"""Histories, A to F, in which the original lost what mattered; here each keeps it."""
 
 from __future__ import annotations
 

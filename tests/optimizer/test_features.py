@@ -1,4 +1,4 @@
-"""The optimiser's feature table: context sources, error patterns, summary, limits, report, state."""
+"""What the optimiser does: context sources, error patterns, summary, limits, report, state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autocontext.sessions import (
     StateOptimizer,
     restore_state_messages,
 )
-from autocontext.testing import ScriptedModel, assistant, conversation, system, tool_call, tool_result, user
+from autocontext.testing import ScriptedModel, assistant, conversation, system, tool_result, user
 from autocontext.text.failures import failure_kind, first_line, is_failure_text
 from tests.optimizer.test_corpus import exchange
 
@@ -214,9 +214,11 @@ def test_no_failures(text: str) -> None:
 
 
 def test_a_flagged_result_is_a_failure_whatever_it_says() -> None:
-    assert tool_result("c", "all is well", is_error=True).tool_results[0].is_error
     patterns = ErrorPatternAnalyzer().analyze_error_patterns([tool_result("c", "all is well", is_error=True, name="t")])
     assert patterns["total_errors"] == 1
+
+
+def test_a_failure_has_a_kind_and_a_first_line() -> None:
     assert failure_kind("Error: access denied") == "permission_error"
     assert first_line("\n\n  two  \nthree") == "two"
     assert first_line("x" * 300) == "x" * 117 + "..."
@@ -406,4 +408,3 @@ def test_the_original_s_names_work(store: SqliteContentStore) -> None:
     assert "reduction" in manager.get_optimization_report()
     assert ContextManager is ContextSelector
     assert facts_of([], lambda _: False)["requests"] == 0
-    assert tool_call("x").tool_uses[0].name == "x"

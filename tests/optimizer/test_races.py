@@ -60,6 +60,7 @@ def test_row_03_a_state_saved_while_its_session_is_deleted_does_not_stay() -> No
             if not run_between(store.database, saved, partial(sessions.delete, SESSION), before)[1]:
                 break
             assert store.revisions(SESSION) == []
+        assert before, "a save has statements"
 
 
 @pytest.mark.parametrize("change", ["save", "delete"])
@@ -75,3 +76,4 @@ def test_row_03_a_state_saved_while_all_are_deleted_does_not_stay(change: str) -
             if not run_between(store.database, work, other, before)[1]:
                 break
             assert store.revisions(SESSION) == []
+        assert before, "the change has statements"

@@ -190,10 +190,11 @@ def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str, plan: 
     ]
     memory.add_messages([*day(1), *secret, *day(3)])
     if when == "with its note":
-        memory.add_messages(day(6))
+        memory.add_messages(day(12))
         memory.get_messages()
     uuids = [m.origin.uuid for m in memory.messages if m.origin]
     hidden = [u for u in uuids if any(tool in str(m.to_dict()) for m in memory.reload(u))]
+    assert bool(hidden) is (when == "with its note")
     while any(m in secret or (m.origin and m.origin.uuid in hidden) for m in memory.messages):
         shown = memory.messages
         index = next(i for i, m in enumerate(shown) if m in secret or (m.origin and m.origin.uuid in hidden))

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections import defaultdict
 
 import pytest
 
@@ -137,47 +138,50 @@ def test_timeout_a_model_that_hangs_is_given_up_and_the_turn_goes_on(how: str) -
     began = time.monotonic()
     run = memory.compress_if_needed if how == "sync" else lambda **k: asyncio.run(memory.acompress_if_needed(**k))
     report = run(force=True)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25
     assert report.fallbacks == 3
     assert "no answer within 0.05 s" in report.strategies[0].reason
     assert "too late" not in everything(memory)
 
 
 def test_timeout_a_synchronous_model_that_ignores_it_neither_blocks_the_turn_nor_speaks_later() -> None:
-    go = threading.Event()
-    answered = threading.Event()
+    asked, go = threading.Event(), threading.Event()
+    working: list[threading.Thread] = []
 
     def stubborn(_: ModelRequest) -> str:
-        go.wait(30)
-        answered.set()
+        working.append(threading.current_thread())
+        asked.set()
+        go.wait(60)
         return "too late"
 
     memory = AutoContextMemory(rounds_only(model_timeout=0.05), CallableModel(stubborn))
     memory.add_messages(day(2))
     assert memory.compress_if_needed(force=True).fallbacks == 1
     after = everything(memory)
+    assert asked.wait(60)
     go.set()
-    assert answered.wait(10)
+    working[0].join(60)
+    assert not working[0].is_alive()
     assert everything(memory) == after
 
 
 def test_retries_pause_with_jitter_so_that_clients_do_not_march_in_step() -> None:
     lock = threading.Lock()
-    times: list[float] = []
+    times: dict[str, list[float]] = defaultdict(list)
 
-    def failing(_: ModelRequest) -> Exception:
+    def failing(request: ModelRequest) -> Exception:
         with lock:
-            times.append(time.monotonic())
+            times[request.prompt].append(time.monotonic())
         return ConnectionError("down")
 
     memory = AutoContextMemory(rounds_only(model_retries=1), ScriptedModel(failing))
     memory.add_messages(day(13))
     report = memory.compress_if_needed(force=True)
-    assert report.model_calls == len(times) == 24
-    first, second = sorted(times)[:12], sorted(times)[12:]
+    assert report.model_calls == 24
+    assert [len(calls) for calls in times.values()] == [2] * 12
+    pauses = [second - first for first, second in times.values()]
     # Twelve pauses drawn from half a second lie within a tenth of it less than once in 10**9 runs.
-    assert second[-1] - second[0] > first[-1] - first[0]
-    assert second[-1] - second[0] > 0.05
+    assert max(pauses) - min(pauses) > 0.05
 
 
 # ------------------------------------------------------------------------ the summariser's own window overflows
@@ -198,19 +202,24 @@ def part(request: ModelRequest) -> str:
 
 
 def test_chunks_a_transcript_over_the_limit_is_cut_asked_in_parallel_and_merged() -> None:
-    def reply(request: ModelRequest) -> str:
-        return "MERGED" if request.purpose == "merge" else part(request)
+    end = time.monotonic() + 60
 
-    model = ScriptedModel(reply, latency=0.05)
+    def reply(request: ModelRequest) -> str:
+        if request.purpose == "merge":
+            return "MERGED"
+        while model.max_concurrent < 8 and time.monotonic() < end:
+            time.sleep(0.005)
+        return part(request)
+
+    model = ScriptedModel(reply)
     memory = AutoContextMemory(rounds_only(summary_max_input_tokens=1_000, note_ratio=0.004), model)
     memory.add_messages(long_round())
     report = memory.compress_if_needed(force=True)
     asked = [r for r in model.requests if r.purpose == "round_summary"]
     merges = [r for r in model.requests if r.purpose == "merge"]
-    assert len(asked) > 5
+    assert len(asked) == model.max_concurrent == 8
     assert len(merges) == 1
     assert report.model_calls == len(asked) + 1
-    assert model.max_concurrent == min(16, len(asked))
     # By their bytes: no count of these texts is above a token per byte, most are near one per four.
     assert all(len(unfence(r.prompt)) < 1_000 * 8 for r in asked)
     text = "".join(unfence(r.prompt).replace("\n", "") for r in asked)

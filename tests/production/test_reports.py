@@ -79,6 +79,7 @@ def test_row_34_reports_of_a_rest_and_of_a_busy_memory_give_tokens(in_loop: bool
     memory = AutoContextMemory(rounds_only(msg_threshold=12, max_parallel_summaries=1), ScriptedModel(reply))
     memory.add_messages(day(5))
     asyncio.run(memory.acompress_if_needed()) if in_loop else memory.compress_if_needed()
+    assert busy
     assert [(report.outcome, report.tokens_after) for report, _ in busy] == [("busy", tokens) for _, tokens in busy]
     memory.add_message(assistant("再把测试跑一遍。" * 30))
     report = memory.compress_if_needed()

@@ -178,6 +178,7 @@ def test_injection_forged_tags_resolve_to_nothing_and_no_note_carries_one() -> N
 def test_injection_a_tag_of_another_memory_resolves_to_nothing_here() -> None:
     one, _ = injected()
     other, _ = injected()
+    assert one.get_offload_context()
     for uuid in one.get_offload_context():
         assert one.reload(uuid)
         assert other.reload(uuid) == []

@@ -16,6 +16,8 @@ from tests.invariants import check, unreachable
 from tests.production.agents import day, notes, rounds_only, small, with_reports
 
 SLOW = Delayed(0.3, "In short.")
+GUARD = 60
+"""Seconds after which a test says that something hangs."""
 
 
 class Gate:
@@ -30,13 +32,28 @@ class Gate:
     def _reply(self, request: ModelRequest) -> str:
         self.requests.append(request)
         self.asked.set()
-        assert self.open.wait(20)
+        assert self.open.wait(GUARD)
         return "In short."
 
 
+class AsyncGate:
+    """The same for an event loop, which goes on while it waits."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.open = asyncio.Event()
+        self.requests: list[ModelRequest] = []
+
+    async def acomplete(self, request: ModelRequest) -> ModelReply:
+        self.requests.append(request)
+        self.asked.set()
+        await asyncio.wait_for(self.open.wait(), GUARD)
+        return ModelReply(text="In short.")
+
+
 def eventually(holds: Callable[[], bool]) -> None:
-    """Wait until something holds; fails after ten seconds."""
-    until = time.monotonic() + 10
+    """Wait until something holds; fails after a minute."""
+    until = time.monotonic() + GUARD
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.005)
@@ -44,7 +61,7 @@ def eventually(holds: Callable[[], bool]) -> None:
 
 async def aeventually(holds: Callable[[], bool]) -> None:
     """The same without blocking the event loop."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + GUARD
     while not holds():
         assert time.monotonic() < until
         await asyncio.sleep(0.005)
@@ -52,45 +69,56 @@ async def aeventually(holds: Callable[[], bool]) -> None:
 
 # ------------------------------------------------------------------------------------------------- single-flight
 def test_single_flight_threads_that_read_at_the_same_time_wait_for_one_pass() -> None:
-    model = ScriptedModel(SLOW)
-    memory = AutoContextMemory(rounds_only(msg_threshold=40), model)
+    gate = Gate()
+    memory = AutoContextMemory(rounds_only(msg_threshold=40), gate.model)
     memory.add_messages(day(10))
     reports = with_reports(memory)
     contexts: list[list[Msg]] = []
     threads = [threading.Thread(target=lambda: contexts.append(memory.get_messages())) for _ in range(6)]
     for thread in threads:
         thread.start()
+    assert gate.asked.wait(GUARD)
+    time.sleep(0.1)
+    assert contexts == []
+    gate.open.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(GUARD)
     assert len(reports) == 1
-    assert len(model.requests) == 9
+    assert len(gate.requests) == 9
     assert contexts == [memory.messages] * 6
 
 
 def test_single_flight_tasks_that_read_at_the_same_time_wait_for_one_pass() -> None:
-    model = ScriptedModel(SLOW)
-    memory = AutoContextMemory(rounds_only(msg_threshold=40), model)
+    gate = AsyncGate()
+    memory = AutoContextMemory(rounds_only(msg_threshold=40), gate)
     memory.add_messages(day(10))
     reports = with_reports(memory)
 
     async def read() -> list[list[Msg]]:
-        return list(await asyncio.gather(*(memory.aget_messages() for _ in range(6))))
+        reading = [asyncio.create_task(memory.aget_messages()) for _ in range(6)]
+        await asyncio.wait_for(gate.asked.wait(), GUARD)
+        await asyncio.sleep(0.1)
+        assert not any(task.done() for task in reading)
+        gate.open.set()
+        return list(await asyncio.gather(*reading))
 
     contexts = asyncio.run(read())
     assert len(reports) == 1
-    assert len(model.requests) == 9
+    assert len(gate.requests) == 9
     assert contexts == [memory.messages] * 6
 
 
 def test_single_flight_a_synchronous_call_inside_the_loop_that_runs_the_pass_is_told_busy() -> None:
-    memory = AutoContextMemory(rounds_only(msg_threshold=40), ScriptedModel(SLOW))
+    gate = AsyncGate()
+    memory = AutoContextMemory(rounds_only(msg_threshold=40), gate)
     memory.add_messages(day(10))
 
     async def both() -> tuple[str, int]:
         running = asyncio.create_task(memory.acompress_if_needed())
-        await asyncio.sleep(0.05)
+        await asyncio.wait_for(gate.asked.wait(), GUARD)
         report, shown = memory.compress_if_needed(force=True), len(memory.get_messages())
-        await running
+        gate.open.set()
+        assert await running
         return report.outcome, shown
 
     assert asyncio.run(both()) == ("busy", 40)
@@ -107,11 +135,11 @@ def test_messages_added_during_a_pass_by_another_thread_are_kept_in_order() -> N
     memory.add_messages(day(4))
     thread = threading.Thread(target=memory.compress_if_needed, kwargs={"force": True})
     thread.start()
-    assert gate.asked.wait(10)
+    assert gate.asked.wait(GUARD)
     for late in (added := new_messages()):
         memory.add_message(late)
     gate.open.set()
-    thread.join(20)
+    thread.join(GUARD)
     assert len(notes(memory)) == 3
     assert memory.messages[-4:] == added
     assert_valid_chat(memory.messages)
@@ -119,16 +147,19 @@ def test_messages_added_during_a_pass_by_another_thread_are_kept_in_order() -> N
 
 
 def test_messages_added_during_a_pass_by_another_task_are_kept_in_order() -> None:
-    memory = AutoContextMemory(rounds_only(), ScriptedModel(SLOW))
+    gate = AsyncGate()
+    memory = AutoContextMemory(rounds_only(), gate)
     memory.add_messages(day(4))
     added = new_messages()
 
     async def both() -> None:
         running = asyncio.create_task(memory.acompress_if_needed(force=True))
+        await asyncio.wait_for(gate.asked.wait(), GUARD)
         for late in added:
-            await asyncio.sleep(0.02)
-            assert not running.done()
+            await asyncio.sleep(0)
             memory.add_message(late)
+        assert not running.done()
+        gate.open.set()
         await running
 
     asyncio.run(both())
@@ -144,10 +175,10 @@ def test_edits_are_applied_only_where_their_messages_still_stand() -> None:
     thread = threading.Thread(target=memory.compress_if_needed, kwargs={"force": True})
     reports = with_reports(memory)
     thread.start()
-    assert gate.asked.wait(10)
+    assert gate.asked.wait(GUARD)
     memory.delete_message(5)
     gate.open.set()
-    thread.join(20)
+    thread.join(GUARD)
     assert len(notes(memory)) == 2
     assert "are not contiguous" in reports[0].refused[0].reason
     assert_valid_chat(memory.messages)
@@ -167,14 +198,14 @@ def test_what_a_pass_that_lost_its_turn_has_asked_is_in_the_usage(loses: str) ->
     reports: list[CompressionReport] = []
     thread = threading.Thread(target=lambda: reports.append(memory.compress_if_needed(force=True)))
     thread.start()
-    assert gate.asked.wait(10)
+    assert gate.asked.wait(GUARD)
     {
         "clear": memory.clear,
         "load": lambda: memory.load_state_dict(state),
         "undo": lambda: memory.undo(next(iter(memory.get_offload_context()))),
     }[loses]()
     gate.open.set()
-    thread.join(20)
+    thread.join(GUARD)
     assert (reports[0].outcome, reports[0].model_calls) == ("busy", 4)
     assert memory.usage.model_calls == 4
     assert memory.usage.input_tokens == reports[0].usage.input_tokens > before.input_tokens
@@ -209,7 +240,7 @@ class Pondering:
 
     def propose(self, view: View) -> list[Proposal]:
         self.asked.set()
-        assert self.open.wait(20)
+        assert self.open.wait(GUARD)
         return [Proposal(view.span(0, 4), "In short.", role="assistant"), Proposal(view.span(4, 8), "Also.")]
 
 
@@ -225,7 +256,7 @@ def test_nobody_waits_while_a_pass_is_planned(how: str) -> None:
     }[how]
     thread = threading.Thread(target=lambda: reports.append(run()))
     thread.start()
-    assert strategy.asked.wait(10)
+    assert strategy.asked.wait(GUARD)
     done = threading.Event()
 
     def others() -> None:
@@ -237,11 +268,11 @@ def test_nobody_waits_while_a_pass_is_planned(how: str) -> None:
 
     other = threading.Thread(target=others)
     other.start()
-    assert done.wait(10)
+    assert done.wait(GUARD)
     assert not reports
     strategy.open.set()
-    thread.join(20)
-    other.join(20)
+    thread.join(GUARD)
+    other.join(GUARD)
     assert [r.reason for r in reports[0].refused] == ["the messages to replace are not contiguous in this view"]
     assert len(reports[0].strategies) == 1
     assert reports[0].messages_after == len(memory.messages)
@@ -253,8 +284,8 @@ def test_nobody_waits_while_a_pass_is_planned(how: str) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ background mode
-def background(model: ScriptedModel) -> AutoContextMemory:
-    config = small(strategies=("rounds",), max_token=4_000, background=True, model_timeout=30.0)
+def background(model: object) -> AutoContextMemory:
+    config = small(strategies=("rounds",), max_token=4_000, background=True, model_timeout=GUARD)
     return AutoContextMemory(config, model)
 
 
@@ -275,7 +306,7 @@ def test_background_a_pass_starts_at_the_softer_threshold_in_a_thread_and_the_tu
     fill(memory, 0.65)
     before = memory.messages
     assert memory.get_messages() == before
-    assert gate.asked.wait(10)
+    assert gate.asked.wait(GUARD)
     assert memory.get_messages() == before
     assert_valid_chat(before)
     memory.add_message(user("And now?"))
@@ -287,16 +318,19 @@ def test_background_a_pass_starts_at_the_softer_threshold_in_a_thread_and_the_tu
 
 
 def test_background_a_pass_starts_as_a_task_and_the_turn_does_not_wait() -> None:
-    memory = background(ScriptedModel(SLOW))
+    gate = AsyncGate()
+    memory = background(gate)
     reports = with_reports(memory)
     fill(memory, 0.65)
 
     async def turn() -> None:
         before = memory.messages
         assert await memory.aget_messages() == before
+        await asyncio.wait_for(gate.asked.wait(), GUARD)
         assert await memory.aget_messages() == before
         memory.add_message(user("And now?"))
         assert not reports
+        gate.open.set()
         await aeventually(lambda: bool(reports))
         assert (await memory.aget_messages())[-1].text == "And now?"
 
@@ -328,23 +362,24 @@ def test_background_a_failing_model_reaches_the_report_and_no_turn() -> None:
 
 # ----------------------------------------------------------------------------------------------- blocks the stream
 def test_the_event_loop_is_not_blocked_while_the_model_thinks() -> None:
+    asked, ticked = threading.Event(), threading.Event()
+
     class Blocking:
-        """A model with a synchronous client only."""
+        """A model with a synchronous client only, which answers after the loop has gone on for a while."""
 
         def complete(self, _: ModelRequest) -> ModelReply:
-            time.sleep(0.3)
-            return ModelReply(text="In short.")
+            asked.set()
+            return ModelReply(text="In short." if ticked.wait(20) else "")
 
     memory = AutoContextMemory(rounds_only(), Blocking())
     memory.add_messages(day(4))
 
     async def ticking() -> int:
         running = asyncio.create_task(memory.acompress_if_needed(force=True))
-        ticks = 0
-        while not running.done():
+        await aeventually(asked.is_set)
+        for _ in range(10):
             await asyncio.sleep(0.01)
-            ticks += 1
-        assert (await running).fallbacks == 0
-        return ticks
+        ticked.set()
+        return (await running).fallbacks
 
-    assert asyncio.run(ticking()) >= 10
+    assert asyncio.run(ticking()) == 0

@@ -244,9 +244,11 @@ def test_reloading_in_every_turn_does_not_pile_up_offload_entries() -> None:
 @given(valid_histories(max_moves=12), st.sampled_from(sorted(CONFIGS)))
 def test_thinking_goes_with_its_message_or_stays_with_it_never_alone(history: list[Msg], config: str) -> None:
     memory = new_memory(config)
-    memory.add_messages(history)
+    long = [Msg(role="assistant", content=[ThinkingBlock(thinking=f"Hm {n}."), TextBlock(text=BIG)]) for n in (1, 2)]
+    said = [*history, user("Explain it."), long[0], *day(2), user("And the rest?"), long[1]]
+    memory.add_messages(said)
     memory.compress_if_needed(force=True)
-    thought = {b.thinking for m in history for b in m.content if isinstance(b, ThinkingBlock)}
+    thought = {b.thinking for m in said for b in m.content if isinstance(b, ThinkingBlock)}
     for m in memory.messages:
         thinking = [b for b in m.content if isinstance(b, ThinkingBlock)]
         assert not (is_note(m) and thinking)

@@ -149,6 +149,7 @@ def test_row_04_what_was_made_of_a_log_goes_with_it(where, key, erase, tmp_path)
         session.add([Msg(id="m", role="user", content=said("question")), Msg(role="assistant", content="ok")])
         session.save()
         ac.sessions.search(SECRET, user_id="ann")
+        assert found(ac, tmp_path)
         if erase == "delete":
             ac.sessions.delete(S)
             ac.sessions.scrub()
@@ -197,15 +198,15 @@ def test_row_04_a_save_at_the_moment_of_an_erasure_does_not_bring_it_back(where,
             ready = threading.Barrier(2)
 
             def save(session=session, ready=ready):
-                ready.wait(20)
+                ready.wait(60)
                 for _ in range(5):
                     session.save()
 
             with ThreadPoolExecutor() as pool:
                 saving = pool.submit(save)
-                ready.wait(20)
+                ready.wait(60)
                 ac.sessions.erase(SessionKey("ann", f"s{n}"), ["m"])
-                saving.result(20)
+                saving.result(60)
         assert found(ac, tmp_path) == []
 
 

@@ -36,7 +36,7 @@ class Setup:
     session_id: str = "s1"
     user_id: str = ""
     api_key: str = "test-key"
-    timeout: float = 5.0
+    timeout: float = 60.0
     retries: int = 0
     """How often the framework's own client tries again."""
     failing: frozenset[int] = field(default=frozenset())
