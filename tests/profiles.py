@@ -6,7 +6,10 @@
 from hypothesis import HealthCheck, Phase, settings
 
 # Conversations are large values, and how long a pass over one takes depends on what else the machine does.
-_COMMON = {"deadline": None, "suppress_health_check": (HealthCheck.too_slow, HealthCheck.data_too_large)}
+_SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large)
+_COMMON = {"deadline": None, "suppress_health_check": _SLOW}
+WITH_FIXTURES = (*_SLOW, HealthCheck.function_scoped_fixture)
+"""What a test suppresses whose examples may share a fixture: what it names replaces what the profile names."""
 _FULL = 40
 
 settings.register_profile("quick", max_examples=8, stateful_step_count=20, **_COMMON)

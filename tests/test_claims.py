@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 def page(clone: Path, option: str) -> str:
     """What `benchmarks/page.py` has to say about a clone; "" when all is well."""
     command = [sys.executable, str(clone / "benchmarks" / "page.py"), option]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == bool(done.stderr)
     return done.stderr
 

@@ -115,9 +115,7 @@ def test_tasks_wait_together_and_are_counted() -> None:
     async def ask() -> None:
         await asyncio.gather(*(model.acomplete(request()) for _ in range(16)))
 
-    begun = time.perf_counter()
     asyncio.run(ask())
-    assert time.perf_counter() - begun < 16 * 0.2
     assert model.max_concurrent == 16
     assert len(model.requests) == 16
 

@@ -17,6 +17,8 @@ from autocontext.stores.protocol import Entries, Position, check_identity, new_v
 
 _PATIENCE = 15.0
 """Seconds of retries after conflicts; each means that another process has added a message."""
+_ATTEMPTS = 100
+"""Attempts at least, so that a slow machine gives up no earlier than others."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
 
@@ -80,7 +82,7 @@ class Journal:
             try:
                 return self.commit(*entries)
             except Conflict as e:
-                if isinstance(e, SessionGone) or time.monotonic() > until:
+                if isinstance(e, SessionGone) or (attempt >= _ATTEMPTS and time.monotonic() > until):
                     raise
                 # A random pause: writers that wait equally long collide again. What was written during the pause is
                 # read before the next attempt: beside a writer without pauses it would come too late every time.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from autocontext import AutoContextMemory
+from autocontext import AutoContextMemory, ModelRequest
+from autocontext.models import CallableModel
 from autocontext.testing import ScriptedModel
 from tests.conformance.play import QUIRKS, Play, default, ids, play, preset, reachable, uuid_of
 
@@ -81,11 +82,19 @@ def test_q19_a_message_added_while_compressing_is_kept_in_the_async_path_too() -
     quirk = QUIRKS["Q19"]
 
     async def run() -> AutoContextMemory:
-        memory = AutoContextMemory(preset(quirk), ScriptedModel("SUMMARY", latency=0.02))
+        asked, added = asyncio.Event(), asyncio.Event()
+
+        async def answer(_: ModelRequest) -> str:
+            asked.set()
+            await added.wait()
+            return "SUMMARY"
+
+        memory = AutoContextMemory(preset(quirk), CallableModel(answer))
         memory.add_messages(quirk.messages[:5])
         compressing = asyncio.create_task(memory.acompress_if_needed())
-        await asyncio.sleep(0.005)
+        await asyncio.wait_for(asked.wait(), 240)
         memory.add_message(quirk.messages[5])
+        added.set()
         assert await compressing
         return memory
 

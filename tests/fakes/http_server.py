@@ -188,6 +188,8 @@ class FakeService:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128
+    """Clients that may wait; by default it is five, and on a busy machine others wait for seconds to try again."""
 
     def __init__(self, service: FakeService) -> None:
         self.service = service

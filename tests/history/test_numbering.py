@@ -100,7 +100,7 @@ def test_a_megabyte_of_anything_is_read_in_a_moment(hostile: str, size: int) -> 
     began = time.thread_time()
     for tried in (text, text + "x", "m1-" + text, "1" + text + "1"):
         parse(tried, 10_000)
-    assert time.thread_time() - began < 8
+    assert time.thread_time() - began < 80  # four at most, for what is linear; hours otherwise
 
 
 # ------------------------------------------------------------------------------------------------------- exchanges

@@ -32,10 +32,17 @@ async def _answer_later(request: ModelRequest) -> ModelReply:
     return ModelReply(text=f"async note on {len(request.prompt)} characters")
 
 
+def _answer_of_its_own(body: dict[str, Any]) -> str:
+    """A service's answer by which one can tell what it was asked."""
+    asked = (body.get("input") or body)["messages"][-1]["content"]
+    return f"answer {len(asked)} {hash(asked)}"
+
+
 @contextmanager
 def offer(name: str) -> Iterator[Any]:
     if name in SERVICES:
-        with service(name) as (_, model):
+        with service(name) as (fake, model):
+            fake.default = _answer_of_its_own
             yield model
     elif name == "extractive":
         yield ExtractiveModel()

@@ -227,4 +227,4 @@ LONG = {
 @pytest.mark.parametrize("kind", LONG)
 def test_100_kb_of_any_shape_are_summarised(kind):
     # How long it takes is measured in benchmarks/overhead.py; what is not linear in the text would not end here.
-    assert note(LONG[kind], "tool_run", 1000).text
+    assert 0 < len(note(LONG[kind], "tool_run", 1000).text) < 10_000

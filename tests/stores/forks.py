@@ -136,12 +136,16 @@ def tasks_in_a_transaction(where: str, count: int) -> None:
     store = opened(where)
 
     async def paused() -> list[asyncio.Task[object]]:
+        inside = []
+
         def slow():
             yield Statement("SELECT 1")
+            inside.append(1)
             return (yield Statement("SELECT pg_sleep(0.5)"))
 
         tasks = [asyncio.create_task(store.database.awrite(slow)) for _ in range(3)]
-        await asyncio.sleep(0.2)
+        while len(inside) < len(tasks) and not any(task.done() for task in tasks):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
         return tasks
 
     async def backend() -> int:
@@ -165,6 +169,7 @@ def tasks_in_a_transaction(where: str, count: int) -> None:
 # --------------------------------------------------------------------------------------------------------------- file
 def children_while_threads_write(where: str, count: int) -> None:
     """Threads write one after the other without a pause; every child can write, and so can the parent, to the end."""
+    forking.PATIENCE = PATIENT
     store = opened(where)
     memories = [AutoContextMemory(store=store, user_id=user, session_id="s") for user in USERS]
     enough = threading.Event()

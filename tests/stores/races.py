@@ -59,7 +59,7 @@ def run_between(
     result = database.write(watched)
     if thread.ident is None:
         return result, False
-    thread.join(30)
+    thread.join(240)
     assert not thread.is_alive()
     for error in errors:
         raise error

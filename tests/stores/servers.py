@@ -17,27 +17,38 @@ from urllib.parse import urlsplit
 
 Change = Callable[[bytes], bytes]
 PROGRAMS = Path("/usr/lib/postgresql/15/bin")
+_PATIENT = 240
+"""Seconds after which a server that does not start or stop counts as hung."""
 
 
 def can_run_a_server() -> bool:
     return os.geteuid() == 0 and (PROGRAMS / "initdb").exists() and shutil.which("runuser") is not None
 
 
+def _free_port() -> int:
+    """A port to take at once, before somebody else does."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    return port
+
+
 class Server:
     """A cluster in a folder that belongs to the user postgres."""
 
-    def __init__(self, folder: Path, port: int) -> None:
-        self.data, self.port = folder / "data", port
-        self.url = f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    def __init__(self, folder: Path) -> None:
+        self.data = folder / "data"
         self._run("initdb", "-A", "trust", "-U", "postgres", "-N", "-D", self.data)
+        self.port = _free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={self.data}"
-        self._run("pg_ctl", "start", "-w", "-D", self.data, "-o", options, "-l", self.data / "log")
+        self._run("pg_ctl", "start", "-w", "-t", _PATIENT, "-D", self.data, "-o", options, "-l", self.data / "log")
 
     def stop(self, mode: str = "immediate") -> None:
         """`immediate` is a crash: nothing is written out, the next start recovers from the write-ahead log."""
-        self._run("pg_ctl", "stop", "-m", mode, "-D", self.data)
+        self._run("pg_ctl", "stop", "-t", _PATIENT, "-m", mode, "-D", self.data)
 
     def _run(self, program: str, *arguments: object) -> None:
         command = ["runuser", "-u", "postgres", "--", PROGRAMS / program, *arguments]
@@ -55,10 +66,7 @@ def own_server() -> Iterator[Server]:
 
 @contextmanager
 def _running(home: Path) -> Iterator[Server]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = Server(home, port)
+    server = Server(home)
     server.start()
     try:
         yield server
@@ -77,11 +85,9 @@ def pgbouncer() -> str | None:
 def pooled(url: str) -> Iterator[str]:
     """The URL of a schema through PgBouncer, which gives each transaction one of two sessions there."""
     address, schema = urlsplit(url), url.rpartition("%3D")[2]  # it takes no options from its clients
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+    with tempfile.TemporaryDirectory() as folder:
         shutil.chown(folder, "postgres")
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-        free.close()
+        port = _free_port()
         Path(folder, "users").write_text('"postgres" ""\n', encoding="utf-8")
         Path(folder, "ini").write_text(
             f"[databases]\n* = host={address.hostname} port={address.port or 5432} "
@@ -93,18 +99,20 @@ def pooled(url: str) -> Iterator[str]:
         command = ["setpriv", "--reuid=postgres", "--clear-groups", pgbouncer(), "-q", f"{folder}/ini"]
         running = subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL)
         try:
-            _wait_for(port)
+            _wait_for(port, running)
             yield f"postgresql://postgres@127.0.0.1:{port}{address.path}"
         finally:
             running.kill()
             running.wait()
 
 
-def _wait_for(port: int) -> None:
-    for _ in range(200):
+def _wait_for(port: int, program: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _PATIENT
+    while time.monotonic() < until and program.poll() is None:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
             return
         time.sleep(0.05)
+    raise AssertionError(f"{program.args!r} did not start")
 
 
 class Proxy:

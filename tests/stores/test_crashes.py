@@ -18,7 +18,7 @@ def run(job, where, count):
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=1800,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

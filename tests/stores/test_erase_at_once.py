@@ -39,7 +39,7 @@ def together(*works):
     ready = threading.Barrier(len(works))
 
     def run(work):
-        ready.wait(20)
+        ready.wait(240)
         return work()
 
     with ThreadPoolExecutor(len(works)) as pool:
@@ -99,24 +99,24 @@ def test_row_05_processes_redact_at_once(kind, tmp_path):
 
 
 def test_row_05_scrubbing_waits_for_others_as_long_as_its_patience(tmp_path):
-    store = SqliteSessionStore(SqliteDatabase(tmp_path / "agent.db", patience=30))
+    store = SqliteSessionStore(SqliteDatabase(tmp_path / "agent.db", patience=240))
     said_and_noted(store, 2)
     reading, may_end = threading.Event(), threading.Event()
 
     def slowly():
         yield Statement("SELECT * FROM autocontext_entries")
         reading.set()
-        may_end.wait(20)
+        may_end.wait(240)
 
     with ThreadPoolExecutor() as pool:
         reader = pool.submit(store.database.read, slowly)
-        assert reading.wait(20)
+        assert reading.wait(240)
         store.append(S, [Added(message=Msg(role="user", content="more"))], after=3)
         scrubs = [pool.submit(store.scrub) for _ in range(4)]
         assert not [s for s in scrubs if s.done() and s.exception()]
         may_end.set()
         for each in (reader, *scrubs):
-            each.result(20)
+            each.result(240)
     assert (tmp_path / "agent.db-wal").stat().st_size == 0
 
 

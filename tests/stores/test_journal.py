@@ -9,8 +9,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import Conflict, StateError
+from autocontext.history.entries import Added
 from autocontext.history.log import Log
-from autocontext.stores import InMemorySessionStore, SessionKey
+from autocontext.stores import InMemorySessionStore, SessionKey, journal
 
 
 def user(text):
@@ -94,6 +95,32 @@ def test_eight_writers_lose_and_double_nothing():
     assert len(found) == len(set(found)) == 400
     for n in range(8):
         assert [t for t in found if t.startswith(f"{n}-")] == [f"{n}-{i}" for i in range(50)]
+
+
+class Overtaken(InMemorySessionStore):
+    """Another process is quicker, again and again."""
+
+    times = 0
+
+    def append(self, session, entries, *, after):
+        if self.times:
+            self.times -= 1
+            super().append(session, [Added(message=user(f"other {self.times}"))], after=len(self.read(session)))
+        super().append(session, entries, after=after)
+
+
+def test_a_writer_on_a_slow_machine_tries_as_often_as_on_a_quick_one(monkeypatch):
+    monkeypatch.setattr(journal, "_PATIENCE", 0)  # each attempt takes longer
+    store = Overtaken()
+    [memory] = shared(1, store)
+    memory.add_message(user("first"))
+    store.times = 40
+    memory.add_message(user("mine"))
+    assert texts(memory) == ["first", *(f"other {n}" for n in range(39, -1, -1)), "mine"]
+    store.times = 10**6
+    with pytest.raises(Conflict):
+        memory.add_message(user("in vain"))
+    assert 10**6 - store.times > 100
 
 
 class LosesAnswers(InMemorySessionStore):

@@ -5,13 +5,14 @@ import random
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import Conflict
 from autocontext.history.entries import Added
 from autocontext.stores import EncryptedSessionStore, SessionKey, SqlSessionStore
+from tests.profiles import WITH_FIXTURES
 from tests.stores.homes import SERVER, own_schema
 from tests.stores.servers import Proxy
 from tests.stores.stores import KEY
@@ -56,7 +57,7 @@ def counted():
         proxy.close()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=WITH_FIXTURES)
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=8), ttl=st.sampled_from([None, 60.0]))
 def test_an_append_is_one_round_trip_and_one_commit_however_many_entries_it_has(counted, sizes, ttl):
     store, session = counted.store, counted.session()

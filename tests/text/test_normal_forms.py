@@ -35,12 +35,12 @@ def test_what_is_put_in_order_in_parts_stays_the_same_text(text):
 def test_row_24_runs_of_marks_take_linear_time(form):
     # A run of 200,000 takes Python's own normalisation minutes.
     for marks in ("\u0301\u0316", "\u0f73", "\u0301\uff9e"):
-        start = time.perf_counter()
+        start = time.thread_time()
         normalized("a" + marks * 100_000, form)
-        assert time.perf_counter() - start < 10
+        assert time.thread_time() - start < 10
 
 
 def test_row_24_a_memory_of_marks_is_taken_in_at_once():
-    start = time.perf_counter()
+    start = time.thread_time()
     assert digest_of("a" + MARKS * 14_000) != digest_of("a" + MARKS)
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10

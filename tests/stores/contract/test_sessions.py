@@ -102,22 +102,22 @@ def test_expired_sessions_are_purged_and_no_others(store):
 @pytest.mark.parametrize("kind", KINDS)
 def test_row_06_what_was_said_about_expiry_stands_whatever_is_appended(kind, tmp_path):
     with home(PLACES.get(kind, "postgresql"), tmp_path) as where:
-        store = InMemorySessionStore(ttl=100) if kind == "in memory" else opened(kind, where, ttl=100)
+        store = InMemorySessionStore(ttl=10_000) if kind == "in memory" else opened(kind, where, ttl=10_000)
         with closing(store):
-            said = {"nothing": 0, "never": None, "longer": 1000, "shorter": 10, "never, then longer": None}
+            said = {"nothing": 0, "never": None, "longer": 100_000, "shorter": 1_000, "never, then longer": None}
             for id_, ttl in said.items():
                 key = SessionKey("u", id_)
                 store.append(key, added("x"), after=0)
                 assert id_ == "nothing" or store.expire(key, ttl)
-            store.expire(SessionKey("u", "never, then longer"), 1000)
+            store.expire(SessionKey("u", "never, then longer"), 100_000)
             for after in (1, 2):
                 for id_ in said:
                     store.append(SessionKey("u", id_), added("y"), after=after)
             infos = {info.session_id: info for info in store.sessions("u")}
             left = {id_: info.expires_at and round(info.expires_at / 1000 - time.time()) for id_, info in infos.items()}
             assert left == {
-                "nothing": pytest.approx(100, abs=9), "never": None, "longer": pytest.approx(1000, abs=9),
-                "shorter": pytest.approx(100, abs=9), "never, then longer": pytest.approx(1000, abs=9),
+                "nothing": pytest.approx(10_000, abs=900), "never": None, "longer": pytest.approx(100_000, abs=900),
+                "shorter": pytest.approx(10_000, abs=900), "never, then longer": pytest.approx(100_000, abs=900),
             }  # fmt: skip
             assert [id_ for id_, info in infos.items() if info.stays] == ["never"]
             to = InMemorySessionStore(ttl=50)
@@ -166,7 +166,7 @@ def test_revisions_tell_the_states_a_session_was_in(store):
     store.append(S, added("b", "c"), after=1)
     revisions = store.revisions(S)
     assert [r.entries for r in revisions] == [1, 3]
-    assert all(isinstance(r, Revision) and abs(r.time - time.time() * 1000) < 60_000 for r in revisions)
+    assert all(isinstance(r, Revision) and abs(r.time - time.time() * 1000) < 600_000 for r in revisions)
 
 
 def test_a_fork_is_a_session_of_its_own_from_any_revision(store):
@@ -311,7 +311,7 @@ def test_copies_arrive_whole_can_be_taken_up_again_and_keep_tenants_apart(kind, 
         for info in source.sessions():
             assert to.read(info.key) == source.read(info.key)
             [there] = [i for i in to.sessions(info.user_id) if i.key == info.key]
-            assert there.expires_at == pytest.approx(info.expires_at, abs=100) if info.expires_at else True
+            assert there.expires_at == pytest.approx(info.expires_at, abs=60_000) if info.expires_at else True
         assert [(p.done, p.total) for p in told] == [(1, 3), (2, 3), (3, 3)]
         source.append(S, added("grown"), after=3)
         assert copy_sessions(source, to, user_id="u2") == 0
