@@ -19,17 +19,18 @@ Fact = tuple[Literal["sentence", "note", "call"], str]
 
 
 class InView:
-    """What stands in messages in view, read once for all notes of a pass."""
+    """What stands in messages in view; each is read once for all notes of a pass, when the first of them needs it."""
 
     def __init__(self, messages: Iterable[Msg]) -> None:
         self._messages = tuple(messages)
-        self.values = [frozenset[str]().union(*map(known_values, m.texts())) for m in self._messages]
-        """Per message."""
-        self.facts = [frozenset(_facts(m)) for m in self._messages]
-        """Per message."""
-        # How many messages have each of them.
-        self.count_of_value = Counter(chain.from_iterable(self.values))
-        self.count_of_fact = Counter(chain.from_iterable(self.facts))
+        self._unread = list(range(len(self._messages)))
+        self.values = [frozenset[str]()] * len(self._messages)
+        """Per message that was read."""
+        self.facts = [frozenset[Fact]()] * len(self._messages)
+        """Per message that was read."""
+        # How many of the messages that were read have each of them.
+        self.count_of_value = Counter[str]()
+        self.count_of_fact = Counter[Fact]()
 
     @cached_property
     def texts(self) -> tuple[str, list[int]]:
@@ -39,6 +40,13 @@ class InView:
 
     def without(self, start: int, stop: int, beginning: str) -> Shown:
         """What is in view beside a note that replaces the messages [start, stop) and begins with this text."""
+        outside = [i for i in self._unread if not start <= i < stop]
+        self._unread = [i for i in self._unread if start <= i < stop]
+        for i in outside:
+            self.values[i] = frozenset[str]().union(*map(known_values, self._messages[i].texts()))
+            self.facts[i] = frozenset(_facts(self._messages[i]))
+        self.count_of_value.update(chain.from_iterable(self.values[i] for i in outside))
+        self.count_of_fact.update(chain.from_iterable(self.facts[i] for i in outside))
         return Shown(self, start, stop, beginning)
 
 

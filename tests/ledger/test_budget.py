@@ -260,7 +260,10 @@ def test_a_view_without_a_span_is_the_view_of_the_others(data: st.DataObject, me
     beginning = data.draw(st.sampled_from(["", *(text for m in messages[start:stop] for text in m.texts())]))
     ledger, only = WorkLedger.of(messages), set(range(start + 1, stop + 1))
     others = [*messages[:start], *messages[stop:], assistant(beginning)]
-    beside = InView(messages).without(start, stop, beginning)
+    view = InView(messages)
+    for other in data.draw(st.lists(st.integers(0, len(messages)), max_size=4)):  # notes of the same pass
+        view.without(min(other, start), max(other, start), "")
+    beside = view.without(start, stop, beginning)
     assert ledger.render(budget, len, only=only, shown=beside) == ledger.render(budget, len, only=only, shown=others)
 
 
