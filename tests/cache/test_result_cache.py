@@ -9,14 +9,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.cache import MISS, ResultCache, UncacheableError, canonical_key
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.stores.database import Statement
 from tests.cache.conftest import Clock, Counted
-from tests.profiles import share
+from tests.profiles import WITH_FIXTURES, share
 
 Make = Callable[..., ResultCache]
 BUDGET = {"limit": 50000, "spent": 42000, "history": [5000, 7000, 8000, 6000]}
@@ -399,7 +399,7 @@ json_values = st.recursive(
 names = st.text(min_size=1, max_size=20)
 
 
-@settings(max_examples=share(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(30), deadline=None, suppress_health_check=WITH_FIXTURES)
 @given(names, names, names, json_values)
 def test_any_text_and_any_json_come_back(cache: ResultCache, key: str, task: str, tag: str, value: Any) -> None:
     assert cache.set(key, value, tags=tag)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.errors import Conflict, InvalidMemory, StateError, StoreCorruptError, StoreError
 from autocontext.memories import MemoryStats, MemoryStore, dynamic_importance, normalised_tags, recency, retention
 from autocontext.memories.records import DAY, Memory
-from tests.profiles import share
+from tests.profiles import WITH_FIXTURES, share
 from tests.stores.homes import HOMES, database
 
 NOW = 1_700_000_000_000
@@ -358,7 +358,7 @@ def test_bad_fields_are_named_and_nothing_is_stored(store, field, value) -> None
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip), st.lists(st.text(max_size=12), max_size=4))
-@settings(max_examples=share(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(25), deadline=None, suppress_health_check=WITH_FIXTURES)
 def test_any_text_is_stored_found_by_id_and_exported(store, content, tags) -> None:
     try:
         made = store.add(content, user_id="ann", tags=tags)
