@@ -65,18 +65,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(command: Run, arguments: argparse.Namespace) -> int:
     screen = open_screen(debug=arguments.debug)
     try:
-        succeeded = command(screen, arguments)
-        sys.stdout.flush()
+        # An event loop has a handler of its own.
+        with contextlib.nullcontext() if command is mcp.run else screen.interrupts:
+            succeeded = command(screen, arguments)
+            sys.stdout.flush()
     except KeyboardInterrupt:
-        _report_problem(screen, "interrupted")
-        return INTERRUPTED
+        return _interrupted(screen)
     except BrokenPipeError:  # the reader, e.g. `head`, has closed the pipe
         return PARTLY
     except (AutoContextError, OSError) as e:
         return _fail(screen, arguments, _error_text(e))
     except Exception as e:  # noqa: BLE001 (a bug is reported like other errors: one line, and a traceback with --debug)
+        if screen.interrupts.came:
+            return _interrupted(screen)
         return _fail(screen, arguments, f"internal error, {type(e).__name__}: {e} (run with --debug for the traceback)")
     return DONE if succeeded else PARTLY
+
+
+def _interrupted(screen: Screen) -> int:
+    _report_problem(screen, "interrupted")
+    return INTERRUPTED
 
 
 def _error_text(error: Exception) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
+from autocontext.cli.interrupts import Interrupts
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Screen:
         self.width = width
         self.unicode = unicode
         self.debug = debug
+        self.interrupts = Interrupts()
         self._progress = ProgressLine(self)
 
     def line(self, *pieces: tuple[str, str] | str) -> None:
@@ -84,7 +86,8 @@ class Screen:
         self.line(*pieces)
 
     def progress(self, text: str, share: float | None = None) -> None:
-        """Show progress; `share` is from 0 to 1."""
+        """Show progress; `share` is from 0 to 1. Raises KeyboardInterrupt if one was lost."""
+        self.interrupts.check()
         self._progress.show(text, share)
 
     def done(self) -> None:
