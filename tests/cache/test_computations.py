@@ -238,6 +238,7 @@ def test_row_23_a_computation_longer_than_its_lease_runs_once(make_cache: Make) 
     assert fn.times == 1
 
 
+@pytest.mark.slow
 def test_row_23_so_does_a_coroutine(make_cache: Make) -> None:
     caches = [make_cache(clock=time.time, lease_seconds=LEASE) for _ in range(2)]
     calls = []
