@@ -22,9 +22,10 @@ _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
 _LOW_TARGET = 0.53
 """`target_ratio` of larger windows with `max_token=...`: passes are rare, so the provider's cache lives long."""
-_LOWER_TARGET, _LONGER_NOTE = 0.45, 1.22
-"""`target_ratio` of larger windows in `for_window`, and the factor by which their notes are longer: in measurements,
-the longer note was worth more than the messages that it displaces, and the bill was lower."""
+_FILLED = 0.8
+"""`target_ratio` of the three distances: what a pass leaves of the window; the rest is for the next steps."""
+_SMALL_WINDOW = 4_000
+"""Tokens; from here to twice as many the near part grows."""
 _DEFAULT_WINDOW = 128 * 1024
 """Tokens; the documented defaults were made for it."""
 _LEAST_KEEP = 4
@@ -37,8 +38,8 @@ _NO_LIMIT = 2**31 - 1
 """Tokens."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
 """Names of the reference's strategies, in the order in which they are tried: the default."""
-READ_ONCE = "read_once"
-"""Name of the strategy that is tried first; the only one in `for_window`."""
+READ_ONCE, SHORTEN = "read_once", "shorten"
+"""Names of the strategies that call no model and are tried first; the only ones in `for_window`."""
 _PACE = frozenset({"msg_threshold", "escalation"})
 """Fields that make passes frequent, as the reference has them."""
 _SELECTION = frozenset(
@@ -57,7 +58,7 @@ class AutoContextConfig(Value):
     The defaults are those of a window of 131,072 tokens. If you set `max_token`, fields that you leave out fit that
     window: `ledger_ratio`; unless you set `msg_threshold` or `escalation`, `msg_threshold` and `target_ratio`; unless
     you set any field that says what to compress, `last_keep` and `large_payload_threshold`; and if you set none of
-    these, `strategies` is ("read_once",), as in `for_window`.
+    these, `strategies`, `keep_recent` and `target_ratio` are as in `for_window`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -81,7 +82,8 @@ class AutoContextConfig(Value):
     offload_single_preview: int = Field(default=200, ge=1)
     """Characters of a large text that strategies 2 and 3 keep in view."""
     min_compression_token_threshold: int | None = Field(default=None, ge=0)
-    """Strategies 1 and 4 leave spans of fewer tokens alone; None means min(5000, max_token // 25)."""
+    """Strategies 1 and 4 ask no model about spans of fewer tokens, until nothing else helps; None means
+    min(5000, max_token // 25). With escalation="single" and last_resort=False, such spans always stay."""
     current_round_compression_ratio: float = Field(default=0.3, gt=0, le=1)
     """Size of strategy 5's summary as a share of what it replaces."""
     keep_unread: bool = True
@@ -114,11 +116,11 @@ class AutoContextConfig(Value):
 
     # --- notes
     ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)
-    """Share of `max_token` for work ledgers: what was said, changed, called and found in the messages that a note
-    replaces, extracted by rules. 0 for notes with the model's text only."""
+    """Share of `max_token` for work ledgers: what was said and called in the messages that a note replaces, and what
+    came back, quoted by rules. 0 for notes with the model's text only."""
     tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
-    """What your own tools do, by name or by a word of their names: {"deploy": "changes"}. Built-in rules cover the
-    usual verbs (read, edit, cancel, send ...) and shell commands."""
+    """Which of your own tools only look, by name or by a word of their names: {"probe": "reads", "lock": "changes"}. It
+    chooses the part of a note that has their calls; built-in rules know the usual names (read, get, search ...)."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
@@ -199,8 +201,8 @@ class AutoContextConfig(Value):
         names = []
         for strategy in self.strategies:
             if isinstance(strategy, str):
-                if strategy not in (READ_ONCE, *STRATEGIES):
-                    known = ", ".join((READ_ONCE, *STRATEGIES))
+                if strategy not in (READ_ONCE, SHORTEN, *STRATEGIES):
+                    known = ", ".join((READ_ONCE, SHORTEN, *STRATEGIES))
                     raise ValueError(f"strategies: unknown name {strategy!r}; use {known} or an object")
                 names.append(strategy)
             elif isinstance(strategy, type):
@@ -239,11 +241,10 @@ class AutoContextConfig(Value):
     def for_window(cls, window: int | str, **fields: Any) -> Self:
         """Recommended settings for requests of at most `window` tokens (16_000 or "16k"); `fields` override them.
 
-        `window` is the model's context window less the room for its reply, at least 500. The settings were found by
-        replaying recorded conversations and measuring what an agent that continues still knows, and the cost with
-        prompt caching (benchmarks/handover.py, recall.py and cost.py): a late trigger and a low target, so that the
-        provider's cache lives long; before the fold only `read_once`; one note about everything out of view, with a
-        larger share of a small window. Below 12,000 tokens the target is higher: that costs more and forgets less.
+        `window` is the model's context window less the room for its reply, at least 500. A late trigger, and three
+        distances after a pass: the newest messages unchanged, before them rounds with long results and arguments in
+        short (`shorten`), before those one note that quotes what was said, done and answered. `keep_recent`,
+        `ledger_ratio` and `target_ratio` are their shares.
 
             AutoContextConfig.for_window(100_000, last_resort=False)
         """
@@ -252,14 +253,11 @@ class AutoContextConfig(Value):
             raise ConfigError(
                 f"AutoContextConfig.for_window: window must be at least {_SMALLEST_WINDOW} tokens (got {window})"
             )
-        small = window < _MIDDLE_WINDOW
         settings: dict[str, Any] = {
             "max_token": window,
             "msg_threshold": _message_trigger(window),
             "token_ratio": 0.98,
-            "target_ratio": 0.92 if small else _LOWER_TARGET,
-            "strategies": (READ_ONCE,),
-            "ledger_ratio": _ledger_share(window) if small else round(_ledger_share(window) * _LONGER_NOTE, 3),
+            **_three_distances(window),
         }
         return cls(**{**settings, **fields})
 
@@ -287,7 +285,7 @@ class AutoContextConfig(Value):
 
 def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
     """Defaults that depend on the window, if only the fields in `given` are set."""
-    settings: dict[str, Any] = {"ledger_ratio": _ledger_share(window)}
+    settings: dict[str, Any] = {"ledger_ratio": _note_share(window)}
     paced, selected = not _PACE.isdisjoint(given), not _SELECTION.isdisjoint(given)
     if not paced:
         settings["msg_threshold"] = _message_trigger(window)
@@ -297,8 +295,18 @@ def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
         settings["last_keep"] = max(_LEAST_KEEP, 50 * window // _DEFAULT_WINDOW)
         settings["large_payload_threshold"] = max(_LEAST_LARGE, 5 * 1024 * window // _DEFAULT_WINDOW)
     if not paced and not selected:
-        settings["strategies"] = (READ_ONCE,)
+        settings |= _three_distances(window)
     return settings
+
+
+def _three_distances(window: int) -> dict[str, Any]:
+    """Newest messages unchanged, before them rounds in short, before those a note: their shares of a window."""
+    return {
+        "target_ratio": _FILLED,
+        "strategies": (READ_ONCE, SHORTEN),
+        "keep_recent": _near_share(window),
+        "ledger_ratio": _note_share(window),
+    }
 
 
 def _message_trigger(window: int) -> int:
@@ -306,10 +314,15 @@ def _message_trigger(window: int) -> int:
     return max(100, window // 4)
 
 
-def _ledger_share(window: int) -> float:
-    """Share of a window for work ledgers; it is larger in a small window."""
-    share: float = 0.46 * (4_000 / window) ** 0.45
-    return round(min(0.46, share), 3)
+def _near_share(window: int) -> float:
+    """Share of a window for the newest messages, unchanged: 0.28 at 4,000 tokens, 0.38 from 8,000 on."""
+    return round(0.28 + 0.10 * min(1.0, max(0, window - _SMALL_WINDOW) / _SMALL_WINDOW), 3)
+
+
+def _note_share(window: int) -> float:
+    """Most of a window for the notes: 0.18 at 4,000 tokens, 0.12 at 8,000, 0.10 from 16,000 on."""
+    share: float = 0.18 * (_SMALL_WINDOW / window) ** 0.585
+    return round(min(0.4, max(0.1, share)), 3)
 
 
 def parse_window(window: int | str) -> int:

@@ -142,10 +142,24 @@ def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collectio
     return "; ".join(lines)
 
 
+def told(error: BaseException) -> str:
+    """An error in a report: its type and its text; the type alone if it has none, or one that cannot be written."""
+    name = type(error).__name__
+    try:
+        text = f"{error}".strip()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 (an error of any origin, while another one is reported)
+        return name
+    return f"{name}: {text}" if text else name
+
+
 def short(value: object) -> str:
     """A value as in code, at most 80 characters, for error messages."""
     try:
         text = repr(value)
     except RecursionError:
         text = f"a {type(value).__name__} nested too deep to show"
+    except Exception as e:  # noqa: BLE001 (the value's own code, or a number of too many digits; it is only shown)
+        text = f"a {type(value).__name__} that cannot be shown ({type(e).__name__})"
     return text if len(text) <= 80 else text[:77] + "..."

@@ -20,7 +20,8 @@ from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
 from autocontext.errors import ConfigError, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
 from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
-from autocontext.flows.forking import Level, fork_lock
+from autocontext.flows.forking import fork_lock
+from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
@@ -90,20 +91,18 @@ class AutoContextMemory(ProviderMessages, Closing):
                 "pass store=SqliteSessionStore(path) too, or leave it out"
             )
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
-        self._lock = fork_lock(Level.MEMORY)
+        self._lock = fork_lock()
         self._store = store
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
-        self._log = self._journal.log
+        log = self._journal.log
         counter = _counter(self.config, model)
         loading = Loading(counter)
-        self._token_sum = TokenSum(counter, self._log, loading.wait)
+        self._tokens = TokenSum(counter, log, loading.wait)
         self._pass_runner = PassRunner(
-            log=self._log,
-            token_sum=self._token_sum,
+            recorder=self._journal,
+            token_sum=self._tokens,
             config=self.config,
             model=model,
-            lock=self._lock,
-            commit=self._journal.commit,
             loading=loading,
             clock=clock,
             conversation=self.session.session_id,
@@ -200,14 +199,14 @@ class AutoContextMemory(ProviderMessages, Closing):
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
         if self.config.provider_compaction == "instead":
-            self._restore_compacted()
+            await in_thread(self._restore_compacted)
         await self._pass_runner.abefore_reading()
-        async with self._pass_runner.held():
-            return self._shown()
+        return await self._pass_runner.locked(self._shown)
 
     def _shown(self) -> list[Msg]:
         with self._lock:
-            return block_first(self._log.view_messages) if self._log.compactions else list(self._log.view_messages)
+            log = self._log
+            return block_first(log.view_messages) if log.compactions else list(log.view_messages)
 
     def make_readable(self, provider: str) -> None:
         """Put back the originals behind compactions that this provider ("openai", "anthropic" or "") cannot read.
@@ -217,6 +216,11 @@ class AutoContextMemory(ProviderMessages, Closing):
         with self._lock:
             if self._log.compactions and not all(is_readable(m, provider) for m in self._log.view_messages):
                 self._restore_compacted()
+
+    async def amake_readable(self, provider: str) -> None:
+        """`make_readable` without blocking the event loop."""
+        if await self._pass_runner.locked(lambda: bool(self._log.compactions)):
+            await in_thread(lambda: self.make_readable(provider))
 
     def _restore_compacted(self) -> None:
         with self._lock:
@@ -501,12 +505,22 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._journal.commit(Log(entries).snapshot())
 
     # ------------------------------------------------------------------------------------------------------- inner
+    @property
+    def _log(self) -> Log:
+        """The log, whole, also after an interrupt; use it under the lock."""
+        return self._journal.log
+
+    @property
+    def _token_sum(self) -> TokenSum:
+        """The token sum of the log as it is, whole; use it under the lock."""
+        self._journal.mend()
+        return self._tokens
+
     def _parts(self) -> MemoryParts:
         from autocontext.steering import MemoryParts  # noqa: PLC0415 (as in `tools`)
 
         return MemoryParts(
-            log=self._log,
-            token_sum=self._token_sum,
+            token_sum=self._tokens,
             config=self.config,
             runner=self._pass_runner,
             journal=self._journal,
@@ -515,10 +529,10 @@ class AutoContextMemory(ProviderMessages, Closing):
             store=self._store,
         )
 
-    def _after_entry(self, entry: Entry, change: ViewChange) -> None:
-        """Update the token sum and the passes after an entry was recorded."""
-        self._token_sum.update(change)
-        if change.all_new or entry.type == "restored":
+    def _after_entry(self, entry: Entry | None, change: ViewChange) -> None:
+        """Update the token sum and the passes after an entry was recorded, or all were read again (None)."""
+        self._tokens.update(change)
+        if change.all_new or (entry is not None and entry.type == "restored"):
             self._pass_runner.restart()
 
 

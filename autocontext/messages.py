@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, S
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationError
 
-from autocontext.errors import AutoContextError, InvalidMessage, one_line
+from autocontext.errors import AutoContextError, InvalidMessage, one_line, short
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
@@ -78,22 +78,56 @@ class _FrozenSet(set[str]):
 
 _DEEPEST = 100
 """Levels of nesting that every JSON reader and writer accepts."""
+LONGEST_NUMBER = 4300
+"""Digits of the longest whole number that Python (`sys.get_int_max_str_digits`) and pydantic read in JSON."""
+_BOUND = 10**LONGEST_NUMBER
+_SAFE_BITS = _BOUND.bit_length() - 1
+"""Numbers of so many bits are under the bound, and counting bits is quick."""
+_Path: TypeAlias = "tuple[_Path, str | int] | None"
+"""Where a value stands: its parent's path and its key or index. A text would take longer to build than to check."""
 
 
-def freeze(value: Any, path: str = "", depth: int = 0) -> Any:
-    """An immutable copy of a JSON value. Raises ValueError naming the key of anything that is not JSON."""
-    if value is None or isinstance(value, str | bool | int | float):
+def freeze(value: Any) -> Any:
+    """An immutable copy of a JSON value that every store gives back.
+
+    Raises ValueError naming the key of anything that is not JSON, of a whole number of more than 4,300 digits, and of
+    what is nested more than 100 levels deep.
+    """
+    return _frozen(value, None, 0)
+
+
+def _frozen(value: Any, path: _Path, depth: int) -> Any:
+    if value is None or isinstance(value, str | bool | float):
+        return value
+    if isinstance(value, int):
+        if value.bit_length() > _SAFE_BITS and abs(value) >= _BOUND:
+            raise ValueError(
+                f"{_named(path)} is a whole number of more than {LONGEST_NUMBER:,} digits, which no JSON reader takes; "
+                "pass it as text, such as hex(number)"
+            )
         return value
     if depth > _DEEPEST:
         raise ValueError(f"is nested more than {_DEEPEST} levels deep; pass it as text")
     if isinstance(value, dict):
         for key in value:
             if not isinstance(key, str):
-                raise ValueError(f"key {key!r}{path and ' in ' + path} is not a string; JSON objects have string keys")
-        return _FrozenDict({k: freeze(v, f"{path}.{k}" if path else k, depth + 1) for k, v in value.items()})
+                place = f" in {_named(path)}" if path else ""
+                raise ValueError(f"key {short(key)}{place} is not a string; JSON objects have string keys")
+        return _FrozenDict({k: _frozen(v, (path, k), depth + 1) for k, v in value.items()})
     if isinstance(value, list | tuple):
-        return _FrozenList([freeze(v, f"{path}[{i}]", depth + 1) for i, v in enumerate(value)])
-    raise ValueError(f"{path or 'value'} is a {type(value).__name__}, which JSON cannot hold; convert it to text first")
+        return _FrozenList([_frozen(v, (path, i), depth + 1) for i, v in enumerate(value)])
+    raise ValueError(f"{_named(path)} is a {type(value).__name__}, which JSON cannot hold; convert it to text first")
+
+
+def _named(path: _Path) -> str:
+    """A path as in code, `a.b[0]`, of at most some 200 characters."""
+    name = ""
+    while path is not None:
+        path, key = path
+        name = (f"[{key}]" if isinstance(key, int) else f".{key}") + name
+    name = name.removeprefix(".") or "value"
+    name = name if name.isprintable() else repr(name)[1:-1]  # pydantic takes no lone surrogates in an error
+    return name if len(name) <= 200 else f"{name[:100]}...{name[-97:]}"
 
 
 def thaw(value: Any) -> Any:
@@ -177,6 +211,13 @@ class Value(BaseModel):
             return super().model_validate(obj, **options)
         except ValidationError as e:
             raise cls._refusal(e) from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy with other values for some fields, checked like those of a new value."""
+        if update:
+            checked = type(self).model_validate({**vars(self), **update})
+            update = {name: getattr(checked, name) for name in update}
+        return super().model_copy(update=update, deep=deep)
 
     @classmethod
     def _refusal(cls, error: ValidationError) -> AutoContextError:

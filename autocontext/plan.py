@@ -102,6 +102,7 @@ _STATES = frozenset(
     }
 )  # fmt: skip
 """States of steps; other lists, such as an order's items, have none of these."""
+_CLOSED = frozenset({"done", "completed", "complete", "finished", "abandoned", "canceled", "cancelled", "skipped"})
 
 
 def is_plan_call(block: ToolUseBlock) -> bool:
@@ -144,13 +145,20 @@ def _subtasks_of(plan: PlanLike) -> list[tuple[str, str]]:
 
 def plan_lines(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> list[str]:
     """The current plan, its name and a line per subtask: the attached plan, otherwise that of the plan tools."""
-    if plan is not None:
-        name, steps = plan.name, _subtasks_of(plan)
-    else:
-        name, steps = _plan_of(calls)
+    name, steps = current_plan(plan, calls)
     if not name and not steps:
         return []
     return [f"{name or 'Plan'}:", *(f"- {task}: {state}" for task, state in steps)]
+
+
+def current_plan(plan: PlanLike | None, calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:
+    """Name and steps (name, state) of the attached plan, otherwise of the one that the plan tools have made."""
+    return (plan.name, _subtasks_of(plan)) if plan is not None else _plan_of(calls)
+
+
+def is_open(state: str) -> bool:
+    """Whether a step in this state is still to be done; one that failed is."""
+    return state not in _CLOSED
 
 
 def _plan_of(calls: Iterable[ToolUseBlock]) -> tuple[str, list[tuple[str, str]]]:

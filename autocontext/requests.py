@@ -78,9 +78,10 @@ def text_of(reply: ModelReply, source: str, limit: int) -> tuple[str, str]:
     """
     if reply.truncated:
         return "", "the reply was cut off by its length limit"
-    text = _THINKING.sub("", reply.text).strip()
+    whole = str.__str__(reply.text)  # a plain str, whatever class it came in
+    text = _THINKING.sub("", whole).strip()
     if not text:
-        return "", "the reply is empty" if not reply.text.strip() else "the reply holds reasoning only"
+        return "", "the reply is empty" if not whole.strip() else "the reply holds reasoning only"
     if _TOOL_CALL.match(text):
         return "", "the reply is a tool call, not a text"
     if len(text) <= _ERROR_LENGTH and (error := _ERROR.match(text)) and error.group().strip() not in source:

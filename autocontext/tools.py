@@ -13,6 +13,7 @@ from autocontext.history.log import LEAST_PREFIX
 from autocontext.messages import Msg
 from autocontext.telemetry import count_reload
 from autocontext.text import rendering
+from autocontext.text.quoting import quoted
 from autocontext.text.words import rarity, terms
 from autocontext.tokens import TokenCounter, get_counter
 
@@ -37,7 +38,8 @@ _FARTHEST = 10**15
 
 INSTRUCTIONS = """\
 Parts of this conversation may have been condensed to save space. Such a text ends with a mark like \
-<!-- CONTEXT_OFFLOAD: uuid=... -->: the originals are kept under that UUID.
+<!-- CONTEXT_OFFLOAD: uuid=... -->: the originals are kept under that UUID; or, where a result is shown in part, like \
+[m42: 3,412 of 3,657 characters left out]: message m42 has all of it.
 When you need a detail that the condensed text does not give (exact values, code, arguments, error texts), call \
 context_reload with that UUID instead of guessing or repeating the work; give `query` to get only the passages that \
 match, or `offset` to read on. Numbers such as m41 name original messages: context_reload with "m41", a range \
@@ -54,6 +56,18 @@ class _Source(NamedTuple):
     """Length in characters."""
     read: Callable[[int, int | None], str]
     """Reads from a start, up to a number of characters or to the end."""
+    foreign: bool
+    """Whether none of its lines is ours; otherwise it is a transcript, whose heads are."""
+
+    def shown(self, start: int, text: str) -> str:
+        """What was read from a start as it is shown: nothing in it looks like a head that is not ours."""
+        if self.foreign:
+            return quoted(text)
+        # A page may begin within a line that goes on like a head.
+        if not start or not text or self.read(start - 1, 1) == "\n":
+            return text
+        first, end, rest = text.partition("\n")
+        return quoted(first) + end + rest
 
 
 class Originals(Protocol):
@@ -122,7 +136,7 @@ class ContextOffloadTool:
             return "Error: offset and limit must be whole numbers of characters, limit above 0: offset=0, limit=4000."
         count_reload()
         if query is not None and (words := str(query).strip()):
-            return self._matches(source.what, source.read(0, None), words)
+            return self._matches(source, words)
         return self._page(source, start, size)
 
     async def acall(self, **arguments: Any) -> str:
@@ -160,7 +174,9 @@ class ContextOffloadTool:
             return None
         text = "\n".join(rendering.transcript(m) for m in messages)
         what = rendering.page_head(head, len(messages), len(text))
-        return _Source(what, len(text), lambda start, size: text[start : None if size is None else start + size])
+        return _Source(
+            what, len(text), lambda start, size: text[start : None if size is None else start + size], foreign=False
+        )
 
     def _nothing(self, key: str) -> str:
         """The error for an unknown UUID or number."""
@@ -186,42 +202,46 @@ class ContextOffloadTool:
             return "" if page is None else page.text
 
         name = " ".join((info.name or info.type).split())[:_NAME]
-        return _Source(f"[{info.ref}: {name}, {info.chars} characters", info.chars, read)
+        return _Source(f"[{info.ref}: {name}, {info.chars} characters", info.chars, read, foreign=True)
 
     def _page(self, source: _Source, start: int, size: int | None) -> str:
         if start >= source.total and start:
             return f"{source.what}; offset {start} is past the end]"
         text = source.read(start, PAGE_TOKENS * 8 if size is None else size)
-        stop = start + self._fitting(text)
+        text = text[: self._fitting(text, lambda part: source.shown(start, part))]
+        stop = start + len(text)
         more = f"; continue with offset={stop}" if stop < source.total else "; this is the end"
-        return f"{source.what}; showing {start}-{stop}{more}]\n{text[: stop - start]}"
+        return f"{source.what}; showing {start}-{stop}{more}]\n{source.shown(start, text)}"
 
-    def _fitting(self, text: str) -> int:
-        """The number of characters for one page; ends after a line if that costs little."""
+    def _fitting(self, text: str, shown: Callable[[str], str]) -> int:
+        """The number of characters for one page as it is shown; ends after a line if that costs little."""
         size = len(text)
-        while size and (tokens := self._counter.count_text(text[:size])) > PAGE_TOKENS:
+        while size and (tokens := self._counter.count_text(shown(text[:size]))) > PAGE_TOKENS:
             size = min(size - 1, int(size * PAGE_TOKENS / tokens * 0.98))
         if size == len(text):
             return size
         line = text.rfind("\n", size * 4 // 5, size) + 1
         return line or rendering.cut(text, size)
 
-    def _matches(self, what: str, text: str, query: str) -> str:
-        passages = list(_rank(text, query))[:_BEST]
+    def _matches(self, source: _Source, query: str) -> str:
+        passages = list(_rank(source.read(0, None), query))[:_BEST]
         if not passages:
-            return f"{what}; no passage matches {query!r}. Try other words, or read from offset=0]"
+            return f"{source.what}; no passage matches {query!r}. Try other words, or read from offset=0]"
         lines, tokens = [], 0
         for start, passage in sorted(passages):
-            tokens += self._counter.count_text(passage)
+            text = source.shown(start, passage)
+            tokens += self._counter.count_text(text)
             if tokens > PAGE_TOKENS:
                 break
-            lines.append(f"[offset {start}] {passage}")
-        return f"{what}; {len(lines)} passages for {query!r}]\n" + "\n...\n".join(lines)
+            lines.append(f"[offset {start}] {text}")
+        return f"{source.what}; {len(lines)} passages for {query!r}]\n" + "\n...\n".join(lines)
 
 
 def _bare(uuid: Any) -> str:
     """The UUID or numbers in an argument, which may be the whole mark, in quotes, or an int."""
     text = _text(uuid).strip().strip("\"'`")
+    if left_out := rendering.LEFT_OUT.search(text):
+        return left_out[1] or left_out[2]
     mark = rendering.TAG.search(text)
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
 

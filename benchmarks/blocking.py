@@ -1,4 +1,4 @@
-"""How long the event loop is blocked while a 1 MB message is added, counted and compressed.
+"""How long the event loop is blocked while a 1 MB message is added, counted and compressed, or by any coroutine.
 
 Usage: `python benchmarks/blocking.py [--json]`. A ticker sleeps for a millisecond again and again; the figure is its
 longest delay while `aget_messages` runs. Beside it stands what counting the same text in the event loop would take.
@@ -13,11 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-from measure import Row, percentile, promises, run
+from measure import ROOT, Row, percentile, promises, run
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.testing import ScriptedModel, conversation, tool_exchange
 from autocontext.tokens import get_counter
+
+sys.path.insert(0, str(ROOT))
+from tests.faults.coroutines import NAMES, Desk, call_of
 
 SIZE = 1_000_000
 RUNS = 9
@@ -104,6 +107,51 @@ def _in_the_loop(text: str) -> float:
     return time.perf_counter() - begun
 
 
+LOCKED = 0.2
+"""Seconds for which another thread holds the memory."""
+
+
+def coroutines() -> Iterator[Row]:
+    """The worst of all public coroutines, each on parts just opened, while another thread holds the memory."""
+    held: dict[str, float] = {}
+    for name in NAMES:
+        asyncio.run(_beside_a_thread(name))  # imports what it needs
+        held[name] = percentile([asyncio.run(_beside_a_thread(name)) for _ in range(3)], 50)
+    worst = max(held, key=lambda name: held[name])
+    yield Row(
+        f"loop held by any of {len(NAMES)} coroutines while another thread holds the memory",
+        held[worst] * 1e3,
+        "ms",
+        "the time it is held",
+        held[worst] / LOCKED,
+        GOAL_MS,
+        more={"worst": worst},
+    )
+
+
+async def _beside_a_thread(name: str) -> float:
+    desk = Desk()
+    taken = threading.Event()
+
+    def hold() -> None:
+        with desk.memory._lock:  # noqa: SLF001 (no public call holds it as long as a slow store does)
+            taken.set()
+            time.sleep(LOCKED)
+
+    async def work() -> None:
+        # Made here: what is opened to make it is the caller's own.
+        await coroutine
+
+    coroutine = call_of(name)(desk)
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    held = await _held(work)
+    thread.join()
+    desk.close()
+    return held
+
+
 def idle() -> Iterator[Row]:
     """The same ticker next to a thread that computes in pure Python, as a baseline."""
 
@@ -123,4 +171,4 @@ def idle() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(run("blocking", [idle, turns]))
+    sys.exit(run("blocking", [idle, turns, coroutines]))

@@ -22,8 +22,9 @@ from functools import partial
 from measure import ROOT, Row, each, exponent, invalid, percentile, promises, run, seconds
 
 from autocontext import AsyncChatModel, AutoContextConfig, AutoContextMemory, ChatModel, ModelReply, ModelRequest, Msg
-from autocontext.ledger import WorkLedger
 from autocontext.models import ExtractiveModel
+from autocontext.notes.page import PageRequest, render
+from autocontext.notes.work import WorkLedger
 from autocontext.testing import conversation
 from autocontext.tokens import get_counter
 
@@ -146,7 +147,7 @@ def ledgers() -> Iterator[Row]:
     one = seconds(lambda: [WorkLedger.of((msg,)) for msg in few], repeat=3) / len(few)
     yield Row("work ledger of one message", one * 1e6, "us", goal=100.0)
     ledger, count = WorkLedger.of(msgs), get_counter("o200k_base").count_text
-    rendered = seconds(lambda: ledger.render(1_840, count), repeat=3)
+    rendered = seconds(lambda: render(ledger, PageRequest(1_840, count)), repeat=3)
     yield Row("a note of 1,840 tokens rendered", rendered * 1e3, "ms")
 
 

@@ -6,7 +6,6 @@ Needs the extra `langchain` (and `pip install langchain-openai` for a real model
 """
 
 import itertools
-import json
 import os
 import re
 import tempfile
@@ -53,10 +52,8 @@ class ScriptedChatModel(BaseChatModel):
             return _call("read_log", {"day": day}) if day <= 12 else AIMessage("A disk failed every day.")
         if last.type == "tool" and (match := re.search(r"day 3 ALERT disk (\d+)", last.text)):
             return AIMessage(f"On the third day disk {match[1]} failed.")
-        context = json.dumps([m.text for m in messages])
-        tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", context)
-        uuid = next(tag for tag in tags if last.type != "tool" or tag not in last.text)
-        return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
+        # The question is m1; its calls and logs are the messages up to m25, which marks in the context name.
+        return _call("context_reload", {"working_context_offload_uuid": "m2-m25", "query": "day 3 ALERT disk"})
 
 
 def _call(name: str, args: dict[str, Any]) -> AIMessage:

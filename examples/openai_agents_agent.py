@@ -50,9 +50,8 @@ class ScriptedModel(Model):
         result = str(items[-1].get("output", ""))
         if match := re.search(r"day 3 ALERT disk (\d+)", result):
             return _say(f"On the third day disk {match[1]} failed.")
-        tags = re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(items))
-        uuid = next(tag for tag in tags if tag not in result)
-        return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
+        # The question is m1; its calls and logs are the messages up to m25, which marks in the context name.
+        return _call("context_reload", {"working_context_offload_uuid": "m2-m25", "query": "day 3 ALERT disk"})
 
 
 def _call(name: str, arguments: dict[str, Any]) -> ResponseFunctionToolCall:

@@ -80,8 +80,8 @@ def scripted(messages: list[Message], _tools: list[Message]) -> Message:
         return _call("read_log", {"day": day}) if day <= 12 else {"role": "assistant", "content": "Disks failed daily."}
     if match := re.search(r"day 3 ALERT disk (\d+)", result):
         return {"role": "assistant", "content": f"On the third day disk {match[1]} failed."}
-    uuid = next(u for u in re.findall(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)", json.dumps(messages)) if u not in result)
-    return _call("context_reload", {"working_context_offload_uuid": uuid, "query": "day 3 ALERT disk"})
+    # The question is m1; its calls and logs are the messages up to m25, which marks in the context name.
+    return _call("context_reload", {"working_context_offload_uuid": "m2-m25", "query": "day 3 ALERT disk"})
 
 
 def _call(name: str, arguments: Message) -> Message:

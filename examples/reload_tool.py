@@ -10,16 +10,16 @@ from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.testing import ScriptedModel
 from autocontext.tools import INSTRUCTIONS
 
-TAG = re.compile(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]+)")
+MARK = re.compile(r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]")
 
 
 def fake_model(context: Sequence[Msg]) -> Msg:
-    """What a model does that has read INSTRUCTIONS: it follows a tag when the answer is not in view."""
+    """What a model does that has read INSTRUCTIONS: it follows a mark when the answer is not in view."""
     last = context[-1]
     if last.tool_results and (secret := re.search(r"build id (\w+)", last.tool_results[0].text)):
         return Msg(role="assistant", content=f"The build id was {secret[1]}.")
-    tags = [tag for msg in context for tag in TAG.findall(msg.text + "".join(r.text for r in msg.tool_results))]
-    call = {"working_context_offload_uuid": tags[0], "query": "build id"}
+    marks = [mark for msg in context for result in msg.tool_results for mark in MARK.findall(result.text)]
+    call = {"working_context_offload_uuid": marks[0], "query": "build id"}
     return Msg(role="assistant", content=[ToolUseBlock(id="reload_1", name="context_reload", input=call)])
 
 

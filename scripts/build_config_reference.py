@@ -95,7 +95,8 @@ window:
 - `msg_threshold` and `target_ratio`, unless you set `msg_threshold` or `escalation`
 - `last_keep` and `large_payload_threshold`, unless you set any field that says what to compress and into what: those of
   "What" above except `protected_tools`, and `last_resort`, `keep_recent`, `ledger_ratio`, `custom_prompt`
-- `strategies` is `('read_once',)`, as with `for_window`, if you set none of all these
+- `strategies` is `('read_once', 'shorten')`, and `keep_recent` and `target_ratio` are as with `for_window`, if you set
+  none of all these
 
 """
 

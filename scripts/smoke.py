@@ -144,7 +144,7 @@ def sql() -> None:
 
 
 def cockroachdb() -> None:
-    """A session through CockroachDB's dialect, in front of PostgreSQL that answers in CockroachDB's words."""
+    """A session at a `cockroachdb://` URL, in front of PostgreSQL that answers in CockroachDB's words."""
     from autocontext.stores import SqlSessionStore
     from tests.stores.servers import Disguise
 

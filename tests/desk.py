@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from autocontext import AutoContextConfig, Msg
-from autocontext.compression.handover import HandOver
 from autocontext.compression.token_sum import TokenSum
 from autocontext.history.edits import Applied, apply
 from autocontext.history.entries import Added, Edited
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, build
-from autocontext.ledger import WorkLedger
+from autocontext.notes.work import WorkLedger
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies import View
 from autocontext.strategies.fold import Fold
 
@@ -37,7 +37,14 @@ class Desk:
         for m in messages:
             self.log.record(Added(message=m))
         self.token_sum = TokenSum(Sized(size), self.log)
-        self.hand_over = HandOver(self.log, self.token_sum, WorkLedger(), config, None)
+        self.hand_over = NoteWriter(
+            self.log,
+            WorkLedger(),
+            config,
+            None,
+            count_text=self.token_sum.count_text,
+            count=self.token_sum.counter.count,
+        )
 
     @property
     def messages(self) -> list[Msg]:
@@ -65,9 +72,9 @@ class Desk:
         )
         return fold.propose(self.view)
 
-    def make(self, proposals: Sequence[Proposal], answers: Sequence[str] = ()) -> Applied:
+    def make(self, proposals: Sequence[Proposal], answers: Sequence[str] = (), *, spare: int = 0) -> Applied:
         """Apply what the gate accepts; `answers` are the answers to each proposal's questions."""
         edits = [build(p, answers[: len(p.questions)], handles=self.log.offloads) for p in proposals]
-        applied = apply(self.view, edits, self.token_sum.counter.count, strict=True)
+        applied = apply(self.view, edits, self.token_sum.counter.count, strict=True, spare=spare)
         self.token_sum.update(self.log.record(Edited(edits=applied.edits, events=())))
         return applied

@@ -16,6 +16,7 @@ from autocontext.testing import ScriptedModel
 from autocontext.tokens import get_counter
 
 _TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=(\S+) -->")
+_LEFT_OUT = re.compile(r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]|\[the rest: (m\d+)\]")
 _MADE_UP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=transcript id=..)[0-9a-f]{16}")
 _CLOCKS = ("timestamp", "time")
 
@@ -114,8 +115,12 @@ def _strings(value: Any) -> Iterable[str]:
 
 
 def handles(msg: Msg) -> list[str]:
-    """The UUIDs of the offload tags in a message's texts, as a model reads them."""
-    return [key for text in texts_of(msg) for key in _TAG.findall(text)]
+    """The UUIDs of the offload tags in a message's texts, and the number behind the marks of a short form, as a model
+    reads them."""
+    keys = [key for text in texts_of(msg) for key in _TAG.findall(text)]
+    if keys or msg.origin is None:
+        return keys
+    return list(dict.fromkeys(n for text in texts_of(msg) for marks in _LEFT_OUT.findall(text) for n in marks if n))
 
 
 def reach(memory: AutoContextMemory, messages: Iterable[Msg]) -> list[Msg]:

@@ -59,21 +59,22 @@ class Quiet:
         return []
 
 
+THREE_DISTANCES = ("read_once", "shorten")
 WINDOWED = ("msg_threshold", "target_ratio", "last_keep", "large_payload_threshold", "ledger_ratio", "strategies")
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"max_token": 4_000}, (1_000, 0.8, 4, 1_000, 0.46, ("read_once",))),
-        ({"max_token": "16000"}, (4_000, 0.53, 6, 1_000, 0.247, ("read_once",))),
-        ({"max_token": 64_000, "token_counter": "bytes4"}, (16_000, 0.53, 24, 2_500, 0.132, ("read_once",))),
-        ({"max_token": 1_048_576}, (262_144, 0.53, 400, 40_960, 0.038, ("read_once",))),
-        ({"max_token": 64_000, "last_keep": 9}, (16_000, 0.53, 9, 5_120, 0.132, STRATEGIES)),
-        ({"max_token": 64_000, "offload_single_preview": 3_000}, (16_000, 0.53, 50, 5_120, 0.132, STRATEGIES)),
-        ({"max_token": 64_000, "msg_threshold": 30}, (30, 0.8, 24, 2_500, 0.132, STRATEGIES)),
-        ({"max_token": 64_000, "escalation": "single"}, (100, 0.8, 24, 2_500, 0.132, STRATEGIES)),
-        ({"max_token": 300}, (100, 0.8, 4, 1_000, 0.46, ("read_once",))),
+        ({"max_token": 4_000}, (1_000, 0.8, 4, 1_000, 0.18, THREE_DISTANCES)),
+        ({"max_token": "16000"}, (4_000, 0.8, 6, 1_000, 0.1, THREE_DISTANCES)),
+        ({"max_token": 64_000, "token_counter": "bytes4"}, (16_000, 0.8, 24, 2_500, 0.1, THREE_DISTANCES)),
+        ({"max_token": 1_048_576}, (262_144, 0.8, 400, 40_960, 0.1, THREE_DISTANCES)),
+        ({"max_token": 64_000, "last_keep": 9}, (16_000, 0.53, 9, 5_120, 0.1, STRATEGIES)),
+        ({"max_token": 64_000, "offload_single_preview": 3_000}, (16_000, 0.53, 50, 5_120, 0.1, STRATEGIES)),
+        ({"max_token": 64_000, "msg_threshold": 30}, (30, 0.8, 24, 2_500, 0.1, STRATEGIES)),
+        ({"max_token": 64_000, "escalation": "single"}, (100, 0.8, 24, 2_500, 0.1, STRATEGIES)),
+        ({"max_token": 300}, (100, 0.8, 4, 1_000, 0.4, THREE_DISTANCES)),
         ({"token_ratio": 0.9}, (100, 0.8, 50, 5_120, 0.1, STRATEGIES)),
     ],
     ids=str,
@@ -247,9 +248,11 @@ def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(
         assert small.ledger_ratio >= large.ledger_ratio
 
 
-def test_for_a_window_only_read_once_goes_before_the_fold_and_the_presets_differ_in_the_ledger() -> None:
-    assert AutoContextConfig.for_window(16_000).strategies == ("read_once",)
-    assert AutoContextConfig.for_window(16_000).ledger_ratio > 0
+def test_three_distances_share_a_window_and_the_presets_differ_in_the_ledger() -> None:
+    for window, near, note in ((2_000, 0.28, 0.27), (4_000, 0.28, 0.18), (8_000, 0.38, 0.12), (16_000, 0.38, 0.1)):
+        config = AutoContextConfig.for_window(window)
+        assert (config.keep_recent, config.ledger_ratio, config.target_ratio) == (near, note, 0.8)
+        assert config.strategies == THREE_DISTANCES
     assert AutoContextConfig().ledger_ratio > 0
     assert AutoContextConfig.agentscope_java().ledger_ratio == 0
 

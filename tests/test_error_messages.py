@@ -46,7 +46,7 @@ def search(text: Any) -> object:
         (lambda: memory().delete_message("x"), "delete_message: index must be a whole number (got 'x')"),
         (lambda: memory().load_state_dict({}), "state.version is missing: this is not an object made by state_dict()"),
         (lambda: get_counter(5), "token_counter: 5 is neither a name nor a TokenCounter"),
-        (lambda: Toolset([takes_an_object]), "tools: takes_an_object: a type in its signature has no JSON schema"),
+        (lambda: Toolset([takes_an_object]), "tools[0]: takes_an_object: its signature has no JSON schema"),
         (lambda: remember(tags="a"), "tags must be a list of strings such as ['a'] (got 'a')"),
         (lambda: remember(metadata="a"), "metadata must be an object with string keys (got 'a')"),
         (lambda: search(5), "search: text must be a text (got 5)"),

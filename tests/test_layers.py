@@ -16,7 +16,7 @@ PACKAGE = Path(autocontext.__file__).parent
 # Rooms (folders) and the modules at the door, lowest first: what a module imports stands to its left, or in its room.
 LAYERS = [
     "_version", "errors", "messages", "requests", "events", "prompts", "prices", "config", "plan", "redaction",
-    "flows", "telemetry", "text", "tokens", "formats", "ranking", "history", "ledger", "strategies", "models",
+    "flows", "telemetry", "text", "tokens", "formats", "ranking", "history", "notes", "strategies", "models",
     "compression", "stores", "content", "cache", "memories", "tools", "steering", "memory", "loop", "testing",
     "optimizer", "sessions", "compat", "suite", "__init__", "adapters", "cli", "__main__",
 ]  # fmt: skip
@@ -28,7 +28,7 @@ UPWARD = {
 # These rooms, doors and modules do no I/O. Of `compression` the drivers of a pass do, of `cache` all but its keys.
 CORE = {
     "_version", "errors", "messages", "requests", "events", "prompts", "prices", "config", "plan", "redaction",
-    "tokens", "text", "ranking", "history", "ledger", "strategies", "compression",
+    "tokens", "text", "ranking", "history", "notes", "strategies", "compression",
     "cache.canonical", "cache.canonical_numbers",
 }  # fmt: skip
 DRIVERS = {
@@ -216,7 +216,7 @@ def test_what_is_allowed_to_point_up_still_does() -> None:
         ("text.rendering", "from autocontext.history.log import Log"),
         ("cache.canonical", "from autocontext.stores.database import Database"),
         ("strategies", "from autocontext.compression.engine import compress"),
-        ("strategies.fold", "if TYPE_CHECKING:\n    from autocontext.compression.handover import HandOver"),
+        ("strategies.fold", "if TYPE_CHECKING:\n    from autocontext.compression.limits import PassBudget"),
         ("telemetry", "def f():\n    from autocontext import __version__"),
         ("stores.database", "def f():\n    from autocontext.memory import AutoContextMemory"),
         ("memory", "from autocontext.adapters import openai_chat"),
@@ -249,7 +249,7 @@ def test_what_is_allowed_is_not_a_violation(module: str, source: str) -> None:
     ("sources", "circular"),
     [
         (
-            {"ledger.work": "def f():\n    from autocontext.ledger.pages import Page", "ledger.pages": "import math"},
+            {"notes.work": "def f():\n    from autocontext.notes.pages import Page", "notes.pages": "import math"},
             False,
         ),
         (
@@ -257,11 +257,11 @@ def test_what_is_allowed_is_not_a_violation(module: str, source: str) -> None:
             True,
         ),
         (
-            {"ledger.work": "def f():\n    from .pages import Page", "ledger.pages": "from .work import WorkLedger"},
+            {"notes.work": "def f():\n    from .pages import Page", "notes.pages": "from .work import WorkLedger"},
             True,
         ),
         (
-            {"ledger.work": "from .pages import Page", "ledger.pages": "if TYPE_CHECKING:\n    from .work import X"},
+            {"notes.work": "from .pages import Page", "notes.pages": "if TYPE_CHECKING:\n    from .work import X"},
             False,
         ),
     ],

@@ -58,7 +58,7 @@ METHODS = {
 }  # fmt: skip
 OPTIONAL = {
     "openai", "dashscope", "rich", "httpx", "aiohttp", "requests", "websocket",
-    "sqlalchemy", "psycopg", "cryptography", "obstore", "opentelemetry", "sklearn", "numpy",
+    "psycopg", "cryptography", "obstore", "opentelemetry", "sklearn", "numpy",
 }  # fmt: skip
 # These are always at hand, but a program that only builds messages should not pay for them.
 COSTLY = {"tiktoken", "regex", "sqlite3", "urllib.request", "http.client"}

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = {page.name: page.read_text("utf-8") for page in sorted((ROOT / "docs" / "api").glob("*.md"))}
 REFERENCE = {name: page for page, text in PAGES.items() for name in re.findall(r"^::: ([\w.]+)", text, re.MULTILINE)}
 ROOMS = (
-    "autocontext", "autocontext.cache", "autocontext.compat", "autocontext.content", "autocontext.ledger",
+    "autocontext", "autocontext.cache", "autocontext.compat", "autocontext.content",
     "autocontext.loop", "autocontext.memories", "autocontext.models", "autocontext.ranking", "autocontext.sessions",
     "autocontext.stores", "autocontext.strategies", "autocontext.suite", "autocontext.tokens",
     "autocontext.adapters.anthropic_messages", "autocontext.adapters.openai_chat",

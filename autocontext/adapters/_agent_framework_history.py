@@ -111,14 +111,16 @@ def shown(memory: AutoContextMemory, session: str, view: Sequence[Msg], placed: 
     """The view as messages, marked; the framework's own where they are as they were, others' in their places."""
     own = {p.id: p.message for p in placed if p.id is not None}
     before = _guests(placed)
-    unchanged = {m.id for m in view if m.origin is None and "_compress_meta" not in m.metadata}
-    places = {m.id: i + 1 for i, m in enumerate(memory.get_original_memory_msgs())}
+    originals = memory.get_original_memory_msgs()
+    said = {m.id: m.content for m in originals}
+    places = {m.id: i + 1 for i, m in enumerate(originals)}
     sent: list[Message] = []
     until = 0
     for msg in view:
         behind = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
         until = max([until, *(places.get(m.id, 0) for m in behind)])
-        kept = own.get(msg.id) if msg.id in unchanged else None
+        # A part of a message may have its id: a repaired history has each result in a message of its own.
+        kept = own.get(msg.id) if said.get(msg.id) == msg.content else None
         message = copy.copy(kept) if kept is not None else to_agent_framework([msg])[0]
         mark = {"session": session, "id": msg.id, "until": until}
         message.additional_properties = {**message.additional_properties, MARK: mark}

@@ -9,7 +9,7 @@ from typing import Unpack
 from autocontext.adapters.options import MemoryOptions
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, SessionGone, short
-from autocontext.flows.forking import Level, fork_lock
+from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.stores import InMemorySessionStore, SessionKey, SessionStore
 
@@ -41,7 +41,7 @@ class Sessions:
         self._store: SessionStore = options.get("store") or InMemorySessionStore()
         self._keeps = options.get("store") is not None
         self._user_id = options.get("user_id", "")
-        self._lock = fork_lock(Level.OPENING)
+        self._lock = fork_lock()
         self._memories: OrderedDict[tuple[str, str], AutoContextMemory] = OrderedDict()
         self._bound_key: tuple[str, str] | None = None
         self._passed = self._bound = memory

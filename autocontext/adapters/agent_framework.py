@@ -190,4 +190,9 @@ def _calls_and_results(message: Message) -> list[tuple[str, str]]:
 
 def _with_new_ids(memory: AutoContextMemory, messages: Sequence[Message]) -> list[Msg]:
     taken = {m.id for m in memory.get_original_memory_msgs()}
-    return [unique(msg, taken) for msg in from_agent_framework(messages)]
+    return [unique(msg, taken) for msg in from_agent_framework(messages) if not _is_empty(msg)]
+
+
+def _is_empty(msg: Msg) -> bool:
+    """Whether a message says nothing: strict services refuse it in the next request."""
+    return all(b.type == "text" and not b.text.strip() for b in msg.content)

@@ -21,7 +21,7 @@ from autocontext.adapters._sessions import Sessions
 from autocontext.adapters._tools import Described, described
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
-from autocontext.flows.forking import Level, fork_lock
+from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 from autocontext.plan import Plan, SubTask
@@ -72,7 +72,7 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         self._sessions = Sessions(memory, **options)
         self._has_plan = options.get("plan") is not None
         self._schemas: tuple[list[Any], list[dict[str, Any]]] = ([], [])
-        self._following = fork_lock(Level.OPENING)
+        self._following = fork_lock()
         self.tools: Sequence[BaseTool] = [_tool(tool, self._memory_of) for tool in described(self._sessions.config)]
         self.instructions = INSTRUCTIONS
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from autocontext.errors import AutoContextError, MissingExtraError
 from autocontext.suite import AutoContext
+from autocontext.text.quoting import quoted
 from autocontext.tools import INSTRUCTIONS, ContextOffloadTool
 
 try:
@@ -100,7 +101,8 @@ class AutoContextTools:
         if not hits:
             return f"Nothing that is stored matches {query!r}. Try other words."
         passages = (
-            f"[{hit.ref}{f' ({hit.name})' if hit.name else ''}, offset {hit.offset}]\n{hit.text}" for hit in hits
+            f"[{hit.ref}{f' ({hit.name})' if hit.name else ''}, offset {hit.offset}]\n{quoted(hit.text)}"
+            for hit in hits
         )
         return "\n\n".join([*passages, "Read on with context_reload: pass the handle and an offset."])
 

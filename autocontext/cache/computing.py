@@ -6,21 +6,22 @@ import asyncio
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from autocontext import flows
-from autocontext.cache.flights import Flight, FlightState, outside
-from autocontext.cache.misses import CacheStep, Compute, MissFlow, Pause, Refresh, SlowCall, WaitFor, miss
+from autocontext.cache.flights import FlightResult, FlightState, Owner, enter, leave
+from autocontext.cache.misses import CacheStep, Compute, Miss, Pause, SlowCall, WaitFor, miss
 from autocontext.cache.namespace import CacheNamespace
-from autocontext.cache.renewing import Renewing
+from autocontext.cache.watching import Flights
 from autocontext.errors import ConfigError
 from autocontext.flows.threads import in_thread
 from autocontext.stores.database import Database, Read, Write
 
 _CLOSING = 5.0
 """Seconds that closing waits for computations in the background."""
+_IN_BACKGROUND = 8
+"""Results of a cache that are recomputed in the background at a time; others are due at their next hit."""
 _MUCH = 2_000
 """Values, or pieces of 64 characters, that the event loop handles itself: one to three milliseconds."""
 
@@ -30,50 +31,66 @@ class Computing:
 
     def __init__(self, namespace: CacheNamespace, database: Database | None) -> None:
         self._namespace, self._database = namespace, database
-        self._renewing = None if database is None else Renewing(namespace, database)
+        self.flights = None if database is None else Flights.of(database)
         self._threads: set[threading.Thread] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def do(self, step: CacheStep) -> Any:
+    def do(self, step: CacheStep) -> Any:  # noqa: PLR0911 (one for each kind)
         """Run a step and return its answer."""
+        # First, because it is the only step of most hits.
+        if isinstance(step, Read) and self._database is not None:
+            return self._database.read(step.work)
         match step:
+            case SlowCall(fn):
+                return fn()
+            case Write(work) if self._database is not None:
+                return self._database.write(work)
             case Pause(length):
                 return time.sleep(length)
             case WaitFor(flight):
-                return None if flight.is_of_this_thread() else flight.result.result()
+                return flight.wait()
             case Compute(fn, flight):
-                with self._part_of(flight):
+                before = enter(flight)
+                try:
                     return called(fn)
-            case SlowCall(fn):
-                return fn()
-            case Refresh():
+                finally:
+                    leave(before)
+            case Miss(in_background=True):
                 return self._in_thread(step)
-            case Read() | Write() if self._database is not None:
-                return self._database.do(step)
+            case Miss():
+                return self._miss(step)
 
-    async def ado(self, step: CacheStep) -> Any:
+    async def ado(self, step: CacheStep) -> Any:  # noqa: PLR0911 (as above)
         """`do` without blocking the event loop."""
+        if isinstance(step, Read) and self._database is not None:
+            return await self._database.aread(step.work)
         match step:
+            case Write(work) if self._database is not None:
+                return await self._database.awrite(work)
             case Pause(length):
                 return await asyncio.sleep(length)
             case WaitFor(flight):
-                return None if flight.waits_for_itself() else await asyncio.wrap_future(flight.result)
+                return await flight.await_()
             case Compute(fn, flight):
-                with self._part_of(flight):
+                before = enter(flight)
+                try:
                     return await acalled(fn)
+                finally:
+                    leave(before)
             case SlowCall(fn, about):
                 return await in_thread(fn) if about is ... or is_large(about) else fn()
-            case Refresh():
+            case Miss(in_background=True):
                 return self._in_task(step)
-            case Read() | Write() if self._database is not None:
-                return await self._database.ado(step)
+            case Miss():
+                return await self._amiss(step)
 
     def wait(self) -> None:
-        """Wait up to five seconds for each thread in the background."""
+        """Wait up to five seconds for each thread in the background, and give back what was abandoned."""
         for thread in list(self._threads):
-            thread.join(_CLOSING)
-        if self._renewing is not None:
-            self._renewing.stop()
+            if thread.is_alive():
+                thread.join(_CLOSING)
+        if self.flights is not None:
+            self.flights.settle()
 
     async def await_(self) -> None:
         """Wait up to five seconds for the tasks in the background, then `wait`."""
@@ -81,49 +98,51 @@ class Computing:
             await asyncio.wait(list(self._tasks), timeout=_CLOSING)
         await asyncio.to_thread(self.wait)
 
-    @contextmanager
-    def _part_of(self, flight: Flight | None) -> Iterator[None]:
-        """The context in which a function computes: part of the flight, and the lease is renewed."""
-        if flight is None or self._renewing is None:
-            yield
-            return
-        with flight.inside(), self._renewing.kept(flight.holder):
-            yield
+    def _miss(self, step: Miss) -> FlightResult:
+        """Run a miss in a generator: when it is not running any more it has ended, whatever has happened."""
+        owner = Owner()
+        owner.runs = (flows.run(flow, self.do) for flow in [miss(step, owner)])
+        result: FlightResult = next(owner.runs)
+        owner.runs = None
+        return result
 
-    def _in_thread(self, step: Refresh) -> None:
+    async def _amiss(self, step: Miss) -> FlightResult:
+        owner = Owner()
+        owner.runs = flows.arun(miss(step, owner), self.ado)
+        result: FlightResult = await owner.runs
+        owner.runs = None
+        return result
+
+    def _in_thread(self, step: Miss) -> None:
         def work() -> None:
-            with self._failing_quietly():
-                self._count_failure(flows.run(_refreshing(step), self.do))
-            self._threads.discard(thread)
+            try:
+                self._count_failure(self._miss(step))
+            except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
+                self._namespace.count("refresh_failed")
 
-        thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
-        self._threads.add(thread)
-        thread.start()
+        # An interrupt may have kept one from starting, so those that live are counted.
+        self._threads = {thread for thread in self._threads if thread.is_alive()}
+        if len(self._threads) < _IN_BACKGROUND:
+            thread = threading.Thread(target=work, name="autocontext cache", daemon=True)
+            self._threads.add(thread)
+            thread.start()
 
-    def _in_task(self, step: Refresh) -> None:
+    def _in_task(self, step: Miss) -> None:
         async def work() -> None:
-            outside()
-            with self._failing_quietly():
-                self._count_failure(await flows.arun(_refreshing(step), self.ado))
+            leave()
+            try:
+                self._count_failure(await self._amiss(step))
+            except Exception:  # noqa: BLE001 (as above)
+                self._namespace.count("refresh_failed")
 
-        task = asyncio.get_running_loop().create_task(work())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if len(self._tasks) < _IN_BACKGROUND:
+            task = asyncio.get_running_loop().create_task(work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
-    @contextmanager
-    def _failing_quietly(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception:  # noqa: BLE001 (nobody waits for it: the first call after expiry computes itself)
-            self._namespace.count("refresh_failed")
-
-    def _count_failure(self, result: Any) -> None:
+    def _count_failure(self, result: FlightResult) -> None:
         if result.state is FlightState.ERROR:
             self._namespace.count("refresh_failed")
-
-
-def _refreshing(step: Refresh) -> MissFlow:
-    return miss(step.call, known=step.created, in_background=True)
 
 
 def called(fn: Callable[[], Any]) -> Any:

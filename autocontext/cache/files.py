@@ -7,6 +7,7 @@ importing it again loses nothing.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 import time
@@ -16,12 +17,14 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from autocontext.cache.namespace import CacheEntry, CacheNamespace
+from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target
 from autocontext.cache.options import DEFAULTS
-from autocontext.cache.storing import fits, storing
+from autocontext.cache.rows import fits, storing
 from autocontext.cache.values import encoded
 from autocontext.errors import ConfigError, StoreCorruptError, UncacheableError
-from autocontext.stores.database import Work
+from autocontext.stores.database import Database, Statement, Work, safe
+
+_log = logging.getLogger("autocontext.cache")
 
 _FIELDS: dict[str, type] = {
     "task": str, "version": str, "args": str, "tags": str, "cost": int, "created": int, "expires": int, "gone": int,
@@ -73,6 +76,42 @@ def importing(namespace: CacheNamespace, entries: Sequence[CacheEntry]) -> Calla
     return work
 
 
+def import_once(path: Path, namespace: CacheNamespace, database: Database) -> None:
+    """Store the results of a file unless this namespace has read it before; results that it has stay.
+
+    Raises StoreCorruptError. The database remembers the name of the file, so what is deleted later stays deleted.
+    """
+    file = {"ns": namespace.text, "file": safe(path.name)}
+
+    def known() -> Work[bool]:
+        return bool(
+            (yield Statement("SELECT 1 FROM autocontext_cache_file WHERE namespace = :ns AND file = :file", file))
+        )
+
+    if database.read(known):
+        return
+    try:
+        entries = _entries(path, namespace)
+    except StoreCorruptError as error:
+        raise StoreCorruptError(f"{error}; repair it, or move it away to begin without its results") from error
+
+    def work() -> Work[int]:
+        mark = (
+            "INSERT INTO autocontext_cache_file (namespace, file) VALUES (:ns, :file) "
+            "ON CONFLICT (namespace, file) DO NOTHING RETURNING file"
+        )
+        if not (yield Statement(mark, file)):
+            return 0
+        new = 0
+        for entry in entries:
+            if (yield from namespace.lookup(Target(entry.key))) is None:
+                yield from storing(namespace, entry)()
+                new += 1
+        return new
+
+    _log.info("%s: read once, %d results; from now on they are in %s", path, database.write(work), database.name)
+
+
 def _entries(path: Path, namespace: CacheNamespace) -> list[CacheEntry]:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -90,7 +129,8 @@ def _entries(path: Path, namespace: CacheNamespace) -> list[CacheEntry]:
             raise StoreCorruptError(f"{path}: {key!r}: {error}") from error
         if isinstance(details, dict) and key in details:
             entry = _with_details(path, entry, details[key])
-        if entry.expires > namespace.now() and fits(namespace, entry):
+        now = namespace.now()
+        if entry.expires > now and not entry.is_ahead(now) and fits(namespace, entry):
             entries.append(entry)
     return entries
 
@@ -104,14 +144,21 @@ def _with_details(path: Path, entry: CacheEntry, details: Any) -> CacheEntry:
 
 # ----------------------------------------------------------------------------------------------------------- settings
 def database_path(config: Mapping[str, Any]) -> Path:
-    """The database file beside the file `ltm_path` ("LTM/memory.json"), or in the folder; makes missing folders.
-
-    The JSON file itself is not touched.
-    """
-    path = Path(config.get("ltm_path") or "LTM")
+    """The database file beside the file `ltm_path` ("LTM/memory.json"), or in the folder; makes missing folders."""
+    path = _ltm_path(config)
     folder = path.parent if path.suffix and not path.is_dir() else path
     folder.mkdir(parents=True, exist_ok=True)
     return folder / "autocontext.db"
+
+
+def json_file(config: Mapping[str, Any]) -> Path | None:
+    """The file `ltm_path`, if it is one. It is only read."""
+    path = _ltm_path(config)
+    return path if path.suffix and path.is_file() else None
+
+
+def _ltm_path(config: Mapping[str, Any]) -> Path:
+    return Path(config.get("ltm_path") or "LTM")
 
 
 def namespace_of(config: Mapping[str, Any]) -> tuple[str, ...]:

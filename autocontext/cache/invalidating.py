@@ -1,8 +1,10 @@
-"""Invalidation: which results it removes, and which running computations it ends."""
+"""Invalidation: which results it removes, and which running computations it ends; who has asked for a result."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from autocontext.cache import leases, rows
@@ -10,12 +12,30 @@ from autocontext.cache.canonical import CacheKey, text_of
 from autocontext.cache.namespace import CacheNamespace, Target, namespace_text
 from autocontext.errors import ConfigError
 from autocontext.stores.checks import check_texts
-from autocontext.stores.database import Work, safe
+from autocontext.stores.database import Statement, Work, safe
 
 _TAGGED = "key IN (SELECT key FROM autocontext_cache_tag WHERE namespace = :ns AND tag = :tag)"
 _COMPUTED_WITH_TAG = (
     "holder IN (SELECT holder FROM autocontext_cache_computation_tag WHERE namespace = :ns AND tag = :tag)"
 )
+
+
+class ToolCall(NamedTuple):
+    """A tool call of a session."""
+
+    user_id: str
+    session_id: str
+    call: str
+    """A hash of its id."""
+
+    @classmethod
+    def of(cls, user_id: str, session_id: str, call_id: str) -> ToolCall:
+        """The call with an id, which the model has chosen."""
+        return cls(user_id, session_id, hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:32])
+
+
+calling: ContextVar[ToolCall | None] = ContextVar("autocontext_tool_call", default=None)
+"""The tool call that the current code is part of. The results that it asks for are erased with it."""
 
 
 class Selection(NamedTuple):
@@ -51,11 +71,9 @@ class Selection(NamedTuple):
         if not text:
             raise ConfigError(f"{names[0]}: give a text that is not empty")
         if key is not None:
-            name = Target.of(key).key
-            return cls._inside(own, "key = :key", {"key": safe(name)})
+            return cls._inside(own, "key = :key", {"key": safe(Target.of(key).key)})
         if task is not None:
-            name = text_of(task)
-            return cls._inside(own, "task = :task", {"task": safe(name)})
+            return cls._inside(own, "task = :task", {"task": safe(text_of(task))})
         if tag is not None:
             named = cls._inside(own, _TAGGED, {"tag": safe(text)})
             return named._replace(computations=f"namespace = :ns AND {_COMPUTED_WITH_TAG}")
@@ -73,26 +91,27 @@ class Selection(NamedTuple):
         return cls(condition, {"ns": own, **params}, condition)
 
 
-def invalidating(namespace: CacheNamespace, selection: Selection) -> Callable[[], Work[int]]:
-    """The transaction that removes a selection; returns the number of results."""
-
-    def work() -> Work[int]:
-        # Computations first: this waits for one that is just being stored, which is then removed as a result.
-        yield from leases.end_all(selection.computations, selection.params)
-        return (yield from rows.remove(selection.results, selection.params, namespace.now()))
-
-    return work
+def invalidating(namespace: CacheNamespace, selection: Selection) -> Work[int]:
+    """Remove a selection; returns the number of results."""
+    # Computations first: this waits for one that is just being stored, which is then removed as a result.
+    yield from leases.end_all(selection.computations, selection.params)
+    return (yield from rows.remove(selection.results, selection.params, namespace.now()))
 
 
-def purging(namespace: CacheNamespace) -> Callable[[], Work[int]]:
-    """The transaction that removes expired results; returns their number."""
+def noting(namespace: CacheNamespace, target: Target, call: ToolCall) -> Work[None]:
+    """Note what a tool call asks for: its key may not tell, if options change the arguments."""
+    yield Statement(
+        "INSERT INTO autocontext_cache_call (user_id, session_id, call, namespace, key) "
+        "VALUES (:user_id, :session_id, :call, :ns, :key) ON CONFLICT DO NOTHING",
+        {**call._asdict(), "ns": namespace.text, "key": safe(target.key)},
+    )
 
-    def work() -> Work[int]:
-        now = namespace.now()
-        yield from leases.forget_ended(namespace)
-        return (yield from rows.remove("namespace = :ns AND gone <= :now", {"ns": namespace.text, "now": now}, now))
 
-    return work
+def purging(namespace: CacheNamespace) -> Work[int]:
+    """Remove expired results; returns their number."""
+    now = namespace.now()
+    yield from leases.forget_ended(namespace)
+    return (yield from rows.remove("namespace = :ns AND gone <= :now", {"ns": namespace.text, "now": now}, now))
 
 
 def _prefix_below(namespace: str) -> str:

@@ -2,16 +2,17 @@
 
 A running computation is a row. Storing its result deletes the row, and stores nothing if the row is gone. So an
 invalidation, which deletes rows, keeps the results of running computations out of the cache; a process that takes over
-a lease does the same. Leases expire by the server's clock; nothing depends on the clocks of clients.
+a lease does the same. Leases expire by the server's clock; nothing depends on the clocks of clients. A lease that would
+last for more than twice its length is over too: it was taken before the server's clock was set back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target
-from autocontext.stores.database import Statement, Work, safe
+from autocontext.stores.database import Row, Statement, Work, safe
 
 _ONE_DAY = 86_400_000
 """Milliseconds after which a computation without a lease no longer counts."""
@@ -29,74 +30,55 @@ class Claim(NamedTuple):
     """Creation time of an entry to ignore."""
 
 
-class LeaseReply(NamedTuple):
-    """The answer: the caller computes (`granted`), another process does, or there is an entry by now."""
-
-    granted: bool
-    entry: CacheEntry | None = None
-
-
-class LeaseState(NamedTuple):
-    """The state of a lease that another process has."""
-
-    ended: bool
-    """Whether to ask again: the lease has ended, or there is an entry."""
-    holder: str = ""
-    """The computation that holds it."""
-    needs_us: bool = False
-    """Whether that computation waits for one of ours, so that neither could end."""
-
-
-def ask(namespace: CacheNamespace, claim: Claim) -> Work[LeaseReply]:
-    """Take the lease of a key unless another holds it, or there is an entry by now."""
+def ask(namespace: CacheNamespace, claim: Claim, wanted: Callable[[], bool] = lambda: True) -> Work[CacheEntry | bool]:
+    """Take the lease of a key unless another holds it, or it is `wanted` no longer; an entry that is there by now."""
     target = claim.target
     rows = yield Statement(
         "INSERT INTO autocontext_cache_computation (namespace, key, slot, holder, task, until, waits_for) "
         f"VALUES (:ns, :key, :slot, :holder, :task, {namespace.server_now} + :length, '') "
         "ON CONFLICT (namespace, key, slot) DO UPDATE SET holder = excluded.holder, task = excluded.task, "
         "until = excluded.until, waits_for = '' "
-        f"WHERE autocontext_cache_computation.until <= {namespace.server_now} RETURNING holder",
+        f"WHERE NOT ({_running(namespace)}) RETURNING holder",
         {
             "ns": namespace.text, "key": safe(target.key), "slot": "" if namespace.lease else claim.holder,
             "holder": claim.holder, "task": safe(claim.task), "length": namespace.lease or _ONE_DAY,
         },
     )  # fmt: skip
     # After taking the lease, to see what its previous holder has stored.
-    entry = yield from namespace.lookup(target)
-    if entry is not None and entry.created != claim.known and entry.expires > namespace.now():
-        if rows:
-            yield from give_back(namespace.text, claim)
-        return LeaseReply(granted=False, entry=entry)
+    entry = yield from _stored(namespace, claim)
+    # A cancelled caller's transaction goes on in its thread, after its lease was given back.
+    if rows and (entry is not None or not wanted()):
+        yield from give_back(namespace.text, claim)
+        rows = []
     if rows and claim.tags:
         tags = [{"ns": namespace.text, "tag": safe(tag), "holder": claim.holder} for tag in claim.tags]
         yield Statement(
             "INSERT INTO autocontext_cache_computation_tag (namespace, tag, holder) VALUES (:ns, :tag, :holder)", tags
         )
-    return LeaseReply(granted=bool(rows))
+    return bool(rows) if entry is None else entry
 
 
-def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work[LeaseState]:
-    """Whether the lease of a key has ended, and whether its holder waits for one of these computations."""
+def look(namespace: CacheNamespace, claim: Claim, ours: Collection[str]) -> Work[tuple[str, bool]]:
+    """Who holds the lease of a key, and whether that waits for one of our computations, so that neither could end.
+
+    "" if it is time to ask again: the lease has ended, or there is an entry.
+    """
     rows = yield Statement(
         "SELECT holder FROM autocontext_cache_computation "
-        f"WHERE namespace = :ns AND key = :key AND slot = '' AND until > {namespace.server_now}",
+        f"WHERE namespace = :ns AND key = :key AND slot = '' AND {_running(namespace)}",
         {"ns": namespace.text, "key": safe(claim.target.key)},
     )
-    if not rows:
-        return LeaseState(ended=True)
-    entry = yield from namespace.lookup(claim.target)
-    if entry is not None and entry.created != claim.known:
-        return LeaseState(ended=True)
-    holder, needs_us = rows[0][0], False
+    if not rows or (yield from _stored(namespace, claim)) is not None:
+        return "", False
+    chain: list[Row] = []
     if ours:
         chain = yield Statement(
             "WITH RECURSIVE chain (holder) AS (SELECT holder FROM autocontext_cache_computation WHERE holder = :holder "
             "UNION SELECT c.waits_for FROM autocontext_cache_computation c JOIN chain ON c.holder = chain.holder) "
             "SELECT holder FROM chain",
-            {"holder": holder},
+            {"holder": rows[0][0]},
         )
-        needs_us = any(row[0] in ours for row in chain)
-    return LeaseState(ended=False, holder=holder, needs_us=needs_us)
+    return rows[0][0], any(row[0] in ours for row in chain)
 
 
 def runs(holder: str) -> Work[bool]:
@@ -106,20 +88,29 @@ def runs(holder: str) -> Work[bool]:
     )
 
 
-def note_waiting(ours: Collection[str], holder: str) -> Work[None]:
-    """Note for other processes that these computations wait for `holder`; "" if they no longer wait."""
+def note_waiting(waiting: Iterable[tuple[str, str]]) -> Work[None]:
+    """Note for other processes which computation each of ours waits for; "" for none."""
     yield Statement(
         "UPDATE autocontext_cache_computation SET waits_for = :other WHERE holder = :holder",
-        [{"holder": name, "other": holder} for name in sorted(ours)],
+        [{"holder": holder, "other": other} for holder, other in sorted(waiting)],
     )
 
 
-def renew(namespace: CacheNamespace, holders: Collection[str]) -> Work[None]:
-    """Extend the leases of these computations."""
+def renew(computations: Iterable[tuple[CacheNamespace, str]]) -> Work[None]:
+    """Extend the leases of computations."""
+    holders = {holder: namespace for namespace, holder in computations}
+    server_now = next(iter(holders.values())).server_now
     yield Statement(
-        f"UPDATE autocontext_cache_computation SET until = {namespace.server_now} + :length WHERE holder = :holder",
-        [{"holder": name, "length": namespace.lease} for name in sorted(holders)],
+        f"UPDATE autocontext_cache_computation SET until = {server_now} + :length WHERE holder = :holder",
+        [{"holder": holder, "length": holders[holder].lease} for holder in sorted(holders)],
     )
+
+
+def give_back_all(computations: Iterable[tuple[str, str]]) -> Work[None]:
+    """End computations, each given by its namespace and holder."""
+    params = [{"ns": ns, "holder": holder} for ns, holder in sorted(computations)]
+    for table in ("autocontext_cache_computation", "autocontext_cache_computation_tag"):
+        yield Statement(f"DELETE FROM {table} WHERE namespace = :ns AND holder = :holder", params)
 
 
 def give_back(ns: str, claim: Claim) -> Work[bool]:
@@ -142,12 +133,24 @@ def end_all(condition: str, params: dict[str, object]) -> Work[None]:
 
 def forget_ended(namespace: CacheNamespace) -> Work[None]:
     """Delete computations whose lease has expired, and orphaned tags."""
+    over = f"NOT ({_running(namespace, _ONE_DAY)})"  # as some may have no lease
     yield Statement(
-        f"DELETE FROM autocontext_cache_computation WHERE namespace = :ns AND until <= {namespace.server_now}",
-        {"ns": namespace.text},
+        f"DELETE FROM autocontext_cache_computation WHERE namespace = :ns AND {over}", {"ns": namespace.text}
     )
     yield Statement(
         "DELETE FROM autocontext_cache_computation_tag WHERE namespace = :ns "
         "AND holder NOT IN (SELECT holder FROM autocontext_cache_computation WHERE namespace = :ns)",
         {"ns": namespace.text},
     )
+
+
+def _running(namespace: CacheNamespace, least: int = 0) -> str:
+    """The SQL condition that a computation is not over; it lasts as long as the namespace's leases, or `least`."""
+    now, length = namespace.server_now, max(namespace.lease or _ONE_DAY, least)
+    return f"autocontext_cache_computation.until BETWEEN {now} + 1 AND {now} + {2 * length}"
+
+
+def _stored(namespace: CacheNamespace, claim: Claim) -> Work[CacheEntry | None]:
+    """The entry that makes a computation needless."""
+    entry = yield from namespace.lookup(claim.target)
+    return None if entry is None or entry.created == claim.known or entry.expires <= namespace.now() else entry

@@ -1,7 +1,7 @@
 """What happens on a miss, written once for threads and coroutines as a flow of steps, which `computing` runs.
 
 Callers in one process share a computation through a flight, processes share it through a lease. One caller computes and
-stores, and then ends both, whatever happens.
+stores, which ends both. If it cannot, `watching` ends them.
 """
 
 from __future__ import annotations
@@ -10,23 +10,26 @@ import json
 import random
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from autocontext.cache import leases
 from autocontext.cache.canonical import CacheKey
-from autocontext.cache.flights import Flight, FlightResult, Flights, FlightState
-from autocontext.cache.leases import Claim, LeaseReply, LeaseState
+from autocontext.cache.flights import Flight, FlightResult, FlightState, Owner
+from autocontext.cache.leases import Claim
 from autocontext.cache.namespace import CacheEntry, CacheNamespace, Target, without_call_fields
 from autocontext.cache.options import CacheOptions
-from autocontext.cache.storing import fits, storing
+from autocontext.cache.rows import fits, storing
 from autocontext.cache.values import encoded, encoded_error
-from autocontext.errors import CacheCycle, UncacheableError
+from autocontext.cache.watching import Flights
+from autocontext.errors import AutoContextError, CacheCycle, UncacheableError
 from autocontext.stores.database import Read, Write
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.002, 0.05
 """Seconds between checks of another process's lease."""
-
+_CIRCLE = 0.5
+"""Seconds that two computations wait for each other before that is an error: one may give up and say so later."""
 
 MakeFunction: TypeAlias = Callable[[], Callable[[], Any]]
 """Returns the function to call, arguments included; only a miss asks for it."""
@@ -41,11 +44,6 @@ class CachedCall(NamedTuple):
     options: CacheOptions
     namespace: CacheNamespace
     flights: Flights
-
-    @property
-    def tags(self) -> tuple[str, ...]:
-        """The tags of the result."""
-        return tuple(self.options["tags"])
 
 
 class Pause(NamedTuple):
@@ -75,47 +73,51 @@ class SlowCall(NamedTuple):
     """`...`: it is always slow."""
 
 
-class Refresh(NamedTuple):
-    """Recompute a result in the background; `created` is the time of the old one (milliseconds since 1970)."""
+class Miss(NamedTuple):
+    """Compute a result, or wait for the caller that computes it."""
 
     call: CachedCall
-    created: int
+    known: int | None = None
+    """Creation time (milliseconds since 1970) of an entry that does not count."""
+    in_background: bool = False
+    """Answer at once, and give up instead of waiting."""
 
 
-CacheStep: TypeAlias = Read | Write | Pause | WaitFor | Compute | SlowCall | Refresh
+CacheStep: TypeAlias = Read | Write | Pause | WaitFor | Compute | SlowCall | Miss
 MissFlow: TypeAlias = Generator[CacheStep, Any, FlightResult]
 _Settled: TypeAlias = tuple[FlightResult, CacheEntry | None]
 
 
-def miss(call: CachedCall, *, known: int | None = None, in_background: bool = False) -> MissFlow:
-    """Compute a result, or wait for the caller that computes it; in the background give up instead of waiting.
-
-    The entry created at `known` (milliseconds since 1970) does not count.
-    """
+def miss(step: Miss, owner: Owner) -> MissFlow:
+    """The flow of a miss; `owner` runs it."""
+    call = step.call
     while True:
-        flight, leads = call.flights.join(call.target.key)
+        flight, leads = call.flights.join(call.namespace, call.target.key, owner)
         if leads:
             result = FlightResult(FlightState.GIVEN_UP)
             try:
-                result = yield from _lead(call, flight, known, in_background=in_background)
+                result = yield from _lead(step, flight)
             finally:
                 call.flights.end(flight, result)
-            if result.state is FlightState.GIVEN_UP and not in_background:
+            if result.state is FlightState.GIVEN_UP and not step.in_background:
                 continue
             return result
-        if in_background:
+        if step.in_background:
             return FlightResult(FlightState.GIVEN_UP)
         if flight.is_around():
             call.namespace.count("computed")
             return (yield from _compute(Compute(call.make(), flight)))
-        if flight.holder and not (yield Read(partial(leases.runs, flight.holder))):
+        if flight.granted is not None and not (yield Read(partial(leases.runs, flight.holder))):
             # It was invalidated: its result is only for earlier callers.
             call.flights.leave(flight)
             continue
         asked = flight.asked
-        with flight.awaited():
+        flight.needed_by(owner)
+        try:
             shared: FlightResult | None = yield WaitFor(flight)
-        if shared is not None and not flight.holder and flight.asked <= asked:
+        finally:
+            flight.not_needed_by(owner)
+        if shared is not None and flight.granted is None and flight.asked <= asked:
             continue  # its leader read a result before this caller came, and that may be invalidated since
         if shared is None or shared.state is FlightState.PRIVATE:
             call.namespace.count("computed")
@@ -132,36 +134,34 @@ def value_of(result: FlightResult) -> Any:
     return result.value if result.state is FlightState.PRIVATE else json.loads(result.body)
 
 
-def _lead(call: CachedCall, flight: Flight, known: int | None, *, in_background: bool) -> MissFlow:
+def _lead(step: Miss, flight: Flight) -> MissFlow:
+    call = step.call
     namespace = call.namespace
-    claim = Claim(call.target, call.key.task, call.tags, namespace.holder(), known)
+    claim = Claim(call.target, call.key.task, tuple(call.options["tags"]), flight.holder, step.known)
     try:
-        stored = yield from _ask(call, flight, claim, in_background=in_background)
+        stored = yield from _ask(call, flight, claim, in_background=step.in_background)
     except CacheCycle as error:
         return FlightResult(FlightState.ERROR, value=error)
     if stored is not None:
+        flight.settled = True
         return stored
-    start = time.perf_counter()
+    start = flight.granted = time.monotonic()
     namespace.count("computed")
-    flight.holder = claim.holder
-    give_back = Write(lambda: leases.give_back(namespace.text, claim))
-    try:
-        result = yield from _compute(Compute(call.make(), flight))
-    except GeneratorExit:
-        raise  # a closed coroutine cannot wait any more: the lease expires by itself
-    except BaseException:
-        # Cancelled, or the program ends: other processes need not wait until the lease expires.
-        yield give_back
-        raise
-    cost = time.perf_counter() - start
-    settled: _Settled = yield SlowCall(lambda: _settle(call, result, cost, in_background=in_background), result.value)
+    result = yield from _compute(Compute(call.make(), flight))
+    cost = time.monotonic() - start
+    settled: _Settled = yield SlowCall(
+        lambda: _settle(call, result, cost, in_background=step.in_background), result.value
+    )
     shared, entry = settled
     if entry is None or not fits(namespace, entry):
-        yield give_back
+        with suppress(AutoContextError):  # nothing is to be stored; `watching` gives it back once that works
+            yield Write(lambda: leases.give_back(namespace.text, claim))
+            flight.settled = True
         return shared
     work = yield SlowCall(lambda: storing(namespace, entry, claim), entry.body)
     if (yield Write(work)):
         namespace.count("stored")
+    flight.settled = True
     return shared
 
 
@@ -179,46 +179,37 @@ def _ask(
     namespace = call.namespace
     while True:
         flight.asked += 1
-        reply: LeaseReply = yield Write(partial(leases.ask, namespace, claim))
-        if reply.granted:
+        reply: CacheEntry | bool = yield Write(partial(leases.ask, namespace, claim, lambda: flight.outcome is None))
+        if reply is True:
             return None
-        if (entry := reply.entry) is not None:
-            stored: FlightResult | None = yield SlowCall(partial(_stored, call, entry))
+        if isinstance(reply, CacheEntry):
+            stored: FlightResult | None = yield SlowCall(partial(_stored, call, reply))
             if stored is not None:
                 namespace.count("waited")
                 return stored
             # An exception that this caller does not expect, or a text that cannot be read: it counts as absent.
-            claim = claim._replace(known=entry.created)
+            claim = claim._replace(known=reply.created)
         elif in_background:
             return FlightResult(FlightState.GIVEN_UP)
         else:
-            yield from _wait_for_lease(call, flight, claim)
+            yield from _wait_for_lease(flight, claim)
 
 
-def _wait_for_lease(call: CachedCall, flight: Flight, claim: Claim) -> Generator[CacheStep, Any, None]:
+def _wait_for_lease(flight: Flight, claim: Claim) -> Generator[CacheStep, Any, None]:
     """Wait until the lease may be free. Raises CacheCycle if its holder waits for us in turn."""
-    pause = _FIRST_PAUSE
-    noted: tuple[frozenset[str], str] = frozenset(), ""
-    try:
-        while True:
-            ours = frozenset(other.holder for other in flight.needing() if other.holder)
-            state: LeaseState = yield Read(partial(leases.look, call.namespace, claim, ours))
-            if state.ended:
-                return
-            if state.needs_us:
-                raise flight.cycle_with("one that another process computes")  # noqa: TRY301 (as a wait that is cancelled)
-            if ours and noted != (ours, state.holder):
-                noted = ours, state.holder
-                yield Write(partial(leases.note_waiting, *noted))
-                continue
-            yield Pause(pause * (0.5 + random.random() / 2))
-            pause = min(2 * pause, _LAST_PAUSE)
-    except GeneratorExit:
-        raise
-    except BaseException:
-        if noted[0]:
-            yield Write(partial(leases.note_waiting, noted[0], ""))
-        raise
+    pause, circle = _FIRST_PAUSE, 0.0
+    while True:
+        ours = [other.holder for other in flight.needing() if other.granted is not None]
+        look: tuple[str, bool] = yield Read(partial(leases.look, flight.namespace, claim, ours))
+        flight.waits_for, needs_us = look
+        if not flight.waits_for:
+            return
+        if circle > _CIRCLE:
+            raise flight.cycle_with("one that another process computes")
+        length = pause * (0.5 + random.random() / 2)
+        yield Pause(length)
+        circle = circle + length if needs_us else 0.0
+        pause = min(2 * pause, _LAST_PAUSE)
 
 
 def _stored(call: CachedCall, entry: CacheEntry) -> FlightResult | None:

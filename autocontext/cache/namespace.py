@@ -7,7 +7,9 @@ order entries by their last use.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import math
 import os
 import random
@@ -26,10 +28,14 @@ from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.stores.checks import LONGEST
-from autocontext.stores.database import SERVER_NOW, Statement, Work, safe
+from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
+from autocontext.stores.records import check_row
 
+_log = logging.getLogger("autocontext.cache")
 _USES_IN_MEMORY = 1024
 """Number of hits whose times are kept in memory before they are written together."""
+_SKEW = 300_000
+"""Milliseconds by which the clocks of hosts may differ."""
 _decoded = json.JSONDecoder().decode
 """`json.loads` for text, without looking for other kinds of input first."""
 _LARGE = 128 * 1024
@@ -47,17 +53,24 @@ class CacheEntry(NamedTuple):
     kind: str
     """`value`, `error`, `content` (a value in the content store) or `corrupt` (a damaged one there)."""
     body: str
+    """JSON; of a `content` its SHA-256, or "" from earlier versions."""
     cost: int
     """Microseconds of computing time."""
     created: int
     expires: int
     gone: int
     """The time after which it may not be returned even while a new one is computed."""
+    checksum: str | None = None
+    """Over the columns before; None in rows of earlier versions."""
     used: int = 0
     size: int = 0
     tags: str = "[]"
     pages: Pages | None = None
-    """Not a column: the body of a `content`."""
+    """Not a column: the text of a `content`."""
+
+    def is_ahead(self, now: int) -> bool:
+        """Whether it is void: stored by a clock that was ahead by more than its ttl, and more than clocks differ."""
+        return self.created - now > max(self.expires - self.created, _SKEW)
 
     @property
     def is_large(self) -> bool:
@@ -68,7 +81,12 @@ class CacheEntry(NamedTuple):
         """The result as JSON. Raises StoreCorruptError when it cannot be read."""
         if self.kind == "corrupt":
             raise StoreCorruptError(self.body)
-        return self.body if self.pages is None else unpack(self.pages.content.ref, self.pages.bodies)
+        if self.pages is None:
+            return self.body
+        text = unpack(self.pages.content.ref, self.pages.bodies)
+        if self.body not in ("", hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()):
+            raise StoreCorruptError(f"{self.key}: its text is not the one that was stored; delete(key) removes it")
+        return text
 
     def value(self) -> Any:
         """The result, a new copy at each call. Raises StoreCorruptError when it cannot be read."""
@@ -125,6 +143,7 @@ class CacheNamespace:
             seconds(default_ttl, "default_ttl")
         self._default_ttl = default_ttl
         self.max_entries, self.max_bytes = _limit(max_entries, "max_entries"), _limit(max_bytes, "max_bytes")
+        self.limited = (max_entries, max_bytes) != (None, None)
         self.large_bytes, self._clock = large_bytes, clock
         self.server_now = SERVER_NOW[dialect]
         """SQL for the server's time in milliseconds since 1970."""
@@ -157,18 +176,28 @@ class CacheNamespace:
         if not rows:
             return None
         entry = CacheEntry(*rows[0])
-        if target.origin is not None and target.origin != (entry.task, entry.version, entry.args):
+        if target.origin not in (None, (entry.task, entry.version, entry.args)) or entry.is_ahead(self.now()):
             return None
-        if entry.kind != "content":
-            return entry
+        return (yield from self.completed(entry))
+
+    def completed(self, entry: CacheEntry) -> Work[CacheEntry | None]:
+        """A stored entry with its text; `corrupt` if it is damaged, None if its text is gone."""
         try:
-            space, key = content_space(self.text), content_key(target.key)
-            pages = yield from contents.read(space, key, 0, None, self.now())
-            if pages is None:
-                return None
-            return entry._replace(pages=pages)
+            check_row(entry.key, entry.checksum, self.text, *entry[:CHECKED])
+            if entry.kind == "content":
+                space, key = content_space(self.text), content_key(unsafe(entry.key))
+                pages = yield from contents.read(space, key, 0, None, self.now())
+                if pages is None:
+                    return None
+                entry = entry._replace(pages=pages)
         except StoreCorruptError as error:
-            return entry._replace(kind="corrupt", body=str(error))
+            self._tell(error)
+            return entry._replace(kind="corrupt", body=f"{error}; delete(key) removes it")
+        return entry
+
+    def _tell(self, error: StoreCorruptError) -> None:
+        self.count("damaged")
+        _log.warning("%s: %s", self.text, error)
 
     def match(self, entry: CacheEntry | None, options: CacheOptions) -> Match | None:
         """The result to return from an entry; None when there is none to return now."""
@@ -180,7 +209,8 @@ class CacheNamespace:
             return None
         try:
             result = entry.value()
-        except StoreCorruptError:
+        except StoreCorruptError as damage:
+            self._tell(damage)
             return None  # computing replaces it
         if entry.kind == "error":
             error = rebuilt_error(result, options["cache_exceptions"])
@@ -194,18 +224,18 @@ class CacheNamespace:
 
     def use(self, key: str) -> bool:
         """Note the use of an entry if there are limits; returns whether to call `write_uses`."""
-        if self.max_entries is None and self.max_bytes is None:
+        if not self.limited:
             return False
         tick = self.tick()
         with self._lock:
             self._uses[key] = tick
             return len(self._uses) >= _USES_IN_MEMORY
 
-    def limits_due(self, size: int, too_much: Callable[[int, int], bool]) -> bool:
-        """Count a stored entry; returns whether `too_much` was stored since the last check of the limits."""
+    def limits_due(self, size: int, spare: tuple[int, int]) -> bool:
+        """Count a stored entry; returns whether more than these entries or bytes were stored since the last check."""
         with self._lock:
             entries, total = self._unchecked[0] + 1, self._unchecked[1] + size
-            due = too_much(entries, total)
+            due = entries > spare[0] or total > spare[1]
             # Reset now: entries that others store meanwhile count for the next check.
             self._unchecked = (0, 0) if due else (entries, total)
             return due
@@ -249,12 +279,14 @@ class CacheNamespace:
         name = str(key)
         return CacheEntry(
             name, task or name.split(":", 1)[0], version, args, kind, body, round(cost * 1_000_000), now, expires, gone,
-            self.tick(), len(name) + len(args) + len(body), json.dumps(tag_list(options["tags"])),
+            None, self.tick(), len(name) + len(args) + len(body), json.dumps(tag_list(options["tags"])),
         )  # fmt: skip
 
 
 COLUMNS = CacheEntry._fields[:-1]
-_LOOKUP = f"SELECT {', '.join(COLUMNS[:10])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
+CHECKED = 10
+"""So many columns the checksum covers, after the namespace: all but those that change, and what only lists need."""
+_LOOKUP = f"SELECT {', '.join(COLUMNS[: CHECKED + 1])} FROM autocontext_cache WHERE namespace = :ns AND key = :key"
 
 
 def _stored(text: str) -> str:
@@ -319,7 +351,7 @@ def _after(start: int, length: Seconds | None) -> int:
     return FOREVER if duration * 1000 >= FOREVER - start else start + max(1, round(duration * 1000))
 
 
-def _limit(value: int | None, field: str) -> int | None:
+def _limit(value: int | None, field: str) -> int:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise ConfigError(f"{field} must be a whole number above 0, or None for no limit (got {value!r})")
-    return value
+    return FOREVER if value is None else value

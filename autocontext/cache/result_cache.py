@@ -11,10 +11,9 @@ from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 from autocontext.cache import files, rows
 from autocontext.cache.canonical import CacheKey
 from autocontext.cache.computing import Computing
-from autocontext.cache.flights import Flights
-from autocontext.cache.invalidating import Selection, invalidating, purging
+from autocontext.cache.invalidating import Selection, calling, invalidating, noting, purging
 from autocontext.cache.memoizing import call_with, memoized
-from autocontext.cache.misses import CachedCall, CacheStep, Compute, MakeFunction, Refresh, SlowCall, miss, value_of
+from autocontext.cache.misses import CachedCall, CacheStep, Compute, MakeFunction, Miss, SlowCall, value_of
 from autocontext.cache.namespace import (
     CacheEntry,
     CacheNamespace,
@@ -25,8 +24,8 @@ from autocontext.cache.namespace import (
     without_call_fields,
 )
 from autocontext.cache.options import CacheOptions, Seconds
+from autocontext.cache.rows import fits, storing
 from autocontext.cache.stats import CacheStats
-from autocontext.cache.storing import fits, storing
 from autocontext.cache.values import MISS, encoded
 from autocontext.content import queries as contents
 from autocontext.errors import UncacheableError
@@ -78,16 +77,25 @@ class ResultCache(Closing):
                 self._database.close()
             raise
         self._computing = Computing(self._namespace, self._database)
-        self._flights = Flights()
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> ResultCache:
         """A cache from a dict with the keys agent_id, supervisor_id, ltm_path and enable_ltm_cache.
 
-        For agents that have such a configuration: see docs/from-the-originals.md. `options` are those of the class.
+        For agents that have such a configuration: see docs/from-the-originals.md. If `ltm_path` is a JSON file, its
+        results are read once, and the file stays as it is; a damaged one raises StoreCorruptError. `options` are those
+        of the class.
         """
         enabled = bool(config.get("enable_ltm_cache", True))
-        return cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
+        cache = cls(files.database_path(config), namespace=files.namespace_of(config), enabled=enabled, **options)
+        path = files.json_file(config)
+        try:
+            if path is not None and cache._database is not None:
+                files.import_once(path, cache._namespace, cache._database)
+        except BaseException:
+            cache.close()
+            raise
+        return cache
 
     @property
     def namespace(self) -> tuple[str, ...]:
@@ -138,6 +146,8 @@ class ResultCache(Closing):
         work = yield SlowCall(prepared, value)
         if self._database is None or work is None:
             return False
+        if (asking := calling.get()) is not None:
+            yield Write(lambda: noting(self._namespace, Target.of(key), asking))
         yield Write(work)
         self._namespace.count("stored")
         return True
@@ -236,7 +246,7 @@ class ResultCache(Closing):
 
     def _purge_expired(self) -> Flow[int]:
         """Remove expired results from the database. Returns their number."""
-        return 0 if self._database is None else (yield from write(purging(self._namespace)))
+        return 0 if self._database is None else (yield from write(lambda: purging(self._namespace)))
 
     purge_expired, apurge_expired = sync_and_async(_purge_expired)
 
@@ -244,7 +254,7 @@ class ResultCache(Closing):
     def _stats(self) -> Flow[CacheStats]:
         """What the namespace holds, and how often it helped this process."""
         ns = self._namespace
-        entries, size = (0, 0) if self._database is None else (yield from read(lambda: rows.totals(ns.text)))
+        entries, size, _ = (0, 0, 0) if self._database is None else (yield from read(lambda: rows.totals(ns.text, 0)))
         return ns.stats(entries, size)
 
     stats, astats = sync_and_async(_stats)
@@ -289,46 +299,40 @@ class ResultCache(Closing):
                 await self._database.aclose()
 
     # -------------------------------------------------------------------------------------------------------- inner
-    def _answer(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
+    def _find(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Flow[Any]:
         """The result of a call; `make` returns the function to call on a miss."""
-        return self._found(self._call(task, params, make, options), make, params, options)
-
-    async def _aanswer(self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions) -> Any:
-        call = await self._ado(SlowCall(lambda: self._call(task, params, make, options), params))
-        return await self._afound(call, make, params, options)
-
-    def _find(
-        self, call: CachedCall | None, make: MakeFunction, params: Mapping[str, Any], options: CacheOptions
-    ) -> Flow[Any]:
+        call: CachedCall | None = yield SlowCall(lambda: self._call(task, params, make, options), params)
         if call is None:
             return _with_call_fields((yield Compute(make())), params, options)
+        if (asking := calling.get()) is not None:  # before anything is stored
+            yield Write(lambda: noting(self._namespace, call.target, asking))
         entry: CacheEntry | None = yield Read(lambda: self._namespace.lookup(call.target))
         large = entry is not None and entry.is_large
         match: Match | None = (yield SlowCall(lambda: self._match(call, entry))) if large else self._match(call, entry)
         if match is None:
-            return _with_call_fields(value_of((yield from miss(call))), params, options)
+            return _with_call_fields(value_of((yield Miss(call))), params, options)
         if match.due:
-            yield Refresh(call, match.entry.created)
+            yield Miss(call, known=match.entry.created, in_background=True)
         if self._namespace.use(call.target.key):
             yield Write(self._namespace.write_uses)
         if match.entry.kind == "error":
             raise match.result
         return _with_call_fields(match.result, params, options)
 
-    _found, _afound = sync_and_async(_find)
+    _answer, _aanswer = sync_and_async(_find)
 
     def _call(
         self, task: str, params: Mapping[str, Any], make: MakeFunction, options: CacheOptions
     ) -> CachedCall | None:
         """What to look up; None if this call cannot be cached."""
-        if self._database is None:
+        if self._computing.flights is None:
             return None
         try:
             key = call_key(task, params, options)
         except UncacheableError:
             self._namespace.count("uncacheable")
             return None
-        return CachedCall(key, Target.of(key), make, options, self._namespace, self._flights)
+        return CachedCall(key, Target.of(key), make, options, self._namespace, self._computing.flights)
 
     def _match(self, call: CachedCall, entry: CacheEntry | None) -> Match | None:
         match = self._namespace.match(entry, call.options)
@@ -338,17 +342,12 @@ class ResultCache(Closing):
         return match
 
     def _removed(self, selection: Selection) -> Flow[int]:
-        return 0 if self._database is None else (yield from write(invalidating(self._namespace, selection)))
+        return 0 if self._database is None else (yield from write(lambda: invalidating(self._namespace, selection)))
 
     def _do(self, step: CacheStep) -> Any:
-        # First, because it is the only step of most hits.
-        if isinstance(step, Read) and self._database is not None:
-            return self._database.read(step.work)
         return self._computing.do(step)
 
     async def _ado(self, step: CacheStep) -> Any:
-        if isinstance(step, Read) and self._database is not None:
-            return await self._database.aread(step.work)
         return await self._computing.ado(step)
 
 

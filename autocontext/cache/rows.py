@@ -1,15 +1,26 @@
-"""The cache's tables, and the statements that write, count, evict and list rows."""
+"""The cache's tables, and what stores, counts, evicts and lists results; all within the limits of the namespace."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from autocontext.cache.namespace import COLUMNS, CacheEntry, CacheNamespace, Target, content_key, content_space
+from autocontext.cache import leases
+from autocontext.cache.leases import Claim
+from autocontext.cache.namespace import (
+    CHECKED,
+    COLUMNS,
+    CacheEntry,
+    CacheNamespace,
+    content_key,
+    content_space,
+)
 from autocontext.content import queries as contents
-from autocontext.content.contents import Upload
+from autocontext.content.contents import FOREVER, Metadata, Upload
+from autocontext.content.paging import packed
 from autocontext.stores.database import Schema, Statement, Work, safe, unsafe
+from autocontext.stores.records import row_checksum
 
 SCHEMA = Schema(
     "cache",
@@ -39,9 +50,21 @@ SCHEMA = Schema(
                 namespace TEXT NOT NULL, tag TEXT NOT NULL, holder TEXT NOT NULL,
                 PRIMARY KEY (namespace, holder, tag))""",
         ),
+        (
+            "ALTER TABLE autocontext_cache ADD COLUMN checksum TEXT",
+            # What the tool calls of a session have asked for, so that it is found when they are erased.
+            """CREATE TABLE autocontext_cache_call (
+                user_id TEXT NOT NULL, session_id TEXT NOT NULL, call TEXT NOT NULL, namespace TEXT NOT NULL,
+                key TEXT NOT NULL, PRIMARY KEY (user_id, session_id, call, namespace, key))""",
+            # The JSON files that were read once.
+            """CREATE TABLE autocontext_cache_file (
+                namespace TEXT NOT NULL, file TEXT NOT NULL, PRIMARY KEY (namespace, file))""",
+        ),
     ),
 )
 
+_CHECKS_PER_LIMIT = 64
+"""The limits are checked once per 1/64 of them written, because counting costs more than a write."""
 _BATCH = 500
 """Entries that one round of eviction looks at."""
 _ALL = ", ".join(COLUMNS)
@@ -58,21 +81,50 @@ _REPLACE = (
 _LOCK = "UPDATE autocontext_cache SET cost = cost WHERE namespace = :ns AND key = :key RETURNING kind, tags"
 
 
-class Capacity(NamedTuple):
-    """How much a namespace may hold; None is no limit."""
+def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:
+    """Whether an empty namespace has room for the entry."""
+    return entry.size <= namespace.max_bytes - namespace.max_bytes // _CHECKS_PER_LIMIT
 
-    entries: int | None
-    bytes: int | None
 
-    def exceeded(self, entries: int, size: int) -> bool:
-        """Whether so many entries of so many bytes are too much."""
-        return (self.entries is not None and entries > self.entries) or (self.bytes is not None and size > self.bytes)
+def storing(namespace: CacheNamespace, entry: CacheEntry, claim: Claim | None = None) -> Callable[[], Work[bool]]:
+    """The transaction that stores an entry; returns whether it was stored.
+
+    With a claim it also ends that computation; if that has ended before, it stores nothing.
+    """
+    large = None
+    if len(entry.body) >= namespace.large_bytes and entry.kind == "value":
+        content = packed(entry.body)
+        metadata = Metadata(name=entry.task, path="", type="json", summary="")
+        space, key = content_space(namespace.text), content_key(entry.key)
+        large = Upload(space, key, content, content.pages(), metadata, entry.created, FOREVER)
+        entry = entry._replace(kind="content", body=content.sha256)
+
+    def work() -> Work[bool]:
+        # First, so that an invalidation either finds the stored entry or has ended the computation.
+        if claim is not None and not (yield from leases.give_back(namespace.text, claim)):
+            return False
+        yield from put(namespace.text, entry, large)
+        yield from _keep_to_limits(namespace, entry)
+        return True
+
+    return work
+
+
+def _keep_to_limits(namespace: CacheNamespace, entry: CacheEntry) -> Work[None]:
+    limits = namespace.max_entries, namespace.max_bytes
+    spare = limits[0] // _CHECKS_PER_LIMIT, limits[1] // _CHECKS_PER_LIMIT
+    if namespace.limited and namespace.limits_due(entry.size, spare):
+        yield from namespace.write_uses()
+        removed = yield from evict(namespace.text, limits[0] - spare[0], limits[1] - spare[1], entry.created)
+        namespace.count("evicted", removed)
 
 
 def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     """Store an entry in place of the one under its key; `large` is its body when that goes to the content store."""
     place = {"ns": ns, "key": safe(entry.key)}
-    row = {**dict(zip(COLUMNS, entry, strict=False)), "task": safe(entry.task), **place}
+    entry = entry._replace(key=safe(entry.key), task=safe(entry.task))
+    row: dict[str, Any] = dict(zip(COLUMNS, entry, strict=False))
+    row |= {"checksum": row_checksum(ns, *list(row.values())[:CHECKED]), "ns": ns}
     while not (replaced := (yield Statement(_LOCK, place))):
         if (yield Statement(_INSERT, row)):
             break
@@ -102,56 +154,50 @@ def remove(condition: str, params: Mapping[str, Any], now: int) -> Work[int]:
     return len(rows)
 
 
-def evict(ns: str, capacity: Capacity, now: int) -> Work[int]:
+def evict(ns: str, entries: int, size: int, now: int) -> Work[int]:
     """Delete expired entries, then the least recently used, until the rest fits; returns their number."""
-    count, size, expired = yield from _totals(ns, now)
+    count, total, expired = yield from totals(ns, now)
     removed = 0
-    if expired and capacity.exceeded(count, size):
+    if expired and (count > entries or total > size):
         removed = yield from remove("namespace = :ns AND gone <= :now", {"ns": ns, "now": now}, now)
-        count, size, _ = yield from _totals(ns, now)
-    while capacity.exceeded(count, size):
-        surplus = 0 if capacity.entries is None else count - capacity.entries
+        count, total, _ = yield from totals(ns, now)
+    while count > entries or total > size:
         rows = yield Statement(
             "SELECT key, size, used FROM autocontext_cache WHERE namespace = :ns ORDER BY used, key LIMIT :n",
-            {"ns": ns, "n": min(_BATCH, surplus) if surplus > 0 else _BATCH},
+            {"ns": ns, "n": min(_BATCH, count - entries) if count > entries else _BATCH},
         )
         if not rows:
             break
         for key, key_size, used in rows:
-            if not capacity.exceeded(count, size):
+            if count <= entries and total <= size:
                 break
             # Entries that were stored again or used since they were listed stay.
             removed += yield from remove(
                 "namespace = :ns AND key = :key AND used <= :used", {"ns": ns, "key": key, "used": used}, now
             )
-            count, size = count - 1, size - key_size
+            count, total = count - 1, total - key_size
     return removed
-
-
-def totals(ns: str) -> Work[tuple[int, int]]:
-    """Entries and bytes of a namespace."""
-    count, size, _ = yield from _totals(ns, 0)
-    return count, size
 
 
 def every(namespace: CacheNamespace, *, whole: bool = False) -> Work[list[CacheEntry]]:
     """All results that have not expired, by key; with `whole` everything that is stored, exceptions too."""
+    now = -1 if whole else namespace.now()
     rows = yield Statement(
         f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND expires > :now "
         + ("" if whole else "AND kind <> 'error' ")
         + "ORDER BY key",
-        {"ns": namespace.text, "now": -1 if whole else namespace.now()},
+        {"ns": namespace.text, "now": now},
     )
     entries = []
     for row in rows:
-        entry = CacheEntry(*row)._replace(key=unsafe(row[0]), task=unsafe(row[1]))
-        if entry.kind == "content":
-            entry = (yield from namespace.lookup(Target(entry.key))) or entry
-        entries.append(entry._replace(tags=row[12]))
+        entry = CacheEntry(*row)
+        if whole or not entry.is_ahead(now):
+            entry = (yield from namespace.completed(entry)) or entry
+            entries.append(entry._replace(key=unsafe(entry.key), task=unsafe(entry.task)))
     return entries
 
 
-def _totals(ns: str, now: int) -> Work[tuple[int, int, int]]:
+def totals(ns: str, now: int) -> Work[tuple[int, int, int]]:
     """Entries, bytes and expired entries of a namespace."""
     rows = yield Statement(
         "SELECT COUNT(*), COALESCE(SUM(size), 0), COALESCE(SUM(CASE WHEN gone <= :now THEN 1 ELSE 0 END), 0) "

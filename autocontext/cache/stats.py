@@ -23,6 +23,8 @@ class CacheStats:
     uncacheable: int
     """Calls whose arguments or result cannot be stored; they compute each time."""
     refresh_failed: int
+    damaged: int
+    """Look-ups of results that have changed since they were stored; `get` raises, `get_or_compute` computes again."""
 
     @property
     def hit_rate(self) -> float:

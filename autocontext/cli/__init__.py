@@ -18,6 +18,7 @@ from autocontext import AutoContextError, __version__
 from autocontext.cli import bench, demo, inspect, mcp, prune, replay, report, sessions, show
 from autocontext.cli.arguments import Commands, Parser, Run
 from autocontext.cli.screen import Screen, open_screen
+from autocontext.cli.streams import shown_safely
 
 DONE, PARTLY, NOTHING_DONE, INTERRUPTED = 0, 1, 2, 130
 
@@ -46,6 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # Escape characters that the terminal cannot encode.
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
+    with shown_safely():
+        return _main(argv)
+
+
+def _main(argv: Sequence[str] | None) -> int:
     parser, commands = _parser()
     # Not as the parser's defaults: those would overwrite a --debug before COMMAND.
     arguments, surplus = parser.parse_known_args(argv, argparse.Namespace(command=None, debug=False))

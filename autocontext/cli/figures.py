@@ -14,6 +14,7 @@ from autocontext.cli.screen import Screen
 
 _STRATEGIES = {
     "READ_ONCE": "+  read again further down",
+    "SHORTENED": "+  results and arguments in short",
     "TOOL_INVOCATION_COMPRESS": "1  tool runs",
     "LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION": "2  large messages, newest kept",
     "LARGE_MESSAGE_OFFLOAD": "3  large messages",

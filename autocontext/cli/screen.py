@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from autocontext.cli.interrupts import Interrupts
 from autocontext.cli.layout import Column, cells, column_widths, fit_columns, printable
+from autocontext.cli.streams import escaped, terminal_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -100,7 +101,7 @@ class Screen:
 
     def clear(self) -> None:
         """Clear a terminal; elsewhere write an empty line."""
-        print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "")
+        print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", file=terminal_of(sys.stdout))
 
     @contextmanager
     def live(self) -> Iterator[Redraw]:
@@ -124,8 +125,8 @@ class Screen:
         print(self.plain(printable(problem)), file=sys.stderr, flush=True)
 
     def draw(self, text: str, stream: TextIO) -> None:
-        """Overwrite the progress line."""
-        stream.write(f"\r{text}")
+        """Overwrite the progress line with a text that is printable."""
+        terminal_of(stream).write(f"\r{text}")
         stream.flush()
 
     def _printable_pieces(self, pieces: Sequence[tuple[str, str] | str]) -> list[tuple[str, str]]:
@@ -163,7 +164,7 @@ class RichScreen(Screen):
         """Show one line."""
         from rich.text import Text  # noqa: PLC0415 (optional)
 
-        line = Text.assemble(*self._printable_pieces(pieces))
+        line = Text.assemble(*((escaped(text), style) for text, style in self._printable_pieces(pieces)))
         if self._lines is None:
             self._console.print(line, soft_wrap=True)
         else:
@@ -172,7 +173,7 @@ class RichScreen(Screen):
     def text(self, text: str) -> None:
         """Show a paragraph, wrapped."""
         if self._lines is None:
-            self._console.print(self.plain(text), width=self.width, markup=False, highlight=False)
+            self._console.print(escaped(self.plain(text)), width=self.width, markup=False, highlight=False)
             return
         for line in textwrap.wrap(text, self.width):
             self.line(line)
@@ -258,7 +259,9 @@ def open_screen(*, debug: bool = False) -> Screen:
         except ImportError:
             pass
         else:
-            return RichScreen(Console(highlight=False), width=width, unicode=unicode, debug=debug)
+            return RichScreen(
+                Console(file=terminal_of(sys.stdout), highlight=False), width=width, unicode=unicode, debug=debug
+            )
     return Screen(width=width, unicode=unicode, debug=debug)
 
 

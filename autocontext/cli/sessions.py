@@ -12,6 +12,7 @@ from autocontext.cli import stored
 from autocontext.cli.arguments import Commands, Run, positive
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
+from autocontext.cli.streams import terminal_of
 from autocontext.content.store import DatabaseContentStore
 from autocontext.stores import DatabaseSessionStore, SessionKey
 
@@ -38,6 +39,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("--session", metavar="S", help="search only this session")
     parser.add_argument("--query", metavar="TEXT", help="only the passages that match, e.g. 'connection refused'")
     parser.add_argument("--json", action="store_true", help="the original messages as JSON lines")
+    parser.add_argument(
+        "--raw", action="store_true", help="control characters as they are, also on a terminal (default: escapes there)"
+    )
 
     parser = command("search", search, "find messages in stored sessions, including those out of view")
     parser.add_argument("text", metavar="TEXT", help="words, e.g. 'lock timeout'; '' with a filter: the newest")
@@ -82,6 +86,7 @@ def add(commands: Commands) -> None:
 
 def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Print the originals behind a handle."""
+    out = terminal_of(sys.stdout) if arguments.raw else sys.stdout
     with stored.open_sessions(arguments.db) as store:
         if arguments.uuid.startswith("c_"):
             page = DatabaseContentStore(store.database).read(arguments.uuid, namespace=f"user:{arguments.user}")
@@ -90,25 +95,25 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
                     f"nothing is stored under {arguments.uuid!r} for user {arguments.user!r}"
                     + stored.other_users(store, arguments.user)
                 )
-            print(page.text)
+            print(page.text, file=out)
             return True
         memory = stored.find_memory(store, arguments.user, arguments.session, arguments.uuid)
         if arguments.json:
             for msg in memory.reload(arguments.uuid):
-                print(msg.model_dump_json())
+                print(msg.model_dump_json(), file=out)
             return True
         tool, offset = ContextOffloadTool(memory), 0
         if arguments.query:
-            print(tool(arguments.uuid, query=arguments.query))
+            print(tool(arguments.uuid, query=arguments.query), file=out)
             return True
         while True:
             head, _, text = tool(arguments.uuid, offset).partition("\n")
             if not offset:
                 screen.line((printable(head.partition("; showing")[0]) + "]", "dim"))
-            sys.stdout.write(text)
+            out.write(text)
             offset += len(text)
             if "continue with offset" not in head:
-                print()
+                print(file=out)
                 return True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -9,11 +10,13 @@ from typing import Any, TypeVar
 
 from autocontext.compression.questions import Ask
 from autocontext.config import AutoContextConfig
-from autocontext.errors import ModelError
+from autocontext.errors import ModelError, told
 from autocontext.flows import lazy
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
 from autocontext.telemetry import call_span
+from autocontext.text import rendering
+from autocontext.text.quoting import quoted
 
 T = TypeVar("T")
 
@@ -43,7 +46,7 @@ class Asker:
         """Answers in the order of the requests; a model that blocks is called from threads, all at once."""
         if ask.extractive or self.model is self._extractive:
             return [self._extract(r, limit) for r, limit in zip(ask.requests, ask.limits, strict=True)]
-        return run_to_end(self._answers(ask, in_loop=False))
+        return run_to_end(self._answers(ask, in_loop=False), aside=True)
 
     async def aask(self, ask: Ask) -> list[Answer]:
         """The same without blocking the event loop."""
@@ -72,7 +75,7 @@ class Asker:
         for attempt in range(1 + self._config.model_retries):
             await lazy.asyncio.sleep(pause)
             calls += 1
-            pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
+            text, pause = "", random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
                 with call_span(self.model, request) as span:
@@ -80,27 +83,25 @@ class Asker:
                         self._call(request, in_loop=in_loop), self._config.model_timeout
                     )
                     own = _usage(reply, time.monotonic() - begun)
-                    text, problem = text_of(reply, request.prompt, limit)
+                    used += own
+                    text, problem = _usable(reply, request, limit)
                     span.record(own, problem)
             except lazy.asyncio.CancelledError:
                 task = lazy.asyncio.current_task()
                 if task is None or task.cancelling():
                     raise
                 problem = "the model's own call was cancelled"
-                continue
             except TimeoutError:
                 problem = f"no answer within {self._config.model_timeout:g} s"
-                continue
-            except ModelError as e:
-                problem = str(e)
-                if not e.retryable:
-                    break
-                pause = max(pause, min(e.retry_after or 0.0, self._config.model_timeout))
-                continue
-            except Exception as e:  # noqa: BLE001 (whatever a model raises must not end the turn)
-                problem = f"{type(e).__name__}: {e}"
-                continue
-            used += own
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as e:  # noqa: BLE001 (whatever a model raises must not end the turn)
+                problem = told(e)
+                if isinstance(e, ModelError):
+                    problem = problem.removeprefix(f"{type(e).__name__}: ")
+                    if not e.retryable:
+                        break
+                    pause = max(pause, _seconds(e.retry_after, self._config.model_timeout))
             if text:
                 return Answer(text=text, calls=calls, usage=used)
         return Answer(problem=problem, calls=calls, usage=used)
@@ -114,9 +115,24 @@ class Asker:
             reply = await in_thread(lambda: complete(request))
         else:
             raise ModelError(f"{type(self.model).__name__} has neither complete() nor acomplete()", retryable=False)
+        if inspect.iscoroutine(reply):
+            reply.close()  # nobody awaits it
         if not isinstance(reply, ModelReply):
             raise ModelError(f"the model returned {type(reply).__name__}, not ModelReply", retryable=False)
         return reply
+
+
+def _usable(reply: ModelReply, request: ModelRequest, limit: int) -> tuple[str, str]:
+    """The text of a reply, in which nothing looks like headings and marks of ours, or why there is none."""
+    text, problem = text_of(reply, request.prompt, limit)
+    if text and rendering.repeats(text, request.prompt):
+        return "", "the reply repeats the question"
+    return quoted(text), problem
+
+
+def _seconds(asked: object, most: float) -> float:
+    """How long a service asks to wait, at most `most`; 0 if it says nothing that makes sense."""
+    return min(float(asked), most) if isinstance(asked, int | float) and asked > 0 else 0.0
 
 
 def _usage(reply: ModelReply, seconds: float) -> Usage:

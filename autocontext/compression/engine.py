@@ -20,31 +20,33 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
-from autocontext.compression.handover import HandOver
 from autocontext.compression.limits import PassBudget, PassOptions, due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
 from autocontext.compression.worth_asking import surely_shorter
-from autocontext.errors import InvalidEdit
+from autocontext.errors import InvalidEdit, told
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
 from autocontext.history.entries import Edited, NoteReplaced
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.view import View
-from autocontext.messages import Msg
+from autocontext.messages import Msg, is_user_turn
+from autocontext.notes.writer import NoteWriter
 from autocontext.requests import Answer, Usage
-from autocontext.strategies import Strategy, steps
+from autocontext.strategies import Strategy, steps_of_pass
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
 from autocontext.strategies.last_resort import LENGTHS, Previews
 from autocontext.strategies.pastes import Pastes
 from autocontext.strategies.provider_compaction import ProviderCompaction
+from autocontext.strategies.regrow import Regrow
 from autocontext.strategies.selection import stays
+from autocontext.strategies.shorten import Shorten
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.ledger import WorkLedger
+    from autocontext.notes.work import WorkLedger
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ def compress(log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOpt
     return (yield from _Engine(log, token_sum, ledger, options).run())
 
 
+_OF_ROOM = 0.5
+"""Share of the room for messages that new results are cut to, if all of it would not hold them."""
 _BREAKER = "the breaker is open: two passes saved next to nothing, so the model was not asked"
 
 
@@ -83,9 +87,18 @@ class _Engine:
     def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
         self.log, self.token_sum, self.options = log, token_sum, options
         self.config = options.config
-        self.hand_over = HandOver(log, token_sum, ledger, options.config, options.plan, focus=options.focus)
+        self.hand_over = NoteWriter(
+            log,
+            ledger,
+            options.config,
+            options.plan,
+            count_text=token_sum.count_text,
+            count=token_sum.counter.count,
+            focus=options.focus,
+        )
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options)
+        self.growth = Regrow(self.hand_over, lambda: -self._excess() - 1)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
 
@@ -113,20 +126,75 @@ class _Engine:
             shorter = yield from self._run_strategy(ProviderCompaction(self.config))
             if shorter and not self.options.force and not self.budget.limits.reached(self.log, self.token_sum):
                 return self.account.report("applied", "")
-        for strategy in steps(self.config, self.hand_over):
-            changed = yield from self._run_strategy(strategy)
+        if self.config.last_resort and self.config.escalation == "until_fit":
+            yield from self._cut_pastes()
+            yield from self._cut_what_cannot_fit()
+        for strategy in steps_of_pass(self.config, self.hand_over, asks=self._asks, excess=self._excess_with_notes):
+            changed = False
+            if isinstance(strategy, Shorten):
+                changed = yield from self._make_room(strategy)
+            changed |= yield from self._run_strategy(strategy)
             if (changed and self.config.escalation == "single") or self._fits():
                 break
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
+        yield from self._let_notes_grow()
         while self.log.ledger is not None and self.account.changed:  # until the entry was accepted
             yield Commit(NoteReplaced(message=None))
         return self.account.report(*self._outcome())
 
+    def _excess(self) -> int:
+        """Tokens over the target."""
+        return self.budget.excess()[1]
+
+    def _excess_with_notes(self) -> int:
+        """Tokens over the target, and those that notes need which earlier passes have made small."""
+        return self._excess() + self._wanted_by_notes()
+
+    def _make_room(self, strategy: Shorten) -> Generator[Step, Sent, bool]:
+        """Fold what has to leave although everything before the newest messages will be shortened.
+
+        First, since a note about whole messages has more room than one about short forms.
+        """
+        if not (self.config.last_resort and self.config.escalation == "until_fit" and self.hand_over.used):
+            return False
+        savings = strategy.savings(self.view())
+        messages, tokens = self.budget.excess()
+        if messages < 0 and tokens <= sum(savings):
+            return False
+        return (yield from self._run_strategy(self._fold(asks=self._asks, savings=savings)))
+
+    def _let_notes_grow(self) -> Generator[Step, Sent, None]:
+        """Where the pass has ended under its target, give notes that earlier ones made small their room back."""
+        room = -self._excess() - 1
+        if self.account.changed and self._fits() and self._wanted_by_notes():
+            yield from self._run_strategy(self.growth, spare=room)
+
+    def _wanted_by_notes(self) -> int:
+        return self.growth.wanted(self.view()) if self.hand_over.used else 0
+
+    def _cut_pastes(self) -> Generator[Step, Sent, None]:
+        """Cut what the user pasted and the model has answered: otherwise all the rest gives way to it."""
+        pastes = FirstMessage(self.config, self.hand_over, self.token_sum.overhead)
+        if self.hand_over.used and pastes.applies(self.view()):
+            yield from self._run_strategy(pastes)
+
+    def _cut_what_cannot_fit(self) -> Generator[Step, Sent, None]:
+        """Cut new results that no window could hold beside what always stays: then the rest need not give way."""
+        view = self.view()
+        keep = stays(self.config, view, protected=False)
+        first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
+        fixed = sum(
+            view.tokens(i, i + 1) for i, m in enumerate(view.messages) if keep(m) or i in (first, view.latest_user)
+        )
+        room = self.config.max_token - self.token_sum.overhead - fixed
+        new = view.tokens(view.unread, len(view))
+        if new > room > 0:
+            cut = Previews(self.config, int(new - room * _OF_ROOM), unread=True)
+            yield from self._run_strategy(cut)
+
     def _last_resort(self) -> Generator[Step, Sent, None]:
         """Fold until the target is met; then, while the view is over the window, cut what is long in it."""
-        if not self._fits() and self.hand_over.used:
-            yield from self._run_strategy(FirstMessage(self.config, self.hand_over, self.token_sum.overhead))
         progress = True
         asks = self._asks
         while not self._fits() and progress:
@@ -172,6 +240,7 @@ class _Engine:
         shortens: bool = False,
         last_resort: bool = False,
         bare: bool = False,
+        savings: Sequence[int] = (),
     ) -> Fold:
         """A fold that reaches the target, or one that only takes what is over the window."""
         messages, tokens = (0, overflow) if overflow else self.budget.excess()
@@ -184,6 +253,7 @@ class _Engine:
             shortens=shortens,
             last_resort=last_resort,
             bare=bare,
+            savings=savings,
         )
 
     @property
@@ -212,13 +282,16 @@ class _Engine:
         return "partly", "the target is not reached" if changed else "nothing is left to compress"
 
     # ------------------------------------------------------------------------------------------------ one strategy
-    def _run_strategy(self, strategy: Strategy) -> Generator[Step, Sent, bool]:
-        """Run one strategy and commit the edits that pass the gate; returns whether anything changed."""
-        outcome = yield from self._propose_and_edit(strategy)
+    def _run_strategy(self, strategy: Strategy, *, spare: int = 0) -> Generator[Step, Sent, bool]:
+        """Run one strategy and commit the edits that pass the gate; returns whether anything changed.
+
+        `spare`: tokens by which it may make the view longer.
+        """
+        outcome = yield from self._propose_and_edit(strategy, spare)
         self.account.record_strategy(strategy.name, outcome)
         return outcome.changed
 
-    def _propose_and_edit(self, strategy: Strategy) -> Generator[Step, Sent, StrategyOutcome]:
+    def _propose_and_edit(self, strategy: Strategy, spare: int) -> Generator[Step, Sent, StrategyOutcome]:
         view = self.view()
         own = any(strategy is s for s in self.config.strategies)
         proposals, fault = _proposals(strategy, view, own=own)
@@ -234,18 +307,18 @@ class _Engine:
         worthwhile = self._worth_asking(strategy.name, view, proposals)
         pending = yield from self._edits(strategy.name, worthwhile, outcome, own=own)
         outcome.unanswered = len(worthwhile) - len(pending)
-        yield from self._commit_edits(strategy.name, view, pending, outcome)
+        yield from self._commit_edits(strategy.name, view, pending, outcome, spare)
         return outcome
 
     def _commit_edits(
-        self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome
+        self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome, spare: int
     ) -> Generator[Step, Sent, None]:
         """Commit the edits that pass the gate; they are checked again if the view has lost messages meanwhile."""
         usage = {m.edit.ids: m.usage for m in pending}
         edits = tuple(m.edit for m in pending)
         while True:
             view = self.view()
-            outcome.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on)
+            outcome.applied = self._apply(strategy, view, list(edits), stale=view is not proposed_on, spare=spare)
             edits = outcome.applied.edits
             if not edits:
                 return
@@ -268,9 +341,9 @@ class _Engine:
         # Without its ledger, which is always written to fit: a draft shows whether the rest is shorter.
         return build(replace(p, ledger=None), ["."] * len(p.questions), handles=self.log.offloads, strategy=strategy)
 
-    def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False) -> Applied:
+    def _apply(self, strategy: str, view: View, edits: list[Edit], *, stale: bool = False, spare: int = 0) -> Applied:
         # If the view has changed meanwhile, a refused edit is not the strategy's fault.
-        done = apply(view, edits, self._count, strict=self.options.strict and not stale)
+        done = apply(view, edits, self._count, strict=self.options.strict and not stale, spare=spare)
         self.account.record_refusals(strategy, done)
         return done
 
@@ -306,7 +379,7 @@ class _Engine:
             builder = RequestBuilder(self.config, language, self.options.plan, meanwhile, self.options.focus)
             results = yield from write(questions, builder)
         except Exception as e:  # noqa: BLE001 (the user's redaction hook or plan object failed: nothing may be sent)
-            return [SummaryResult(problem=f"the question could not be put: {type(e).__name__}: {e}") for _ in questions]
+            return [SummaryResult(problem=f"the question could not be put: {told(e)}") for _ in questions]
         self.account.record_answers(results)
         return results
 
@@ -319,7 +392,7 @@ def _proposals(strategy: Strategy, view: View, *, own: bool) -> tuple[list[Propo
     try:
         proposals = list(strategy.propose(view))
     except Exception as e:  # noqa: BLE001 (a turn must not end because somebody's strategy has a bug)
-        return [], f"propose() failed: {type(e).__name__}: {e}"
+        return [], f"propose() failed: {told(e)}"
     faults = [_fault(proposal, view, own=own) for proposal in proposals]
     good = [proposal for proposal, fault in zip(proposals, faults, strict=True) if not fault]
     return good, next((f"proposal {n} of {len(faults)} {fault}" for n, fault in enumerate(faults, 1) if fault), "")
@@ -356,7 +429,7 @@ def _fault(proposal: Any, view: View, *, own: bool) -> str:
                 return _QUESTION
             build(proposal, ["."] * len(proposal.questions))
     except Exception as e:  # noqa: BLE001 (as above)
-        return f"cannot be carried out: {type(e).__name__}: {e}"
+        return f"cannot be carried out: {told(e)}"
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import ceil
 from typing import TYPE_CHECKING
 
 from autocontext.compression.token_sum import TokenSum
@@ -15,7 +16,7 @@ from autocontext.plan import PlanLike
 from autocontext.strategies.provider_compaction import ProviderCompaction
 
 if TYPE_CHECKING:
-    from autocontext.compression.handover import HandOver
+    from autocontext.notes.writer import NoteWriter
     from autocontext.strategies import Strategy
 
 GROWTH = 0.10
@@ -115,7 +116,7 @@ class PassOptions:
     """Run although no limit is reached, since it costs less than it saves."""
     cold: bool = False
     """Whether the provider's cache has expired."""
-    only: Callable[[HandOver], Strategy] | None = None
+    only: Callable[[NoteWriter], Strategy] | None = None
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 
 
@@ -153,8 +154,9 @@ class PassBudget:
         self._target = target(options.config, early=options.early)
 
     def excess(self) -> tuple[float, int]:
-        """Messages and tokens over the target."""
-        return len(self._log.view_ids) - self._target.messages, self._token_sum.total() - self._target.tokens
+        """Messages and tokens over the target; half a message where the view is at the target, and not under it."""
+        largest = ceil(self._target.messages) - 1
+        return len(self._log.view_ids) - largest - 0.5, self._token_sum.total() - self._target.tokens
 
     def met(self) -> bool:
         """Whether the view is under the target."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,59 +12,64 @@ from contextvars import ContextVar
 from autocontext.flows import lazy
 from autocontext.flows.forking import fork_lock
 
-_LOOK_AGAIN = 0.05
-"""Seconds after which a waiting thread checks whether the pass it waits for can still end."""
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.02
 
-_inside: ContextVar[frozenset[int]] = ContextVar("autocontext_inside", default=frozenset())
-"""Ids of the locks of the passes that this code runs in: a model, a strategy, a redaction hook. Threads inherit it."""
+_inside: ContextVar[frozenset[LockHolder]] = ContextVar("autocontext_inside", default=frozenset())
+"""The passes that this code runs in: a model, a strategy, a redaction hook. Threads inherit it."""
 
 
 class LockHolder:
-    """The pass that holds the lock; `loop` is the event loop that drives it, if any."""
+    """A pass that takes the lock in a block `with holder.running`, and has it until that block ends, however it ends.
 
-    def __init__(self, loop: lazy.asyncio.AbstractEventLoop | None) -> None:
+    An interrupt or a cancellation may end a pass anywhere, but a lock of C in a `with` block is always given back.
+    `loop` is the event loop that drives the pass, if any.
+    """
+
+    def __init__(self, loop: lazy.asyncio.AbstractEventLoop | None = None) -> None:
         self.loop = loop
+        self.running = threading.Lock()
         self._pid = os.getpid()
 
     @property
     def stranded(self) -> bool:
-        """Whether nothing drives the pass any more: its event loop does not run, or it is the parent process's."""
-        return self._pid != os.getpid() or (self.loop is not None and not self.loop.is_running())
+        """Whether nothing drives the pass any more: it ended, its event loop does not run, or it is the parent's."""
+        stopped = self.loop is not None and not self.loop.is_running()
+        return stopped or not self.running.locked() or self._pid != os.getpid()
 
 
 class PassLock:
     """Held by at most one pass. A pass that loses it (memory cleared, event loop stopped) commits nothing any more."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(fork_lock())
+        self._lock = fork_lock()
         self._holder: LockHolder | None = None
 
-    def take(self) -> LockHolder | None:
-        """The lock for a synchronous pass, once it is free. None if waiting would never end."""
-        may_wait = not self._waits_for_caller()
-        with self._changed:
-            while self.taken:
-                if not may_wait:
-                    return None
-                self._changed.wait(_LOOK_AGAIN)
-            self._holder = holder = LockHolder(None)
-            return holder
-
-    async def atake(self) -> LockHolder | None:
-        """`take` for a pass of this event loop, without blocking it: the other pass may be in any thread or loop."""
-        loop = lazy.asyncio.get_running_loop()
+    def take(self, holder: LockHolder) -> bool:
+        """Take the lock for a synchronous pass, once it is free; False if waiting would never end."""
         pause = _FIRST_PAUSE
-        while True:
-            with self._changed:
-                if not self.taken:
-                    self._holder = holder = LockHolder(loop)
-                    return holder
-            if id(self) in _inside.get():
-                return None
+        while not self._taken_by(holder):
+            if self._waits_for_caller():
+                return False
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        return True
+
+    async def atake(self, holder: LockHolder) -> bool:
+        """`take` for a pass of this event loop, without blocking it: the other pass may be in any thread or loop."""
+        pause = _FIRST_PAUSE
+        while not self._taken_by(holder):
+            if self._holder in _inside.get():
+                return False
             await lazy.asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
+        return True
+
+    def _taken_by(self, holder: LockHolder) -> bool:
+        with self._lock:
+            if not self.taken:
+                self._holder = holder
+            return self._holder is holder
 
     @property
     def taken(self) -> bool:
@@ -73,39 +79,34 @@ class PassLock:
 
     def has(self, holder: LockHolder) -> bool:
         """Whether this pass still holds the lock."""
-        return self._holder is holder
-
-    def give_back(self, holder: LockHolder) -> None:
-        """Release the lock; does nothing when the pass has lost it meanwhile."""
-        with self._changed:
-            if self._holder is holder:
-                self._holder = None
-                self._changed.notify_all()
+        return self._holder is holder and holder.running.locked()
 
     def revoke(self) -> None:
         """Take the lock away from its holder."""
-        with self._changed:
+        with self._lock:
             self._holder = None
-            self._changed.notify_all()
-
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Mark what runs in here, and the threads and tasks it starts, as parts of the pass."""
-        before = _inside.get()
-        _inside.set(before | {id(self)})
-        try:
-            yield
-        finally:
-            # Not by token: an abandoned coroutine may be closed in another context.
-            _inside.set(before)
 
     def _waits_for_caller(self) -> bool:
         """Whether the running pass waits for this code: the pass called it, or needs the event loop that it blocks."""
-        if id(self) in _inside.get():
+        holder = self._holder
+        if holder is None:
+            return False
+        if holder in _inside.get():
             return True
         try:
             loop = lazy.asyncio.get_running_loop()
         except RuntimeError:
             return False
-        holder = self._holder
-        return holder is not None and holder.loop is loop
+        return holder.loop is loop
+
+
+@contextmanager
+def inside(holder: LockHolder) -> Iterator[None]:
+    """Mark what runs in here, and the threads and tasks it starts, as parts of the pass."""
+    before = _inside.get()
+    _inside.set(before | {holder})
+    try:
+        yield
+    finally:
+        # Not by token: an abandoned coroutine may be closed in another context.
+        _inside.set(before)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from autocontext.compression.accounting import price, untouched
 from autocontext.compression.engine import Pass, compress
 from autocontext.compression.limits import PassOptions, due
-from autocontext.compression.lock import LockHolder, PassLock
+from autocontext.compression.lock import LockHolder, PassLock, inside
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
@@ -23,7 +23,7 @@ from autocontext.requests import Answer, Usage
 from autocontext.telemetry import PassSpan
 
 if TYPE_CHECKING:
-    from autocontext.ledger import WorkLedger
+    from autocontext.notes.work import WorkLedger
 
 
 class PassLockLost(Exception):
@@ -35,7 +35,7 @@ class PassLockLost(Exception):
 
 def empty_ledger(config: AutoContextConfig) -> WorkLedger:
     """The work ledger before the first pass."""
-    from autocontext.ledger import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
+    from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
 
     return WorkLedger(config.tool_effects)
 
@@ -59,6 +59,20 @@ class LogFork:
         return all(entry.type == "added" for entry in entries)
 
 
+class Recorder(Protocol):
+    """What stores and records the entries of a memory: its Journal."""
+
+    lock: threading.RLock
+    whole: bool
+
+    @property
+    def log(self) -> Log:
+        """The log, mended if an interrupt has broken it; the caller holds the lock."""
+
+    def commit(self, *entries: Entry) -> None:
+        """Store entries, then record them."""
+
+
 @dataclass
 class PassContext:
     """What all passes of one memory share.
@@ -67,14 +81,22 @@ class PassContext:
     and never while a model is asked.
     """
 
-    log: Log
+    recorder: Recorder
     token_sum: TokenSum
-    lock: threading.RLock
-    commit: Callable[[Entry], None]
     pass_lock: PassLock = field(default_factory=PassLock)
     """Lets one pass run at a time."""
     ledger: WorkLedger | None = None
-    """Of all originals up to the last pass; touched by the running pass alone. None before the first one."""
+    """Of all originals up to the last pass. A running pass takes it out, and puts it back when it ends as it should."""
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The memory's lock."""
+        return self.recorder.lock
+
+    @property
+    def log(self) -> Log:
+        """The log, whole; the caller holds the lock, and asks for it before it uses anything that follows it."""
+        return self.recorder.log
 
 
 class PassRun:
@@ -88,6 +110,7 @@ class PassRun:
         self._spent: list[Answer] = []
         """All that the model has answered."""
         self._fork: LogFork | None = None
+        self._ledger: WorkLedger | None = None
         self._steps: Pass | None = None
 
     def steps(self) -> Generator[Ask, list[Answer], CompressionReport]:
@@ -97,13 +120,15 @@ class PassRun:
             while isinstance(step := self.advance(answers), Ask):
                 answers = yield step
         except (Conflict, PassLockLost) as e:
+            self._return_ledger()
             return self.busy(str(e))
+        self._return_ledger()
         return step
 
     def advance(self, answers: list[Answer] | None = None) -> Ask | CompressionReport:
         """Continue until the pass asks again or ends; others may read and add meanwhile. Raises PassLockLost."""
         self._spent += answers or ()
-        with self._context.pass_lock.inside():
+        with inside(self.holder):
             steps = self._steps or self._start()
             if isinstance(steps, CompressionReport):
                 self.report = steps
@@ -123,7 +148,7 @@ class PassRun:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Mark what runs in here, and the threads and tasks it starts, as parts of this pass."""
-        with self._context.pass_lock.inside(), self.span.inside():
+        with inside(self.holder), self.span.inside():
             yield
 
     def busy(self, reason: str) -> CompressionReport:
@@ -139,21 +164,29 @@ class PassRun:
         """The pass, on a copy made now; the report when none is due."""
         context = self._context
         with context.lock:
-            if reason := due(context.log, context.token_sum, self.options):
-                return untouched(context.log, context.token_sum, "not_needed", reason)
-            self._fork = LogFork(context.log, context.token_sum)
-            if context.ledger is None:
-                context.ledger = empty_ledger(self.options.config)
-            self._steps = compress(self._fork.log, self._fork.token_sum, context.ledger, self.options)
+            log = context.log
+            if reason := due(log, context.token_sum, self.options):
+                return untouched(log, context.token_sum, "not_needed", reason)
+            self._fork = LogFork(log, context.token_sum)
+            self._ledger, context.ledger = context.ledger or empty_ledger(self.options.config), None
+            self._steps = compress(self._fork.log, self._fork.token_sum, self._ledger, self.options)
         return self._steps
+
+    def _return_ledger(self) -> None:
+        """Leave the ledger to the next pass, unless the memory was cleared or loaded meanwhile."""
+        context = self._context
+        with context.lock:
+            if self._ledger is not None and context.pass_lock.has(self.holder):
+                context.ledger = self._ledger
 
     def _rebase(self) -> bool:
         """Take over what was recorded meanwhile; True if that was only added messages. Raises PassLockLost."""
         context = self._context
         with context.lock:
+            log = context.log
             if not context.pass_lock.has(self.holder):
                 raise PassLockLost
-            return self._fork is None or self._fork.rebase(context.log, context.token_sum)
+            return self._fork is None or self._fork.rebase(log, context.token_sum)
 
     def _commit(self, entry: Entry) -> bool:
         """Commit an entry that was checked on the copy; False when the view has lost messages since.
@@ -163,6 +196,6 @@ class PassRun:
         with self._context.lock:
             if not self._rebase():
                 return False
-            self._context.commit(entry)
+            self._context.recorder.commit(entry)
             self._rebase()
             return True

@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from autocontext.compression.accounting import untouched
 from autocontext.compression.asking import Asker
 from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due
 from autocontext.compression.loading import Loading
-from autocontext.compression.pass_run import PassContext, PassRun
+from autocontext.compression.lock import LockHolder
+from autocontext.compression.pass_run import PassContext, PassRun, Recorder
 from autocontext.compression.paying import PromptCache
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
@@ -24,26 +24,29 @@ from autocontext.events import CompressionReport, UsageTotals
 from autocontext.flows import arun, lazy, run
 from autocontext.flows.forking import import_before_fork
 from autocontext.flows.threads import in_thread
-from autocontext.history.entries import Entry
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer
 from autocontext.telemetry import PassSpan
 
 if TYPE_CHECKING:
-    from autocontext.compression.handover import HandOver
+    from autocontext.notes.writer import NoteWriter
     from autocontext.strategies import Strategy
+
+T = TypeVar("T")
 
 _log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
 _FAILED = "session %r: a pass in the background failed; the view is as it was"
 _COUNTED_IN_THREAD = 64 * 1024
 """Bytes; for asynchronous callers, more text than this is counted in a thread."""
-_LOCK_PAUSE = 0.001
+_FIRST_PAUSE = 0.001
+"""Seconds until a coroutine tries again to get the lock, doubled each time."""
+_LONGEST_PAUSE = 0.02
 _OWN_PASS = "this code is part of the running pass, or blocks its event loop: waiting for it would never end"
 
 Listener = Callable[[CompressionReport], Any]
 
-import_before_fork("autocontext.ledger.pages", "autocontext.models.extractive")  # what the first pass imports
+import_before_fork("autocontext.notes.page", "autocontext.models.extractive")  # what the first pass imports
 
 
 class PassRunner:
@@ -52,12 +55,10 @@ class PassRunner:
     def __init__(
         self,
         *,
-        log: Log,
+        recorder: Recorder,
         token_sum: TokenSum,
         config: AutoContextConfig,
         model: Any,
-        lock: threading.RLock,
-        commit: Callable[[Entry], None],
         loading: Loading,
         clock: Callable[[], float],
         conversation: str = "",
@@ -67,14 +68,13 @@ class PassRunner:
         self.last: CompressionReport | None = None
         """The report of the last pass that changed something."""
         self._listeners: dict[object, Listener] = {}
-        self._log, self._token_sum, self._config, self._lock = log, token_sum, config, lock
-        self._context = PassContext(log, token_sum, lock, commit)
+        self._token_sum, self._config, self._lock = token_sum, config, recorder.lock
+        self._context = PassContext(recorder, token_sum)
         self._pass_lock = self._context.pass_lock
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
         self._asker = Asker(model, config)
         self._loading, self._loads_ahead = loading, False
-        self.cache = PromptCache(log, token_sum, config, clock)
-        """What the provider has cached; use it under the lock."""
+        self._cache = PromptCache(recorder.log, token_sum, config, clock)
         self._conversation = conversation
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
@@ -83,6 +83,16 @@ class PassRunner:
         """The background pass that synchronous code started last."""
         self._tasks: set[lazy.asyncio.Task[CompressionReport]] = set()
         """Those of asynchronous code; held here, since a loop holds its tasks weakly."""
+
+    @property
+    def _log(self) -> Log:
+        return self._context.log
+
+    @property
+    def cache(self) -> PromptCache:
+        """What the provider has cached; use it under the lock."""
+        _ = self._log
+        return self._cache
 
     def restart(self) -> None:
         """Forget all passes, and stop the running one: the view is another one now."""
@@ -103,55 +113,71 @@ class PassRunner:
     # ------------------------------------------------------------------------------------------------- when reading
     def before_reading(self) -> None:
         """Run the pass that is due before the view is shown, or start it in the background."""
-        self._load_ahead()
+        with self._lock:
+            self._load_ahead()
         if not self._waits():
             self._start_thread()
         elif self._due():
             self.run()
-        with self._lock:
-            self.cache.requested()
+        self._requested()
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
-        self._load_ahead()
+        await self.locked(self._load_ahead)
         await self._count_in_thread()
-        async with self.held():
-            waits = self._waits()
-            due = self._due(early=not waits)
+        waits = await self.locked(self._waits)
+        due = await self.locked(lambda: self._due(early=not waits))
         if due and waits:
             await self.arun()
         elif due:
             self._start_task()
-        async with self.held():
+        await self.locked(self._requested)
+
+    def _requested(self) -> None:
+        with self._lock:
             self.cache.requested()
 
     def _load_ahead(self) -> None:
         """Load the vocabulary in a thread once the view may be half of what triggers a pass."""
+        log = self._log
         if not self._loads_ahead and (
-            2 * self._token_sum.at_most >= self._config.max_token
-            or 2 * len(self._log.view_ids) >= self._config.msg_threshold
+            2 * self._token_sum.at_most >= self._config.max_token or 2 * len(log.view_ids) >= self._config.msg_threshold
         ):
             self._loads_ahead = True
             self._loading.start()
 
-    @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
-        """The lock, without blocking the event loop for it. Nothing may be awaited inside."""
-        while True:
-            if self._lock.acquire(blocking=False):
-                break
-            await lazy.asyncio.sleep(_LOCK_PAUSE)
-        try:
-            yield
-        finally:
-            self._lock.release()
+    async def locked(self, fn: Callable[[], T]) -> T:
+        """What `fn`, which takes little time, returns under the lock; the event loop is not blocked for the lock."""
+        if self._token_sum.behind or not self._context.recorder.whole:
+            await in_thread(self._catch_up)
+        pause = _FIRST_PAUSE
+        while not (done := self._try_locked(fn)):
+            await lazy.asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+        return done[0]
+
+    def _catch_up(self) -> None:
+        """Do what takes time: read the store after an interrupt, read the messages of a session just opened."""
+        with self._lock:
+            _ = self._log.view_messages, self._token_sum.at_most
+
+    def _try_locked(self, fn: Callable[[], T]) -> tuple[T] | tuple[()]:
+        """What `fn` returns under the lock, or () if another thread has the lock."""
+        # `map` takes it, and not a call: after a call, an interrupt could come before the block that gives it back.
+        for taken in map(self._lock.acquire, (False,)):
+            if taken:
+                with self._lock:
+                    self._lock.release()
+                    return (fn(),)
+        return ()
 
     def _waits(self) -> bool:
         """Whether a turn has to wait for a pass that is due."""
         if not self._config.background:
             return True
         with self._lock:
-            return self._token_sum.reaches(self._config.max_token + 1) or compaction_due(self._log, self._config)
+            log = self._log
+            return self._token_sum.reaches(self._config.max_token + 1) or compaction_due(log, self._config)
 
     def _due(self, *, early: bool = False) -> bool:
         limits = self._early_limits if early else self._limits
@@ -197,18 +223,20 @@ class PassRunner:
     # --------------------------------------------------------------------------------------------------- when idle
     def run_if_idle(self) -> CompressionReport:
         """Run a pass if the provider's cache has expired and the view is worth one."""
-        with self._lock:
-            if reason := self._why_wait():
-                return untouched(self._log, self._token_sum, "not_needed", reason)
-        return self.run(force=True)
+        report = self._idle()
+        return self.run(force=True) if report is None else report
 
     async def arun_if_idle(self) -> CompressionReport:
         """The same for asynchronous callers."""
         await self._count_in_thread(anyway=True)
-        async with self.held():
-            if reason := self._why_wait():
-                return untouched(self._log, self._token_sum, "not_needed", reason)
-        return await self.arun(force=True)
+        report = await self.locked(self._idle)
+        return await self.arun(force=True) if report is None else report
+
+    def _idle(self) -> CompressionReport | None:
+        """The report that no pass is made while idle; None if one is worth it."""
+        with self._lock:
+            reason = self._why_wait()
+            return untouched(self._log, self._token_sum, "not_needed", reason) if reason else None
 
     def _why_wait(self) -> str:
         left = self.cache.expires_in
@@ -226,46 +254,46 @@ class PassRunner:
         early: bool = False,
         max_token: int | None = None,
         focus: str = "",
-        only: Callable[[HandOver], Strategy] | None = None,
+        only: Callable[[NoteWriter], Strategy] | None = None,
     ) -> CompressionReport:
         """Run a pass if one is due, or anyway with `force`; waits for one that is running.
 
         `max_token` replaces the configured window in this pass. `focus` is what notes keep first. `only` makes the one
         strategy of this pass, which then always runs.
         """
-        holder = self._pass_lock.take()
-        if holder is None:
-            return self._busy()
-        with self._lock:
-            options = self._options(force=force, early=early, max_token=max_token, focus=focus, only=only)
-        with PassSpan(self._conversation) as span:
-            pass_run = PassRun(self._context, options, holder, span)
-            try:
-                report = run(pass_run.steps(), partial(self._answers, pass_run))
-            finally:
-                self._end(pass_run)
+        holder = LockHolder()
+        with holder.running:
+            if not self._pass_lock.take(holder):
+                return self._busy()
+            with self._lock:
+                options = self._options(force=force, early=early, max_token=max_token, focus=focus, only=only)
+            with PassSpan(self._conversation) as span:
+                pass_run = PassRun(self._context, options, holder, span)
+                try:
+                    report = run(pass_run.steps(), partial(self._answers, pass_run))
+                finally:
+                    self._end(pass_run)
         return self._notify(report, early=early)
 
     async def arun(
         self, *, force: bool = False, early: bool = False, max_token: int | None = None, focus: str = ""
     ) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
-        holder = await self._pass_lock.atake()
-        if holder is None:
-            await self._count_in_thread(anyway=True)
-            return self._busy()
-        async with self.held():
-            options = self._options(force=force, early=early, max_token=max_token, focus=focus)
-        with PassSpan(self._conversation) as span:
-            pass_run = PassRun(self._context, options, holder, span)
-            try:
+        holder = LockHolder(lazy.asyncio.get_running_loop())
+        with holder.running:
+            if not await self._pass_lock.atake(holder):
                 await self._count_in_thread(anyway=True)
-                report = await arun(pass_run.steps(), partial(self._aanswers, pass_run), in_threads=True)
-                async with self.held():
-                    self._end(pass_run)
-            except BaseException:
-                self._abandon(pass_run)
-                raise
+                return await self.locked(self._busy)
+            make = partial(self._options, force=force, early=early, max_token=max_token, focus=focus)
+            with PassSpan(self._conversation) as span:
+                pass_run = PassRun(self._context, await self.locked(make), holder, span)
+                try:
+                    await self._count_in_thread(anyway=True)
+                    report = await arun(pass_run.steps(), partial(self._aanswers, pass_run), in_threads=True)
+                    await self.locked(partial(self._end, pass_run))
+                except BaseException:
+                    self._abandon(pass_run)
+                    raise
         return self._notify(report, early=early)
 
     def _answers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
@@ -301,35 +329,34 @@ class PassRunner:
             if report.model_calls or report.outcome not in ("not_needed", "busy"):
                 self.usage += report
             self.last = report or self.last
-        self._pass_lock.give_back(pass_run.holder)
 
     def _abandon(self, pass_run: PassRun) -> None:
         """End a pass that was cancelled, without waiting: a thread of it may still plan, or be inside the store."""
-        self._context.ledger = None  # the thread uses the old one until it finds that the lock is lost
-        if self._lock.acquire(blocking=False):
-            try:
-                self._end(pass_run)
-            finally:
-                self._lock.release()
-        else:
-            self._pass_lock.give_back(pass_run.holder)
-            threading.Thread(target=self._end, args=(pass_run,), name="autocontext-end", daemon=True).start()
+        end = partial(self._end, pass_run)
+        if not self._try_locked(end):
+            threading.Thread(target=end, name="autocontext-end", daemon=True).start()
 
     async def _count_in_thread(self, *, anyway: bool = False) -> None:
         """Count new texts in a thread if their counts are needed (`anyway`: whatever the size of the view) and long."""
-        async with self.held():
-            share = self._config.background_ratio if self._config.background else self._config.token_ratio
-            needed = anyway or self._token_sum.at_most >= min(int(self._config.max_token * share), self.cache.watched)
-        if needed and not self._loading.ready:
+        if not anyway and not await self.locked(self._counts_matter):
+            return
+        if not self._loading.ready:
             self._loading.start()
             await in_thread(self._loading.wait)
-        async with self.held():
-            waiting = self._token_sum.waiting(_COUNTED_IN_THREAD) if needed else []
-        if waiting:
+        if waiting := await self.locked(lambda: self._token_sum.waiting(_COUNTED_IN_THREAD)):
             counted = await in_thread(lambda: [(id_, msg, self._token_sum.counter.count(msg)) for id_, msg in waiting])
-            async with self.held():
+
+            def learn() -> None:
                 for id_, msg, tokens in counted:
                     self._token_sum.learn(id_, msg, tokens)
+
+            await self.locked(learn)
+
+    def _counts_matter(self) -> bool:
+        """Whether the view may be so large that its tokens have to be known."""
+        watched = self.cache.watched
+        share = self._config.background_ratio if self._config.background else self._config.token_ratio
+        return self._token_sum.at_most >= min(int(self._config.max_token * share), watched)
 
     # ------------------------------------------------------------------------------------------------------- after
     def _notify(self, report: CompressionReport, *, early: bool) -> CompressionReport:

@@ -18,9 +18,14 @@ _REMEMBERED = 4_096
 
 
 class TokenSum:
-    """Token counts by message id, and the sum over the working view and what is sent with it."""
+    """Token counts by message id, and the sum over the working view and what is sent with it.
+
+    A mark is set while several of its fields change; who finds it, after an interrupt, starts again from the view.
+    """
 
     def __init__(self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None) -> None:
+        self._whole = True
+        """The mark."""
         self.correction = 0
         """A provider's count less ours; 0 again when something leaves the view."""
         self.counter = counter
@@ -49,27 +54,46 @@ class TokenSum:
 
     def update(self, change: ViewChange) -> None:
         """Follow a change of the view, in time proportional to the change."""
-        if change.all_new:
-            self._without_bound = ()
-            self._counts.clear()
-            self._bounds.clear()
-            self._counted = self._bounded = 0
-        if change.removed or change.all_new:
-            self.correction = 0
-            self._anchored.clear()
-            self._overhead_anchored = False
+        if change.all_new or not self._whole:
+            self._start_again()
+            return
         if change.removed:
             self._bound_all()
+        self._whole = False
+        if change.removed:
+            self._forget_correction()
         for id_ in change.removed:
             if id_ in self._bounds:
                 self._bounded -= self._bounds.pop(id_)
             else:
                 self._counted -= self._counts[id_]
         self._bound(change.added)
+        self._whole = True
+
+    def _start_again(self) -> None:
+        """Forget all counts and bounds: those of the log's view are made when they are needed."""
+        self._whole = False
+        self._forget_correction()
+        self._counts.clear()
+        self._bounds.clear()
+        self._counted = self._bounded = 0
+        self._without_bound = tuple(self._log.view_ids)
+        self._whole = True
+
+    def _forget_correction(self) -> None:
+        self.correction = 0
+        self._anchored.clear()
+        self._overhead_anchored = False
 
     def _bound_all(self) -> None:
-        ids, self._without_bound = self._without_bound, ()
-        self._bound(ids)
+        """Make the sum complete: bounds for all messages in view that have neither a count nor a bound."""
+        if not self._whole:
+            self._start_again()
+        if self._without_bound:
+            self._whole = False
+            self._bound(self._without_bound)
+            self._without_bound = ()
+            self._whole = True
 
     def _bound(self, ids: Sequence[str]) -> None:
         for id_ in ids:
@@ -86,16 +110,20 @@ class TokenSum:
         return self.total() >= limit
 
     @property
+    def behind(self) -> bool:
+        """Whether messages have to be read first, which may take time."""
+        return bool(self._without_bound) or not self._whole
+
+    @property
     def at_most(self) -> int:
         """Upper bound of the view's tokens; exact once all are counted."""
-        if self._without_bound:
-            self._bound_all()
+        self._bound_all()
         return self._counted + self._bounded + self._overhead + self.correction
 
     def total(self) -> int:
         """Tokens of the view."""
-        self._count_overhead()
         self._bound_all()
+        self._count_overhead()
         for id_ in list(self._bounds):
             self._settle(id_)
         return self.at_most
@@ -112,24 +140,22 @@ class TokenSum:
             return
         if self._overhead_anchored:
             self._count_overhead()
-        self._overhead_texts = texts
-        if isinstance(self.counter, VocabularyCounter):
-            self._overhead, self._overhead_is_bound = sum(map(self.counter.bound_text, texts)), bool(texts)
-        else:
-            self._overhead, self._overhead_is_bound = sum(map(self.counter.count_text, texts)), False
+        is_bound = isinstance(self.counter, VocabularyCounter) and bool(texts)
+        size = self.counter.bound_text if isinstance(self.counter, VocabularyCounter) else self.counter.count_text
+        # In one step: no call in between.
+        self._overhead, self._overhead_texts, self._overhead_is_bound = sum(map(size, texts)), texts, is_bound
 
     def _count_overhead(self) -> None:
         if self._overhead_is_bound:
             self._wait()
             tokens = sum(map(self.counter.count_text, self._overhead_texts))
-            if self._overhead_anchored:
-                self.correction += self._overhead - tokens
-            self._overhead, self._overhead_is_bound, self._overhead_anchored = tokens, False, False
+            correction = self.correction + (self._overhead - tokens if self._overhead_anchored else 0)
+            self._overhead, self._overhead_is_bound, self.correction = tokens, False, correction
+            self._overhead_anchored = False
 
     def count(self, id_: str, msg: Msg) -> int:
         """Tokens of one message, counted now or earlier."""
-        if self._without_bound:
-            self._bound_all()
+        self._bound_all()
         if id_ in self._bounds:
             return self._settle(id_)
         if id_ not in self._counts:
@@ -146,12 +172,14 @@ class TokenSum:
         """Take over a count that was made elsewhere, unless the id means another message by now."""
         self._bound_all()
         if id_ in self._bounds and self._log.messages[id_] is msg:
+            self._whole = False
             bound = self._bounds.pop(id_)
             self._bounded -= bound
             self._counts[id_] = tokens
             self._counted += tokens
             if id_ in self._anchored:
                 self.correction += bound - tokens
+            self._whole = True
 
     def fork(self, log: Log) -> TokenSum:
         """A copy that counts for a fork of the log."""
@@ -171,9 +199,10 @@ class TokenSum:
     def anchor(self, tokens: int) -> None:
         """Use a provider's count as the sum until something leaves the view."""
         self._bound_all()
+        self._whole = False
         self._anchored, self._overhead_anchored = set(self._bounds), self._overhead_is_bound
-        self.correction = 0
-        self.correction = tokens - self.at_most
+        self.correction = tokens - (self._counted + self._bounded + self._overhead)
+        self._whole = True
 
     def _settle(self, id_: str) -> int:
         self._wait()

@@ -7,7 +7,7 @@ from typing import Any
 
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import ContentInfo, Page
-from autocontext.content.store import ContentStore
+from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.flows.threads import in_thread
 
 DEFAULT_LENGTH = 5_000
@@ -30,7 +30,8 @@ class FileContentTool:
     def __init__(
         self, store: ContentStore | None, *, namespace: str = "", fallback: Mapping[str, str] | None = None
     ) -> None:
-        self._store, self._namespace = store, namespace
+        self._store = None if store is None else checked_content_store(store, type(self).__name__)
+        self._namespace = namespace
         self._fallback = fallback or {}
 
     def __call__(

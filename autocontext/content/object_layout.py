@@ -160,13 +160,13 @@ def _parsed(ref: str, first: bytes) -> dict[str, Any]:
     """The head, with the byte where the pages begin as `start`; without `pages` if more of it must be read."""
     start = 8 + int.from_bytes(first[4:8], "big")
     if first[:4] != MAGIC:
-        raise StoreCorruptError(f"content {ref}: this library did not write the object; put the content again")
+        raise StoreCorruptError(f"content {ref}: this library did not write the object; delete it, then put it again")
     if len(first) < start:
         return {"start": start}
     try:
         return {**json.loads(first[8:start]), "start": start}
     except ValueError as e:
-        raise StoreCorruptError(f"content {ref}: its head cannot be read ({e}); put the content again") from e
+        raise StoreCorruptError(f"content {ref}: its head cannot be read ({e}); delete it, then put it again") from e
 
 
 def raw_head(path: str) -> Flow[tuple[dict[str, Any], bytes] | None]:
@@ -216,7 +216,7 @@ def bodies(head: Head, first: int, last: int) -> Flow[list[bytes] | None]:
     if raw is None:
         return None
     if len(raw) != stop - start:
-        raise StoreCorruptError(f"content {ref}: its object is cut short; put the content again")
+        raise StoreCorruptError(f"content {ref}: its object is cut short; delete it, then put it again")
     return [raw[places[i] - start : places[i + 1] - start] for i in range(first, last + 1)]
 
 

@@ -51,6 +51,11 @@ def packed(content: str | bytes) -> Packed:
         return Packed(base64.b64encode(raw).decode("ascii"), digest, "base64", len(raw))
 
 
+def last_page(chars: int) -> int:
+    """The number of the last page of a text with so many characters; an empty one has page 0."""
+    return max(0, chars - 1) // PAGE_CHARS
+
+
 def payload(text: str, encoding: str) -> bytes:
     """The bytes that were stored, from their text."""
     return base64.b64decode(text) if encoding == "base64" else text.encode("utf-8", "surrogatepass")
@@ -66,7 +71,7 @@ def unpack(ref: str, rows: Iterable[bytes]) -> str:
     try:
         return "".join(zlib.decompress(row).decode("utf-8", "surrogatepass") for row in rows)
     except (zlib.error, UnicodeDecodeError) as e:
-        raise StoreCorruptError(f"content {ref}: a page cannot be read back ({e}); put the content again") from e
+        raise StoreCorruptError(f"content {ref}: a page cannot be read back ({e}); delete it, then put it again") from e
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from autocontext.text.rendering import one_line
+
 _LONGEST_NAME = 40
 _PAGE = re.compile(
     r"\A\[(c_[0-9a-f]{12,64}|[0-9A-Za-z-]{8,64}): [^\n]{0,300}? characters; "
@@ -21,7 +23,7 @@ def call(ref: str, arguments: Mapping[str, Any] | None = None) -> str:
 
 def whole(name: str, chars: int, ref: str, error: str = "") -> str:
     """Replaces a whole result; the first line of an error stays."""
-    shown = name[:_LONGEST_NAME] or "result"
+    shown = one_line(name)[:_LONGEST_NAME] or "result"
     if error:
         return f"[Offloaded {shown}, an error: {error}; {chars:,} chars. Read: {call(ref)}]"
     return f"[Offloaded {shown}: {chars:,} chars. Read: {call(ref)}]"

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from autocontext import flows
 from autocontext.content.planning import PRUNED, Change, Kind, Place, planned, text_at
 from autocontext.content.policy import PrunePolicy
-from autocontext.content.store import ContentStore
-from autocontext.errors import StoreCorruptError
+from autocontext.content.store import ContentStore, checked_content_store
+from autocontext.errors import ConfigError, StoreCorruptError, short, told
 from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, freeze
 
@@ -133,6 +133,7 @@ def prune_messages(
     store nothing is replaced. Pass the same `known` at each call, and a growing history costs only what is new.
     Anything but a list or tuple is returned unchanged.
     """
+    _check(store, policy, "prune_messages")
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
 
@@ -151,6 +152,7 @@ async def aprune_messages(
     known: Known | None = None,
 ) -> PruneResult:
     """`prune_messages` without blocking the event loop."""
+    _check(store, policy, "aprune_messages")
     if not isinstance(msgs, list | tuple):
         return PruneResult(cast("list[Msg]", msgs), 0, 0)
 
@@ -206,6 +208,14 @@ def _output_chars(block: ToolResultBlock) -> int:
     return sum(len(b.text) for b in block.output if isinstance(b, TextBlock))
 
 
+def _check(store: ContentStore | None, policy: PrunePolicy | None, owner: str) -> None:
+    """Raise ConfigError for a store or a policy that is none."""
+    if store is not None:
+        checked_content_store(store, owner)
+    if policy is not None and not isinstance(policy, PrunePolicy):
+        raise ConfigError(f"{owner}.policy: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
+
+
 def _there(store: ContentStore | None) -> ContentStore:
     if store is None:
         raise LookupError("there is no content store")
@@ -225,7 +235,7 @@ def _pruned(originals: Sequence[Msg], policy: PrunePolicy, known: Known) -> Prun
             try:
                 ref = yield StoreText(change.text, change.name)
             except Exception as e:  # noqa: BLE001 (whatever a store raises: the text stays, the turn goes on)
-                failed[f"{type(e).__name__}: {e}"] = None
+                failed[told(e)] = None
                 continue
             known.learn(change.text, ref)
         if len(change.replacement(ref)) < len(change.text):

@@ -11,13 +11,15 @@ looks for keys: so it sees those of all who had the lock before.
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
-from autocontext.content.paging import PAGE_CHARS, window
+from autocontext.content.paging import PAGE_CHARS, last_page, window
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Schema, Statement, Work, safe, unsafe
+from autocontext.stores.records import check_row, row_checksum
 
 SCHEMA = Schema(
     "contents",
@@ -46,58 +48,122 @@ SCHEMA = Schema(
             "ALTER TABLE autocontext_content DROP COLUMN holders",
             "ALTER TABLE autocontext_content DROP COLUMN held",
         ),
+        # Rows of earlier versions have no checksum.
+        (
+            "ALTER TABLE autocontext_content ADD COLUMN checksum TEXT",
+            "ALTER TABLE autocontext_content_page ADD COLUMN checksum TEXT",
+            "ALTER TABLE autocontext_content_key ADD COLUMN checksum TEXT",
+        ),
     ),
 )
 
 # ---------------------------------------------------------------------------------------------------------- reading
-_KEYS_OF_IT = "FROM autocontext_content_key k WHERE k.namespace = c.namespace AND k.ref = c.ref"
-_ENDS = f"(SELECT MAX(ends) FROM (SELECT c.held_until AS ends UNION ALL SELECT k.expires_at {_KEYS_OF_IT}) promises)"
-_ALIVE = f"(c.held_until > :now OR EXISTS (SELECT 1 {_KEYS_OF_IT} AND k.expires_at > :now))"
-_CONTENT = f"c.ref, c.sha256, c.encoding, c.chars, {_ENDS}, c.created_at, c.about"
-_BY_KEY = (
-    "SELECT c.ref, c.sha256, c.encoding, c.chars, k.expires_at, k.created_at, k.about, k.key "
-    "FROM autocontext_content_key k JOIN autocontext_content c ON c.namespace = k.namespace AND c.ref = k.ref "
-    "WHERE k.namespace = :ns AND k.expires_at > :now"
+_FIELDS = ("sha256", "encoding", "chars", "size", "stored", "held_until", "created_at", "name", "about")
+_KEY_FIELDS = ("basename", "expires_at", "created_at", "about")
+_KEY = 3 + len(_FIELDS)
+"""The place of the key in a row."""
+_FOUND = (
+    f"{', '.join(f'c.{name}' for name in _FIELDS)}, c.checksum, "
+    f"k.key, {', '.join(f'k.{name}' for name in _KEY_FIELDS)}, k.checksum FROM "
 )
+_SAME = "ON k.namespace = c.namespace AND k.ref = c.ref"
+_CONTENTS = (
+    f"SELECT c.namespace, c.ref, {_FOUND} autocontext_content c LEFT JOIN autocontext_content_key k {_SAME} WHERE "
+)
+"""Contents with each of their keys."""
+_KEYS = f"SELECT k.namespace, k.ref, {_FOUND} autocontext_content_key k LEFT JOIN autocontext_content c {_SAME} WHERE "
+"""Keys with their content."""
+
+
+class _Found(NamedTuple):
+    """A content, and one of its keys if it has any, from a row of `_CONTENTS` or `_KEYS`."""
+
+    namespace: str
+    content: StoredContent
+    """As it was put without a key; it expires when those puts do."""
+    size: int
+    stored: int
+    keyed: StoredContent | None
+    """With the expiry and metadata of the key."""
+
+
+def _found(row: Row) -> _Found:
+    """The content in a row. Raises StoreCorruptError."""
+    ns, ref, *values = row
+    of_content, of_key = values[: len(_FIELDS)], values[-len(_KEY_FIELDS) - 1 : -1]
+    checksum, key, key_checksum = values[len(_FIELDS)], values[len(_FIELDS) + 1], values[-1]
+    if key is not None:
+        check_row(f"content key {key!r}", key_checksum, ns, key, ref, *of_key)
+        if of_content[0] is None:
+            raise StoreCorruptError(f"content key {key!r}: its content {ref} is missing; put it again")
+    check_row(f"content {ref}", checksum, ns, ref, *of_content)
+    sha256, encoding, chars, size, stored, held_until, created_at, _, about = of_content
+    if key is None and not held_until and checksum is not None:
+        raise StoreCorruptError(f"content {ref}: the key that it was put under is missing; put it again")
+    content, keyed = StoredContent(ref, sha256, encoding, chars, held_until, created_at, about), None
+    if key is not None:
+        _, expires_at, created_at, about = of_key
+        keyed = content._replace(expires_at=expires_at, created_at=created_at, metadata=about, key=unsafe(key))
+    return _Found(ns, content, size, stored, keyed)
+
+
+def _is_intact(row: Row) -> bool:
+    try:
+        _found(row)
+    except StoreCorruptError:
+        return False
+    return True
+
+
+def _alive(rows: list[Row], now: int) -> list[tuple[StoredContent, int]]:
+    """The contents of `_CONTENTS` that something holds, with their first key, and until when puts without one do."""
+    alive = []
+    for _, group in groupby(map(_found, rows), key=lambda found: found.content.ref):
+        found = list(group)
+        content, keyed = found[0].content, [one.keyed for one in found if one.keyed is not None]
+        until = max(content.expires_at, *(one.expires_at for one in keyed), 0)
+        if until > now:
+            key = min((str(one.key) for one in keyed if one.expires_at > now), default=None)
+            alive.append((content._replace(expires_at=until, key=key), content.expires_at))
+    return alive
+
+
+def _of_keys(rows: list[Row], now: int) -> list[StoredContent]:
+    """The contents of `_KEYS` whose key has not expired."""
+    return [keyed for keyed in (_found(row).keyed for row in rows) if keyed is not None and keyed.expires_at > now]
 
 
 def find(namespace: str, ref_or_key: str, now: int) -> Work[StoredContent | None]:
     """The content with a handle, or else with a key."""
-    params = {"ns": safe(namespace), "id": safe(ref_or_key), "now": now}
+    params = {"ns": safe(namespace), "id": safe(ref_or_key)}
     if REF.fullmatch(ref_or_key):
-        rows = yield Statement(
-            f"SELECT {_CONTENT} FROM autocontext_content c WHERE c.namespace = :ns AND c.ref = :id AND {_ALIVE}", params
-        )
-        if rows:
-            return StoredContent(*rows[0])
-    rows = yield Statement(f"{_BY_KEY} AND k.key = :id", params)
-    return _keyed(rows[0]) if rows else None
-
-
-def _keyed(row: Row) -> StoredContent:
-    """The content of a row whose last column is its key or NULL."""
-    return StoredContent(*row[:7])._replace(key=None if row[7] is None else unsafe(row[7]))
+        rows = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.ref = :id", params)
+        if alive := _alive(rows, now):
+            return alive[0][0]._replace(key=None)
+    keyed = _of_keys((yield Statement(f"{_KEYS}k.namespace = :ns AND k.key = :id", params)), now)
+    return keyed[0] if keyed else None
 
 
 def named(namespace: str, name: str, now: int) -> Work[list[StoredContent]]:
     """Contents whose key ends in this file name, then those stored without a key under this name."""
-    params = {"ns": safe(namespace), "name": safe(basename(name)), "now": now}
-    keyed = yield Statement(f"{_BY_KEY} AND k.basename = :name ORDER BY k.key", params)
-    plain = yield Statement(
-        f"SELECT {_CONTENT} FROM autocontext_content c "
-        "WHERE c.namespace = :ns AND c.name = :name AND c.held_until > :now ORDER BY c.ref",
-        params,
-    )
-    return [*map(_keyed, keyed), *(StoredContent(*row) for row in plain)]
+    params = {"ns": safe(namespace), "name": safe(basename(name))}
+    keyed = yield Statement(f"{_KEYS}k.namespace = :ns AND k.basename = :name ORDER BY k.key", params)
+    plain = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.name = :name ORDER BY c.ref", params)
+    return [*_of_keys(keyed, now), *(found._replace(key=None) for found, held in _alive(plain, now) if held > now)]
 
 
 def keys(namespace: str, now: int, limit: int) -> Work[list[str]]:
     """The first keys in alphabetical order."""
-    rows = yield Statement(
-        "SELECT key FROM autocontext_content_key WHERE namespace = :ns AND expires_at > :now ORDER BY key LIMIT :n",
-        {"ns": safe(namespace), "now": now, "n": limit},
-    )
-    return [unsafe(row[0]) for row in rows]
+    found: list[str] = []
+    params: dict[str, Any] = {"ns": safe(namespace), "n": limit}
+    after = ""
+    while len(found) < limit:
+        rows = yield Statement(f"{_KEYS}k.namespace = :ns {after}ORDER BY k.key LIMIT :n", params)
+        if not rows:
+            break
+        found += [str(content.key) for content in _of_keys(rows, now)]
+        after, params["after"] = "AND k.key > :after ", rows[-1][_KEY]
+    return found[:limit]
 
 
 def read(namespace: str, ref_or_key: str, offset: int, limit: int | None, now: int) -> Work[Pages | None]:
@@ -115,30 +181,44 @@ def pages(namespace: str, content: StoredContent, first: int, last: int) -> Work
     if last < first:
         return []
     rows = yield Statement(
-        "SELECT page, body FROM autocontext_content_page "
-        "WHERE namespace = :ns AND ref = :ref AND page >= :first AND page <= :last ORDER BY page",
+        f"SELECT {_PAGE} FROM autocontext_content_page p "
+        "WHERE p.namespace = :ns AND p.ref = :ref AND p.page >= :first AND p.page <= :last ORDER BY p.page",
         {"ns": safe(namespace), "ref": content.ref, "first": first, "last": last},
     )
-    if [row[0] for row in rows] != list(range(first, last + 1)):
-        raise StoreCorruptError(f"content {content.ref}: a page of {first} to {last} is missing; put the content again")
-    return [bytes(row[1]) for row in rows]
+    return _bodies(content.ref, rows, first, last)
+
+
+_PAGE = "p.namespace, p.ref, p.page, p.body, p.checksum"
+
+
+def _bodies(ref: str, rows: list[Row], first: int, last: int) -> list[bytes]:
+    if [row[2] for row in rows] != list(range(first, last + 1)):
+        raise StoreCorruptError(f"content {ref}: a page of {first} to {last} is missing; delete it, then put it again")
+    for *values, checksum in rows:
+        check_row(f"content {ref}, page {values[2]}", checksum, *values)
+    return [bytes(row[3]) for row in rows]
 
 
 def all_pages(namespace: str, ref: str | None, now: int) -> Work[list[tuple[StoredContent, int, bytes]]]:
     """All pages of text, or those of one content, each with the position of its first character."""
-    only, params = "", {"ns": safe(namespace), "now": now}
+    params, only, pages_only = {"ns": safe(namespace)}, "", ""
     if ref is not None:
         content = yield from find(namespace, ref, now)
         if content is None:
             return []
-        only, params = "AND c.ref = :ref ", params | {"ref": content.ref}
+        params, only, pages_only = params | {"ref": content.ref}, "AND c.ref = :ref ", "AND p.ref = :ref "
+    contents = yield Statement(f"{_CONTENTS}c.namespace = :ns {only}ORDER BY c.ref", params)
+    texts = [found for found, _ in _alive(contents, now) if found.encoding == "utf-8"]
     rows = yield Statement(
-        f"SELECT {_CONTENT}, (SELECT MIN(k.key) {_KEYS_OF_IT} AND k.expires_at > :now), p.page, p.body "
-        "FROM autocontext_content c JOIN autocontext_content_page p ON p.namespace = c.namespace AND p.ref = c.ref "
-        f"WHERE c.namespace = :ns {only}AND {_ALIVE} AND c.encoding = 'utf-8' ORDER BY c.ref, p.page",
+        f"SELECT {_PAGE} FROM autocontext_content_page p WHERE p.namespace = :ns {pages_only}ORDER BY p.ref, p.page",
         params,
     )
-    return [(_keyed(row), row[8] * PAGE_CHARS, bytes(row[9])) for row in rows]
+    of_ref = {str(ref): list(group) for ref, group in groupby(rows, key=lambda row: row[1])}
+    return [
+        (found, page * PAGE_CHARS, body)
+        for found in texts
+        for page, body in enumerate(_bodies(found.ref, of_ref.get(found.ref, []), 0, last_page(found.chars)))
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------- writing
@@ -146,13 +226,13 @@ def already(upload: Upload) -> Work[StoredContent | None]:
     """The content if it is stored without a key and without expiry: then such a put has nothing to write."""
     for ref in candidates(upload.content.sha256):
         rows = yield Statement(
-            f"SELECT {_CONTENT}, c.held_until FROM autocontext_content c WHERE c.namespace = :ns AND c.ref = :ref",
-            {"ns": safe(upload.namespace), "ref": ref},
+            f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref", {"ns": safe(upload.namespace), "ref": ref}
         )
-        if not rows:
+        if not rows or not all(map(_is_intact, rows)):
             return None
-        if rows[0][1] == upload.content.sha256:
-            return StoredContent(*rows[0][:7]) if rows[0][7] == FOREVER else None
+        content = _found(rows[0]).content
+        if content.sha256 == upload.content.sha256:
+            return content if content.expires_at == FOREVER else None
     return None
 
 
@@ -161,13 +241,14 @@ def put(upload: Upload) -> Work[str]:
     if upload.key is None:
         return (yield from _hold(upload, upload.expires_at))
     ns = safe(upload.namespace)
-    key = {"ns": ns, "key": safe(upload.key), "until": upload.expires_at, "now": upload.now}
+    key: dict[str, Any] = {"ns": ns, "key": safe(upload.key), "until": upload.expires_at, "now": upload.now}
     key |= {"basename": safe(basename(upload.key)), "about": upload.metadata.dumped()}
     [(old,)] = yield Statement(_LOCK_KEY, key)
     if old and old < next(candidates(upload.content.sha256)):
         yield Statement(_LOCK, {"ns": ns, "ref": old})
     ref = yield from _hold(upload, 0)
-    yield Statement(_PUT_KEY, {**key, "ref": ref})
+    checksum = row_checksum(ns, key["key"], ref, *(key[name] for name in ("basename", "until", "now", "about")))
+    yield Statement(_PUT_KEY, {**key, "ref": ref, "checksum": checksum})
     if old not in ("", ref):
         yield from _delete_unused(ns, old, upload.now)
     return ref
@@ -177,52 +258,77 @@ _LOCK_KEY = """INSERT INTO autocontext_content_key (namespace, key, ref, basenam
     VALUES (:ns, :key, '', :basename, :until, :now, :about) ON CONFLICT (namespace, key) DO UPDATE
     SET created_at = autocontext_content_key.created_at RETURNING ref"""
 """Returns the handle that the key has named so far; "" for a new key."""
-_PUT_KEY = """UPDATE autocontext_content_key SET ref = :ref, expires_at = :until, created_at = :now, about = :about
-    WHERE namespace = :ns AND key = :key"""
+_PUT_KEY = """UPDATE autocontext_content_key SET ref = :ref, basename = :basename, expires_at = :until,
+    created_at = :now, about = :about, checksum = :checksum WHERE namespace = :ns AND key = :key"""
 _LOCK = "UPDATE autocontext_content SET held_until = held_until WHERE namespace = :ns AND ref = :ref"
-_HOLD = """UPDATE autocontext_content SET held_until = CASE WHEN held_until > :until THEN held_until ELSE :until END
-    WHERE namespace = :ns AND ref = :ref AND sha256 = :sha256 RETURNING ref"""
+_OF_THIS = "WHERE namespace = :ns AND ref = :ref"
+_HOLD = (
+    f"UPDATE autocontext_content SET held_until = held_until {_OF_THIS} AND sha256 = :sha256 "
+    f"RETURNING {', '.join(_FIELDS)}, checksum"
+)
+_EXTEND = f"UPDATE autocontext_content SET held_until = :held_until, checksum = :checksum {_OF_THIS}"
 
 
 def _hold(upload: Upload, until: int) -> Work[str]:
     """Insert the content if it is new, lock its row, extend `held_until`, and return its handle."""
     sha256 = upload.content.sha256
-    params = {"ns": safe(upload.namespace), "sha256": sha256, "until": until}
     for ref in candidates(sha256):
-        params["ref"] = ref
+        params = {"ns": safe(upload.namespace), "ref": ref, "sha256": sha256}
         while True:
             rows = yield Statement(_HOLD, params)
             if rows:
+                yield from _extend(upload, ref, rows[0], until)
                 return ref
-            rows = yield Statement(
-                "SELECT sha256 FROM autocontext_content WHERE namespace = :ns AND ref = :ref",
-                {"ns": params["ns"], "ref": ref},
-            )
+            rows = yield Statement(f"SELECT sha256 FROM autocontext_content {_OF_THIS}", params)
             if rows and rows[0][0] != sha256:
                 break  # another content has this handle: take a longer one
-            if (yield from _insert(upload, params)):
+            if (yield from _insert(upload, ref, until)):
                 return ref
     raise StoreCorruptError(f"two contents have the SHA-256 {sha256}; one of their rows is damaged")
 
 
-def _insert(upload: Upload, params: dict[str, Any]) -> Work[bool]:
-    content = upload.content
-    rows = yield Statement(
-        "INSERT INTO autocontext_content (namespace, ref, sha256, encoding, chars, size, stored, held_until, "
-        "created_at, name, about) VALUES (:ns, :ref, :sha256, :encoding, :chars, :size, :stored, :until, :now, :name, "
-        ":about) ON CONFLICT (namespace, ref) DO NOTHING RETURNING ref",
-        params
-        | {"encoding": content.encoding, "chars": len(content.text), "size": content.size, "now": upload.now}
-        | {"stored": sum(map(len, upload.pages))}
-        | {"name": safe(upload.metadata.name), "about": upload.metadata.dumped()},
-    )
+def _extend(upload: Upload, ref: str, found: Row, until: int) -> Work[None]:
+    """Hold a content, whose row is locked, until this time at least; write it again if its row is damaged."""
+    *values, checksum = found
+    row = dict(zip(_FIELDS, values, strict=True))
+    key = {"ns": safe(upload.namespace), "ref": ref}
+    try:
+        check_row(ref, checksum, *key.values(), *values)
+    except StoreCorruptError:
+        held = row["held_until"] if isinstance(row["held_until"], int) else 0
+        yield Statement(_DELETE_PAGES, key)
+        yield Statement(_DELETE_CONTENT, key)
+        yield from _insert(upload, ref, max(held, until))
+        return
+    if until > row["held_until"]:
+        row["held_until"] = until
+        yield Statement(_EXTEND, {**key, "held_until": until, "checksum": row_checksum(*key.values(), *row.values())})
+
+
+_COLUMNS = ("namespace", "ref", *_FIELDS)
+_INSERT = (
+    f"INSERT INTO autocontext_content ({', '.join(_COLUMNS)}, checksum) "
+    f"VALUES ({', '.join(f':{name}' for name in _COLUMNS)}, :checksum) "
+    "ON CONFLICT (namespace, ref) DO NOTHING RETURNING ref"
+)
+
+
+def _insert(upload: Upload, ref: str, until: int) -> Work[bool]:
+    content, metadata, ns = upload.content, upload.metadata, safe(upload.namespace)
+    row = (
+        ns, ref, content.sha256, content.encoding, len(content.text), content.size, sum(map(len, upload.pages)), until,
+        upload.now, safe(metadata.name), metadata.dumped(),
+    )  # fmt: skip
+    rows = yield Statement(_INSERT, {**dict(zip(_COLUMNS, row, strict=True)), "checksum": row_checksum(*row)})
     if not rows:
         return False
-    rows_of_it = [
-        {"ns": params["ns"], "ref": params["ref"], "page": i, "body": body} for i, body in enumerate(upload.pages)
-    ]
     yield Statement(
-        "INSERT INTO autocontext_content_page (namespace, ref, page, body) VALUES (:ns, :ref, :page, :body)", rows_of_it
+        "INSERT INTO autocontext_content_page (namespace, ref, page, body, checksum) "
+        "VALUES (:ns, :ref, :page, :body, :checksum)",
+        [
+            {"ns": ns, "ref": ref, "page": i, "body": body, "checksum": row_checksum(ns, ref, i, body)}
+            for i, body in enumerate(upload.pages)
+        ],
     )
     return True
 
@@ -249,10 +355,13 @@ def _delete_unused(ns: str, ref: str, now: int) -> Work[bool]:
 
 def delete(namespace: str, ref_or_key: str, now: int) -> Work[bool]:
     """Delete a content with all its keys (by its handle), or one key, and its content if nothing else holds it."""
-    content = yield from find(namespace, ref_or_key, now)
     ns = safe(namespace)
-    if content is not None and content.key is None:
-        return (yield from _erase({"ns": ns, "ref": content.ref}))
+    if REF.fullmatch(ref_or_key):
+        content = {"ns": ns, "ref": ref_or_key}
+        rows = yield Statement(f"{_CONTENTS}c.namespace = :ns AND c.ref = :ref", content)
+        # What is damaged can still be deleted.
+        if not all(map(_is_intact, rows)) or _alive(rows, now):
+            return (yield from _erase(content))
     rows = yield Statement(
         "DELETE FROM autocontext_content_key WHERE namespace = :ns AND key = :key RETURNING ref, expires_at",
         {"ns": ns, "key": safe(ref_or_key)},
@@ -289,27 +398,32 @@ def clear(namespace: str | None, _now: int) -> Work[None]:
 
 def purge(now: int) -> Work[int]:
     """Delete expired keys and contents; returns the number of contents deleted."""
-    yield Statement("DELETE FROM autocontext_content_key WHERE expires_at <= :now", {"now": now})
-    rows = yield Statement(
-        "SELECT c.namespace, c.ref FROM autocontext_content c "
-        f"WHERE c.held_until <= :now AND NOT EXISTS (SELECT 1 {_KEYS_OF_IT}) ORDER BY c.namespace, c.ref",
-        {"now": now},
+    # What is damaged stays until somebody deletes it: its expiry may be what has changed.
+    rows = yield Statement(f"{_KEYS}k.expires_at <= :now", {"now": now})
+    expired = [row for row in rows if _is_intact(row)]
+    yield Statement(
+        "DELETE FROM autocontext_content_key WHERE namespace = :ns AND key = :key AND expires_at <= :now",
+        [{"ns": row[0], "key": row[_KEY], "now": now} for row in expired],
     )
+    rows = yield Statement(f"{_CONTENTS}c.held_until <= :now AND k.key IS NULL", {"now": now})
     gone = 0
-    for ns, ref in rows:
+    for ns, ref in sorted({(row[0], row[1]) for row in (*expired, *filter(_is_intact, rows))}):
         gone += yield from _delete_unused(ns, ref, now)
     return gone
 
 
 def stats(namespace: str | None) -> Work[tuple[Row, Row, Row]]:
     """Three rows of sums: contents, pages, keys."""
-    only, params = ("", {}) if namespace is None else ("WHERE c.namespace = :ns", {"ns": safe(namespace)})
-    sums = yield Statement(
-        "SELECT COUNT(*), COALESCE(SUM(c.chars), 0), COALESCE(SUM(c.stored), 0), COALESCE(SUM(c.size), 0), "
-        f"COALESCE(SUM(c.size * ((SELECT COUNT(*) {_KEYS_OF_IT}) + CASE WHEN c.held_until > 0 THEN 1 ELSE 0 END)), 0) "
-        f"FROM autocontext_content c {only}",
-        params,
-    )
-    page_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_page c {only}", params)
-    key_count = yield Statement(f"SELECT COUNT(*) FROM autocontext_content_key c {only}", params)
-    return sums[0], page_count[0], key_count[0]
+    only, params = ("1 = 1", {}) if namespace is None else ("c.namespace = :ns", {"ns": safe(namespace)})
+    rows = yield Statement(f"{_CONTENTS}{only} ORDER BY c.namespace, c.ref", params)
+    found = list(map(_found, rows))
+    contents = list({(one.namespace, one.content.ref): one for one in found}.values())
+    held = sum(one.size for one in found if one.keyed is not None)
+    held += sum(one.size for one in contents if one.content.expires_at > 0)
+    chars, stored, size = (sum(sizes) for sizes in zip((0, 0, 0), *map(_sizes, contents), strict=True))
+    page_count = sum(last_page(one.content.chars) + 1 for one in contents)
+    return (len(contents), chars, stored, size, held), (page_count,), (sum(one.keyed is not None for one in found),)
+
+
+def _sizes(found: _Found) -> tuple[int, int, int]:
+    return found.content.chars, found.stored, found.size

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 from autocontext.content import queries
 from autocontext.content.contents import FOREVER, Metadata, Pages, StoredContent, Upload
@@ -14,13 +15,13 @@ from autocontext.content.operations import Backend, Operations
 from autocontext.content.paging import Packed, packed, payload, unpack
 from autocontext.content.records import ContentHit, ContentInfo, ContentStats, Page
 from autocontext.content.search import Passages
-from autocontext.errors import StoreCorruptError
+from autocontext.errors import ConfigError, StoreCorruptError, short
 from autocontext.flows import Compute, Flow, compute, sync_and_async
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import check_texts, checked_seconds
 from autocontext.stores.closing import Closing, DatabasePart
-from autocontext.stores.database import Database, Read, Write, read, write
+from autocontext.stores.database import Database, Read, Work, Write, read, write
 
 
 @runtime_checkable
@@ -57,6 +58,15 @@ class ContentStore(Protocol):
     def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """Delete a content by its handle, or one of its keys."""
         ...
+
+
+def checked_content_store(store: ContentStore, owner: str) -> ContentStore:
+    """The store, if it has a method `put` or `read`. Raises ConfigError naming the `owner` otherwise."""
+    if any(callable(getattr(store, name, None)) for name in ("put", "read")):
+        return store
+    url = isinstance(store, str) or hasattr(store, "__fspath__")
+    hint = f"write SqliteContentStore({str(store)!r})" if url else 'for one in memory, SqliteContentStore(":memory:")'
+    raise ConfigError(f"{owner}.store: {short(store)} is not a content store; {hint}")
 
 
 class PagedContentStore(Closing):
@@ -244,7 +254,7 @@ class PagedContentStore(Closing):
         body = payload(unpack(pages.content.ref, pages.bodies), pages.content.encoding)
         if packed(body).sha256 != pages.content.sha256:
             raise StoreCorruptError(
-                f"content {pages.content.ref} is not what was stored (its hash differs): put it again"
+                f"content {pages.content.ref} is not what was stored (its hash differs): delete it, then put it again"
             )
         return body
 
@@ -255,6 +265,27 @@ class DatabaseContentStore(PagedContentStore, DatabasePart):
     def __init__(self, url: Database | str | Path, *, clock: Callable[[], int] | None = None) -> None:
         DatabasePart.__init__(self, url, queries.SCHEMA)
         PagedContentStore.__init__(self, self.database, queries, clock=clock)
+
+    def checking(self, first: Callable[[], Work[None]]) -> Self:
+        """The same store, where the transaction of each put begins with `first`; what that raises ends the put."""
+        view = copy.copy(self)
+        view._operations = cast("Operations", _Checking(first))  # noqa: SLF001 (the same class)
+        return view
+
+
+class _Checking:
+    """`queries` with a put that begins with a check."""
+
+    def __init__(self, first: Callable[[], Work[None]]) -> None:
+        self._first = first
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(queries, name)
+
+    def put(self, upload: Upload) -> Work[str]:
+        """Store a content, after the check."""
+        yield from self._first()
+        return (yield from queries.put(upload))
 
 
 class SqliteContentStore(DatabaseContentStore):

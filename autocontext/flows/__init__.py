@@ -43,7 +43,7 @@ def run(flow: Generator[S, Any, T], do: Callable[[S], Any]) -> T:
 
 
 async def arun(flow: Generator[S, Any, T], do: Callable[[S], Awaitable[Any]], *, in_threads: bool = False) -> T:
-    """`run` without blocking the event loop; `in_threads` is for a flow that itself computes for a long time."""
+    """`run` without blocking the event loop; `in_threads` is for a flow that itself computes, or waits for a lock."""
     go_on: Callable[[Any], S]
     go_on, answer = flow.send, None
     while True:
@@ -95,10 +95,12 @@ D = TypeVar("D", bound=DoesSteps)
 
 def sync_and_async(
     steps: Callable[Concatenate[D, P], Flow[T]],
+    *,
+    in_threads: bool = False,
 ) -> tuple[Callable[Concatenate[D, P], T], Callable[Concatenate[D, P], Coroutine[Any, Any, T]]]:
     """The blocking method and the awaitable one, both with the parameters and the docstring of `steps`.
 
-    `get, aget = sync_and_async(_get)` names them; the class has `_do` and `_ado`.
+    `get, aget = sync_and_async(_get)` names them; the class has `_do` and `_ado`. `in_threads` is as in `arun`.
     """
     name = steps.__name__.removeprefix("_")
 
@@ -108,7 +110,7 @@ def sync_and_async(
 
     @wraps(steps)
     async def awaitable(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await arun(steps(self, *args, **kwargs), self._ado)
+        return await arun(steps(self, *args, **kwargs), self._ado, in_threads=in_threads)
 
     method: Any
     for method, its_name in ((blocking, name), (awaitable, f"a{name}")):

@@ -87,9 +87,9 @@ def block_first(messages: Sequence[Msg]) -> list[Msg]:
         return list(messages)
     msg = messages[at]
     first = max(i for i, block in enumerate(msg.content) if COMPACTION in block.metadata)
-    before = [m for m in messages[:at] if m.role != "system"]
-    calls = {id_ for m in before if is_pinned(m) for id_ in _call_ids(m)}
-    kept = [m for m in before if is_pinned(m) or not calls.isdisjoint(_call_ids(m))]
+    exchanges = _exchanges(messages[:at])
+    pinned = {exchange for exchange, m in zip(exchanges, messages, strict=False) if is_pinned(m)}
+    kept = [m for exchange, m in zip(exchanges, messages, strict=False) if exchange in pinned and m.role != "system"]
     head = [m for m in messages[:at] if m.role == "system"]
     if not kept:
         cut = msg.model_copy(update={"content": msg.content[first:]}) if first else msg
@@ -99,8 +99,15 @@ def block_first(messages: Sequence[Msg]) -> list[Msg]:
     return [*head, alone, *kept, *([rest] if rest.content else []), *messages[at + 1 :]]
 
 
-def _call_ids(msg: Msg) -> set[str]:
-    return {use.id for use in msg.tool_uses} | {result.id for result in msg.tool_results}
+def _exchanges(messages: Sequence[Msg]) -> list[int]:
+    """For each message the index of the first of its exchange: ids of calls may be used again in later ones."""
+    first = list(range(len(messages)))
+    calls: dict[str, int] = {}
+    for i, m in enumerate(messages):
+        for result in m.tool_results:
+            first[i] = first[calls.get(result.id, i)]
+        calls.update((use.id, i) for use in m.tool_uses)
+    return first
 
 
 def source_of(url: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from autocontext.errors import InvalidMessage
 from autocontext.formats import blocks
 from autocontext.formats.blocks import source_of, url_of
 from autocontext.messages import (
+    LONGEST_NUMBER,
     WIRE_HINTS,
     AudioBlock,
     ImageBlock,
@@ -253,12 +254,18 @@ def _finite(text: str) -> float:
     return value
 
 
+def _short_enough(digits: str) -> int:
+    if len(digits) > LONGEST_NUMBER:  # Python's own limit can be lifted
+        raise ValueError("JSON readers take no such number")
+    return int(digits)
+
+
 def _parse(raw: str) -> dict[str, Any] | None:
     """The object that a text of arguments says; None when it is not one that can be kept as a value."""
     if not raw.strip():
         return {}  # how models call a tool that takes nothing
     try:
-        value = json.loads(raw, parse_float=_finite, parse_constant=_finite)
+        value = json.loads(raw, parse_float=_finite, parse_constant=_finite, parse_int=_short_enough)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) and not _deeper_than(value, _MAX_DEPTH) else None

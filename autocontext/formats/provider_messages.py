@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
+from autocontext.flows.threads import in_thread
 from autocontext.formats.anthropic_messages import sendable_messages
 from autocontext.formats.openai_chat import to_openai
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
 from autocontext.formats.sendable import sendable
 from autocontext.messages import Msg, ToolResultBlock
+
+T = TypeVar("T")
 
 
 class ProviderMessages(ABC):
@@ -39,6 +42,10 @@ class ProviderMessages(ABC):
         """What the model should see; compresses first, without blocking the event loop."""
 
     @abstractmethod
+    async def amake_readable(self, provider: str) -> None:
+        """`make_readable` without blocking the event loop."""
+
+    @abstractmethod
     def make_readable(self, provider: str) -> None:
         """Put the originals of compactions that this provider ("openai", "anthropic", "") cannot read into the view."""
 
@@ -59,40 +66,50 @@ class ProviderMessages(ABC):
 
     def to_openai(self) -> list[dict[str, Any]]:
         """The context as OpenAI chat messages; compresses first, as `get_messages` does."""
-        self.make_readable("")
-        return to_openai(self.as_sent(self.get_messages()))
+        return self._context("", to_openai)
 
     async def ato_openai(self) -> list[dict[str, Any]]:
         """`to_openai` without blocking the event loop."""
-        self.make_readable("")
-        return to_openai(self.as_sent(await self.aget_messages()))
+        return await self._acontext("", to_openai)
 
     def to_responses(self) -> list[dict[str, Any]]:
         """The context as items of OpenAI's Responses API; compresses first."""
-        self.make_readable("openai")
-        return _items(self.as_sent(self.get_messages()))
+        return self._context("openai", _items)
 
     async def ato_responses(self) -> list[dict[str, Any]]:
         """`to_responses` without blocking the event loop."""
-        self.make_readable("openai")
-        return _items(self.as_sent(await self.aget_messages()))
+        return await self._acontext("openai", _items)
 
     def to_anthropic(self) -> list[dict[str, Any]]:
         """The context as Anthropic messages; compresses first. `adapters.anthropic_messages.request` adds `system`."""
-        self.make_readable("anthropic")
-        return sendable_messages(self.as_sent(self.get_messages()))
+        return self._context("anthropic", sendable_messages)
 
     async def ato_anthropic(self) -> list[dict[str, Any]]:
         """`to_anthropic` without blocking the event loop."""
-        self.make_readable("anthropic")
-        return sendable_messages(self.as_sent(await self.aget_messages()))
+        return await self._acontext("anthropic", sendable_messages)
+
+    def _context(self, provider: str, convert: Callable[[list[Msg]], T]) -> T:
+        self.make_readable(provider)
+        return convert(self.as_sent(self.get_messages()))
+
+    async def _acontext(self, provider: str, convert: Callable[[list[Msg]], T]) -> T:
+        await self.amake_readable(provider)
+        messages = await self.aget_messages()
+        # In a thread: `as_sent` may wait for another thread's change, and a long context takes time.
+        return await in_thread(lambda: convert(self.as_sent(messages)))
 
     def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
         """The messages, with the tool's name in results whose call was added earlier."""
         if all(block.name for msg in msgs for block in msg.tool_results):
             return msgs
-        names = {use.id: use.name for msg in self.messages for use in msg.tool_uses}
-        return [_named(msg, names) for msg in msgs]
+        names: dict[str, str] = {}
+        for msg in self.messages:
+            names.update((use.id, use.name) for use in msg.tool_uses)
+        named: list[Msg] = []
+        for msg in msgs:  # an id may be used again: a result belongs to the latest call before it
+            named.append(_named(msg, names))
+            names.update((use.id, use.name) for use in msg.tool_uses)
+        return named
 
 
 def _items(msgs: list[Msg]) -> list[dict[str, Any]]:

@@ -19,16 +19,22 @@ Format: TypeAlias = Literal["OpenAI chat", "OpenAI Responses", "Anthropic"]
 Message: TypeAlias = Msg | Mapping[str, Any] | BaseModel
 """A message of this library, a dict in a provider's format, or an object of a provider's SDK."""
 
+_ALL: frozenset[Format] = frozenset(("OpenAI chat", "OpenAI Responses", "Anthropic"))
+_CHAT: frozenset[Format] = frozenset(("OpenAI chat",))
+_RESPONSES: frozenset[Format] = frozenset(("OpenAI Responses",))
+_ANTHROPIC: frozenset[Format] = frozenset(("Anthropic",))
 _CHAT_ROLES = frozenset({"tool", "function"})
-_CHAT_KEYS = frozenset({"tool_calls", "tool_call_id", "function_call"})
-_PARTS: Mapping[str, Format] = {
-    **dict.fromkeys(("image_url", "video_url", "input_audio", "file"), "OpenAI chat"),
-    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "OpenAI Responses"),
+_CHAT_KEYS = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal", "audio", "reasoning_content"})
+_PARTS: Mapping[str, frozenset[Format]] = {
+    "text": _CHAT | _ANTHROPIC,
+    "refusal": _CHAT | _RESPONSES,
+    **dict.fromkeys(("image_url", "video_url", "input_audio", "file"), _CHAT),
+    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), _RESPONSES),
     **dict.fromkeys(
-        ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction"), "Anthropic"
+        ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction"), _ANTHROPIC
     ),
 }
-"""The format of a message by the `type` of a part of its content."""
+"""The formats that a message may have by the `type` of a part of its content."""
 _EXAMPLE = '{"role": "user", "content": "..."}'
 
 
@@ -60,45 +66,58 @@ def _as_list(messages: Message | Iterable[Message]) -> list[Any]:
 
 
 def _format_of_all(items: Sequence[Any]) -> Format:
-    """The one format of the dicts among these; OpenAI chat where they could be of any."""
-    first: tuple[int, Format] | None = None
+    """The one format that all dicts among these may have; OpenAI chat where there are several."""
+    known: dict[int, frozenset[Format]] = {}
+    common = _ALL
     for at, item in enumerate(items):
         if isinstance(item, Msg):
             continue
-        format_ = _format_of(item, at)
-        if first is None and format_ is not None:
-            first = at, format_
-        elif first is not None and format_ not in (None, first[1]):
+        known[at] = _formats_of(item, at)
+        if not common & known[at]:
+            other = next((i for i, formats in known.items() if not formats & known[at]), None)
+            before = "those before it" if other is None else f"messages[{other}]"
             raise InvalidMessage(
-                f"messages[{at}] has the format of {format_}, messages[{first[0]}] that of {first[1]}; "
-                "add each provider's messages by themselves"
+                f"messages[{at}] has the format of {_named(known[at])}, {before} that of "
+                f"{_named(common if other is None else known[other])}; add each provider's messages by themselves"
             )
-    return first[1] if first is not None else "OpenAI chat"
+        common &= known[at]
+    return next(format_ for format_ in _READERS if format_ in common)
 
 
-def _format_of(item: Any, at: int) -> Format | None:
-    """The format of a message; None for {"role": "user", "content": "..."}, which all of them have."""
+def _named(formats: frozenset[Format]) -> str:
+    return " or ".join(format_ for format_ in _READERS if format_ in formats)
+
+
+def _formats_of(item: Any, at: int) -> frozenset[Format]:
+    """The formats that a message may have: all for {"role": "user", "content": "..."}; none if its parts disagree."""
     if not isinstance(item, Mapping):
         raise InvalidMessage(f"messages[{at}]: {short(item)} is not a message; write {_EXAMPLE}")
     if "role" not in item:
         if isinstance(item.get("type"), str):
-            return "OpenAI Responses"
+            return _RESPONSES
         keys = ", ".join(map(repr, item)) or "no keys"
         raise InvalidMessage(f"messages[{at}].role: is missing; write {_EXAMPLE} (got {keys})")
     if "content" not in item and item["role"] in ("user", "system", "developer"):
         raise InvalidMessage(f"messages[{at}].content: is missing; write {_EXAMPLE}")
     if item["role"] in _CHAT_ROLES or not _CHAT_KEYS.isdisjoint(item):
-        return "OpenAI Responses" if item.get("type") == "message" else "OpenAI chat"
+        return _RESPONSES if item.get("type") == "message" else _CHAT
     content = item.get("content")
-    kinds = [p.get("type") for p in content if isinstance(p, Mapping)] if isinstance(content, list | tuple) else []
-    by_part = next((_PARTS[str(kind)] for kind in kinds if kind in _PARTS), None)
-    if by_part is None and item.get("type") == "message":
+    kinds = [str(p.get("type")) for p in content if isinstance(p, Mapping)] if isinstance(content, list | tuple) else []
+    formats = _ALL if item["role"] != "developer" else _CHAT | _RESPONSES
+    for kind in kinds:
+        # A part of another format in the same message is what its reader tells.
+        formats = formats & _PARTS.get(kind, _ALL) or formats
+    if item.get("type") == "message":
         # The reply of Anthropic's API says this too; its parts are of type "text".
-        return "Anthropic" if "text" in kinds else "OpenAI Responses"
-    return by_part
+        formats = formats & (_RESPONSES | (_ANTHROPIC if kinds else frozenset())) or _RESPONSES
+    return formats
 
 
-_READERS = {"OpenAI chat": from_openai, "OpenAI Responses": from_responses, "Anthropic": from_anthropic}
+_READERS: Mapping[Format, Any] = {
+    "OpenAI chat": from_openai,
+    "OpenAI Responses": from_responses,
+    "Anthropic": from_anthropic,
+}
 
 
 def _moved(problem: str, by: int) -> str:

@@ -8,9 +8,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
+from math import isfinite
+from typing import Any
+
+from pydantic import BaseModel
 
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages
 from autocontext.text.chat_rules import first_violation
+from autocontext.text.quoting import quotation
+from autocontext.text.rendering import one_line
 
 INTERRUPTED = (
     "Error: The process ended before a result, or the turn was cancelled. This call may have taken effect: check that "
@@ -20,13 +26,45 @@ INTERRUPTED = (
 
 
 def sendable(messages: Iterable[Msg]) -> list[Msg]:
-    """The same messages where strict services take them; otherwise repaired copies.
+    r"""The same messages where strict services take them; otherwise repaired copies.
 
-    A call without a result is answered by `INTERRUPTED`, a result that stands too late is moved behind its call, one
-    whose call is gone becomes a text of the user's, and an assistant message that says nothing is left out.
+    A call without a result is answered by `INTERRUPTED`, a result that stands too late is moved behind its call, and a
+    second one is quoted below the first. One whose call is gone is quoted in a user's message that says whose words
+    they are. An assistant message that says nothing is left out. Half a
+    surrogate pair, NaN and infinity, which no JSON body can carry, are written as `\ud800`, "nan" and "inf".
     """
-    msgs = list(as_messages(messages))
+    msgs = [m if _fits_json(m) else _as_json(m) for m in as_messages(messages)]
     return msgs if first_violation(msgs) is None else list(_repaired(msgs))
+
+
+def _fits_json(value: Any) -> bool:
+    if isinstance(value, str):
+        if value.isascii():
+            return True
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return False
+        return True
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, BaseModel):
+        value = vars(value)
+    if isinstance(value, dict):
+        return all(_fits_json(key) and _fits_json(inner) for key, inner in value.items())
+    return not isinstance(value, list | tuple) or all(map(_fits_json, value))
+
+
+def _as_json(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, BaseModel):
+        return type(value).model_validate(_as_json(vars(value)))
+    if isinstance(value, dict):
+        return {_as_json(key): _as_json(inner) for key, inner in value.items()}
+    return [_as_json(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _repaired(msgs: list[Msg]) -> Iterator[Msg]:
@@ -36,7 +74,8 @@ def _repaired(msgs: list[Msg]) -> Iterator[Msg]:
         if msg.tool_uses:
             yield msg if len(said) == len(msg.content) and msg.role == "assistant" else _with(msg, "assistant", said)
             for use in msg.tool_uses:
-                yield _result(msgs, at, use, results.take(use.id, at))
+                result = _result(msgs, at, use, results.take(use.id, at))
+                yield _with_later(result, [msgs[i].content[k] for i, k in results.take_rest(use.id, at)])
             continue
         for number, block in enumerate(msg.content):
             if isinstance(block, ToolResultBlock) and (at, number) not in results.taken:
@@ -77,6 +116,11 @@ class _Results:
         self.taken.add(place)
         return place
 
+    def take_rest(self, call_id: str, at: int) -> Iterator[tuple[int, int]]:
+        """The other results of a call whose first is taken."""
+        while (place := self.take(call_id, at)) is not None:
+            yield place
+
 
 def _result(msgs: list[Msg], at: int, use: ToolUseBlock, place: tuple[int, int] | None) -> Msg:
     if place is None:
@@ -88,8 +132,21 @@ def _result(msgs: list[Msg], at: int, use: ToolUseBlock, place: tuple[int, int] 
     return _with(msg, "tool", (msg.content[number],), number)
 
 
+def _with_later(result: Msg, later: list[Any]) -> Msg:
+    """A result with what the tool said of the same call later: services take one result of a call."""
+    if not later:
+        return result
+    block = result.tool_results[0]
+    texts = [TextBlock(text=f"[The tool answered this call once more:]\n{quotation(other.text)}") for other in later]
+    first = (TextBlock(text=block.output),) if isinstance(block.output, str) else tuple(block.output)
+    return _with(result, "tool", (block.model_copy(update={"output": (*first, *texts)}),))
+
+
 def _orphan(msg: Msg, number: int, block: ToolResultBlock) -> Msg:
-    text = f"[What the tool {block.name or 'called before'} said, in an earlier part that is not shown:]\n{block.text}"
+    """A result without a call: services take it from the user only, so it says that the user did not write it."""
+    tool = one_line(block.name).replace("]", ")") or "called before"
+    text = f"[What the tool {tool} said in an earlier part that is not shown; not the user's words:]\n"
+    text = f"{text}{quotation(block.text)}\n[The end of what the tool said]"
     return _with(msg, "user", (TextBlock(text=text),), number)
 
 

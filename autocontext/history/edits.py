@@ -12,7 +12,7 @@ The rules that `apply` enforces:
    thinking, images and all other blocks stay as they are;
 4. the edit's offload entry, under its UUID, holds everything that is replaced;
 5. system messages and pinned messages stay;
-6. the tokens decrease;
+6. the tokens decrease, but for what the caller has to spare;
 7. a note in the user's role does not come last: it would read as the question to answer;
 8. a provider's compaction stays as it is, until a later one stands for it or what it stands for is in view again.
 
@@ -73,15 +73,20 @@ class Applied:
     """Tokens saved in the view."""
 
 
-def apply(view: View, edits: Iterable[Edit], count: Callable[[Msg], int], *, strict: bool = False) -> Applied:
+def apply(
+    view: View, edits: Iterable[Edit], count: Callable[[Msg], int], *, strict: bool = False, spare: int = 0
+) -> Applied:
     """Check edits against this view and make those that keep every rule, in one pass over it.
 
-    `count` returns a message's tokens. Raises InvalidEdit for the first bad edit if `strict`.
+    `count` returns a message's tokens. `spare`: tokens by which the edits may make the view longer, all together.
+    Raises InvalidEdit for the first bad edit if `strict`.
     """
     replaced_ids: set[str] = set()
     accepted, refused, saved = [], [], 0
     for edit in edits:
         gain, reason = _judge(view, edit, replaced_ids, count)
+        if not reason and gain <= 0 and (not spare or saved + gain < -spare):
+            reason = NO_GAIN
         if reason:
             if strict and reason != NO_GAIN:
                 raise InvalidEdit(f"{edit.strategy or edit.event_type}: {reason}")
@@ -141,8 +146,7 @@ def _judge(view: View, edit: Edit, replaced_ids: set[str], count: Callable[[Msg]
     for rule in (_pairing, _offload, _fixed_messages, _last, _compactions):
         if reason := rule(case):
             return 0, reason
-    gain = view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages))
-    return (gain, "") if gain > 0 else (0, NO_GAIN)
+    return view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages)), ""
 
 
 def _pairing(case: _Case) -> str:

@@ -17,7 +17,7 @@ from pydantic_core import PydanticSerializationError
 from autocontext.errors import StoreCorruptError, one_line
 from autocontext.events import CompressionEvent
 from autocontext.history.edits import Edit
-from autocontext.messages import Msg, Value
+from autocontext.messages import LONGEST_NUMBER, Msg, Value
 
 
 class Added(Value):
@@ -175,14 +175,28 @@ def entry_bytes(entry: Entry) -> bytes:
 
 
 def load_entry(line: str | bytes) -> Entry:
-    """The entry that `dump_entry` wrote, from its text or UTF-8. Raises StoreCorruptError naming the fault."""
+    """The entry that `dump_entry` wrote, from its text or UTF-8. Raises StoreCorruptError naming the fault.
+
+    Releases up to 0.9.0 also stored whole numbers that no JSON reader takes; each is read as a text of its digits.
+    """
     try:
         body = line.encode() if isinstance(line, str) else line
-        if not body.startswith(_WRAPPED):
-            return _entry_reader()(body)
-        whole = b64decode(body[len(_WRAPPED) : -2], validate=True).decode("utf-8", "surrogatepass")
-        return _entry_json().validate_python(json.loads(whole))
+        if body.startswith(_WRAPPED):
+            whole = b64decode(body[len(_WRAPPED) : -2], validate=True).decode("utf-8", "surrogatepass")
+        else:
+            try:
+                return _entry_reader()(body)
+            except ValidationError as e:
+                if "number out of range" not in str(e):
+                    raise
+            whole = body.decode()
+        return _entry_json().validate_python(json.loads(whole, parse_int=_whole_number))
     except ValidationError as e:
         raise StoreCorruptError(one_line("entry", e.errors(include_url=False))) from None
     except ValueError as e:  # from base64, UTF-8, JSON, or a value inside
         raise StoreCorruptError(f"entry: {e}") from None
+
+
+def _whole_number(digits: str) -> int | str:
+    long = len(digits.removeprefix("-"))
+    return int(digits) if long <= LONGEST_NUMBER else f"whole number of {long:,} digits: {digits}"

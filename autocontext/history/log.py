@@ -6,7 +6,7 @@ same state, and a crash between two entries leaves the state after the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
@@ -48,7 +48,14 @@ class Log:
     """Entries in order, and their readings; `record` keeps both in step."""
 
     def __init__(self, entries: Iterable[Entry | Stored] = ()) -> None:
-        self.replace(entries)
+        self.entries = Recorded()
+        self._reset()
+        for entry in entries:
+            if isinstance(entry, Stored):  # most of a long session
+                self._add(entry.id, entry)
+                self.entries.append(entry)
+            else:
+                self.record(entry)
 
     def _reset(self) -> None:
         self.messages = Messages(self.entries)
@@ -89,15 +96,8 @@ class Log:
         return fork
 
     def replace(self, entries: Iterable[Entry | Stored]) -> ViewChange:
-        """Start over with other entries, and return how the view changed."""
-        self.entries = Recorded()
-        self._reset()
-        for entry in entries:
-            if isinstance(entry, Stored):  # most of a long session
-                self._add(entry.id, entry)
-                self.entries.append(entry)
-            else:
-                self.record(entry)
+        """Start over with other entries, and return how the view changed; an interrupt leaves everything as it was."""
+        self.__dict__ = Log(entries).__dict__
         return ViewChange(added=tuple(self.view_ids), all_new=True)
 
     @property
@@ -107,8 +107,19 @@ class Log:
             self._view_messages = [self.pins.get(id_) or self.messages[id_] for id_ in self.view_ids]
         return self._view_messages
 
-    def record(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
+    def record(self, entry: Entry) -> ViewChange:
         """Append an entry, update the readings, and return how the view changed."""
+        self.append((entry,))
+        return self.follow(entry)
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Append entries, in one step; each has to be followed then. An interrupt in between calls for a new Log."""
+        if any(isinstance(entry, Sealed) for entry in entries):
+            raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
+        self.entries.extend(entries)
+
+    def follow(self, entry: Entry) -> ViewChange:  # noqa: C901 (one case for each kind of entry)
+        """Update the readings for an entry that was appended, and return how the view changed."""
         match entry:
             case Added():
                 change = ViewChange(added=(self._add(entry.message.id, entry.message),))
@@ -131,9 +142,6 @@ class Log:
                 change = ViewChange(all_new=True)
             case Snapshot():
                 change = self._restart(entry)
-            case Sealed():
-                raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
-        self.entries.append(entry)
         return change
 
     def _keep(self, id_: str, msg: Msg | Stored) -> str:

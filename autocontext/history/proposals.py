@@ -80,6 +80,8 @@ class Proposal:
     """Renders the work ledger that follows a note's text; called with that text."""
     arguments_to: int | None = None
     """For one message: cut texts in the arguments of its calls to this many characters."""
+    number: int | None = None
+    """For one message: its number. Its new texts then name that themselves, in the place of the offload tag."""
     footer: str = ""
     """A fixed line after the note's text."""
     removes: bool = False
@@ -179,7 +181,8 @@ def _meta(proposal: Proposal, key: str) -> dict[str, Any]:
 def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Msg:
     """The span's one message with new texts in some blocks and everything else unchanged."""
     msg = proposal.span.messages[0]
-    mark = "\n" + rendering.tag(origin.uuid)
+    mark = "\n" + rendering.tag(origin.uuid) if proposal.number is None else ""
+    of_arguments = mark or f" {rendering.rest_of(proposal.number or 0)}"
     blocks: list[ContentBlock] = []
     for i, block in enumerate(msg.content):
         if COMPACTION in block.metadata:
@@ -192,7 +195,7 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
             text = rendering.escape_tags(texts[i]) + mark
             blocks.append(block.model_copy(update={"output": _with_text(block, text)}))
         elif isinstance(block, ToolUseBlock) and proposal.arguments_to is not None:
-            arguments = freeze(rendering.shortened(block.input, proposal.arguments_to, mark))
+            arguments = freeze(rendering.shortened(block.input, proposal.arguments_to, of_arguments))
             blocks.append(block.model_copy(update={"input": arguments}))
         else:
             blocks.append(block)

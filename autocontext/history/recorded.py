@@ -26,6 +26,14 @@ class Recorded(Sequence[Entry]):
         """Add an entry at the end."""
         self._kept.append(entry.message if isinstance(entry, Added) else entry)
 
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Add entries at the end, in one step: after an interrupt all of them are there, or none."""
+        self._kept.extend([entry.message if isinstance(entry, Added) else entry for entry in entries])
+
+    def as_kept(self) -> Iterator[Entry | Stored]:
+        """The entries; messages that nobody has read yet in their stored form."""
+        return (kept if isinstance(kept, Stored) else self._entry(kept) for kept in self._kept)
+
     def of(self, kind: type[E]) -> Iterator[E]:
         """The entries of a kind other than Added, without looking into messages."""
         return (entry for entry in self._kept if isinstance(entry, kind))

@@ -10,18 +10,17 @@ killed, `run` goes on from there in the next one. Short enough to copy and chang
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextvars import copy_context
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from autocontext.errors import AutoContextError
-from autocontext.flows import lazy
+from autocontext.errors import AutoContextError, ConfigError, InvalidMessage, ModelError, short
+from autocontext.flows.threads import in_thread
+from autocontext.loop.calls import Calls
 from autocontext.loop.commands import acompact, compact
-from autocontext.loop.replies import StreamedReply
+from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock
+from autocontext.messages import Msg
 from autocontext.tools import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -37,18 +36,21 @@ def run(
     """The model's answer to what the memory holds; `options` go into each request.
 
     The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises the
-    client's errors, and AutoContextError after `max_steps` requests without an answer: call it again to go on.
+    client's errors, ModelError for an answer that holds no message, and AutoContextError after `max_steps` requests
+    without an answer: call it again to go on. What ends a run in the middle of tools (Ctrl-C, SystemExit) does so when
+    the results that are there are stored.
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
+    agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
     if (done := compact(memory)) is not None:
         return done
-    agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
-        reply = client.chat.completions.create(**agent.request(memory.to_openai())).choices[0].message
-        if not (uses := agent.add(reply.model_dump(exclude_none=True))):
-            return reply.content or ""
-        agent.answer(uses)
-    raise agent.without_answer(max_steps)
+        answer = at_once(agent.ask(memory.to_openai()))
+        reply = agent.add(message_of(answer))
+        if not reply.tool_uses:
+            return reply.text
+        agent.calls(reply).run()
+    raise agent.without_answer()
 
 
 def stream(
@@ -56,18 +58,19 @@ def stream(
     **options: Any,
 ) -> Iterator[str]:  # fmt: skip
     """`run` that yields the model's text as it comes, also what the model says before it calls tools."""
+    agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
     if (done := compact(memory)) is not None:
         yield done
         return
-    agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
-        reply = StreamedReply()
-        for chunk in client.chat.completions.create(**agent.request(memory.to_openai()), stream=True):
-            yield from reply.add(chunk)
-        if not (uses := agent.add(reply.message())):
+        streamed = StreamedReply()
+        for chunk in at_once(agent.ask(memory.to_openai(), stream=True)):
+            yield from streamed.add(chunk)
+        reply = agent.add(streamed.message())
+        if not reply.tool_uses:
             return
-        agent.answer(uses)
-    raise agent.without_answer(max_steps)
+        agent.calls(reply).run()
+    raise agent.without_answer()
 
 
 async def arun(
@@ -75,16 +78,16 @@ async def arun(
     **options: Any,
 ) -> str:  # fmt: skip
     """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
+    agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
     if (done := await acompact(memory)) is not None:
         return done
-    agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
-        response = await client.chat.completions.create(**agent.request(await memory.ato_openai()))
-        reply = response.choices[0].message
-        if not (uses := agent.add(reply.model_dump(exclude_none=True))):
-            return reply.content or ""
-        await agent.aanswer(uses)
-    raise agent.without_answer(max_steps)
+        answer = await later(agent.ask(await memory.ato_openai()))
+        reply = await in_thread(lambda answer=answer: agent.add(message_of(answer)))  # type: ignore[misc]  # a default
+        if not reply.tool_uses:
+            return reply.text
+        await agent.calls(reply).arun()
+    raise agent.without_answer()
 
 
 async def astream(
@@ -92,59 +95,57 @@ async def astream(
     **options: Any,
 ) -> AsyncIterator[str]:  # fmt: skip
     """`stream` for asynchronous callers."""
+    agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
     if (done := await acompact(memory)) is not None:
         yield done
         return
-    agent = _Agent(model, memory, tools, options)
     for _ in range(max_steps):
-        reply = StreamedReply()
-        chunks = await client.chat.completions.create(**agent.request(await memory.ato_openai()), stream=True)
-        async for chunk in chunks:
-            for text in reply.add(chunk):
+        streamed = StreamedReply()
+        async for chunk in await later(agent.ask(await memory.ato_openai(), stream=True)):
+            for text in streamed.add(chunk):
                 yield text
-        if not (uses := agent.add(reply.message())):
+        reply = await in_thread(lambda streamed=streamed: agent.add(streamed.message()))  # type: ignore[misc]  # as above
+        if not reply.tool_uses:
             return
-        await agent.aanswer(uses)
-    raise agent.without_answer(max_steps)
+        await agent.calls(reply).arun()
+    raise agent.without_answer()
 
 
 class _Agent:
     """The requests and the tool calls of one run."""
 
-    def __init__(self, model: str, memory: AutoContextMemory, tools: Iterable[Tool], options: dict[str, Any]) -> None:
-        self.memory, self.tools = memory, Toolset(with_memory(tools, memory))
-        self.fixed = {"model": model, "tools": self.tools.schemas, **options}
-        memory.set_overhead(INSTRUCTIONS, *self.tools.schemas)  # sent with each request, so it counts
+    def __init__(
+        self, client: Any, memory: AutoContextMemory, tools: Iterable[Tool], max_steps: int, fixed: dict[str, Any]
+    ) -> None:
+        if not isinstance(memory, AutoContextMemory):
+            raise ConfigError(f"memory must be an AutoContextMemory (got {short(memory)})")
+        if not isinstance(max_steps, int) or max_steps < 1:
+            raise ConfigError(f"max_steps must be a whole number of requests, 1 or more (got {short(max_steps)})")
+        self._create = creating(client, fixed)
+        self._memory, self._tools, self._steps = memory, Toolset(with_memory(tools, memory)), max_steps
+        self._fixed = {"tools": self._tools.schemas, **fixed}
+        memory.set_overhead(INSTRUCTIONS, *self._tools.schemas)  # sent with each request, so it counts
 
-    def request(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
-        """A request; instructions about condensed texts follow the leading system messages."""
+    def ask(self, messages: list[dict[str, Any]], **more: Any) -> Any:
+        """Send a request; instructions about condensed texts follow the leading system messages."""
         at = next((i for i, m in enumerate(messages) if m["role"] not in ("system", "developer")), len(messages))
         instructions = {"role": "system", "content": INSTRUCTIONS}
-        return {**self.fixed, "messages": [*messages[:at], instructions, *messages[at:]]}
+        return self._create(**self._fixed, messages=[*messages[:at], instructions, *messages[at:]], **more)
 
-    def add(self, message: dict[str, Any]) -> Sequence[ToolUseBlock]:
-        """Store the model's message; returns its calls."""
-        self.memory.add({key: value for key, value in message.items() if value != []})
-        return self.memory.messages[-1].tool_uses
+    def add(self, message: dict[str, Any]) -> Msg:
+        """Store the model's message. Raises ModelError naming the field that makes it none."""
+        try:
+            self._memory.add(message)
+        except InvalidMessage as e:
+            problem = str(e).removeprefix("messages[0].")
+            raise ModelError(f"loop: the service's answer is no message, and was not stored: {problem}") from None
+        return self._memory.messages[-1]
 
-    def answer(self, uses: Sequence[ToolUseBlock]) -> None:
-        """Run the calls in parallel and store each result as soon as it is there."""
-        with ThreadPoolExecutor(max_workers=len(uses)) as pool:
-            calls = {pool.submit(copy_context().run, self.tools.call, use): use for use in uses}
-            for call in as_completed(calls):
-                self._store(calls[call], *call.result())
+    def calls(self, reply: Msg) -> Calls:
+        """The calls of the model's message."""
+        return Calls(self._memory, self._tools, reply)
 
-    async def aanswer(self, uses: Sequence[ToolUseBlock]) -> None:
-        """`answer` for asynchronous callers."""
-
-        async def answer_one(use: ToolUseBlock) -> None:
-            self._store(use, *await self.tools.acall(use))
-
-        await lazy.asyncio.gather(*map(answer_one, uses))
-
-    def _store(self, use: ToolUseBlock, text: str, failed: bool) -> None:
-        block = ToolResultBlock(id=use.id, name=use.name, output=text, is_error=failed)
-        self.memory.add_message(Msg(role="tool", content=(block,)))
-
-    def without_answer(self, steps: int) -> AutoContextError:
-        return AutoContextError(f"loop: no answer after {steps} requests; the memory has all of them: run it again")
+    def without_answer(self) -> AutoContextError:
+        return AutoContextError(
+            f"loop: no answer after {self._steps} requests; the memory has all of them: run it again"
+        )

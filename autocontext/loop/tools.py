@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import json
-from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, cast
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError, validate_call
+from pydantic import TypeAdapter, ValidationError, validate_call
 
-from autocontext.errors import ConfigError, did_you_mean, one_line, short
+from autocontext.errors import ConfigError, did_you_mean, one_line, short, told
 from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import ToolUseBlock
+from autocontext.stores.checks import json_text
+from autocontext.text.results import result_text
 
 
 class ToolObject(Protocol):
@@ -29,12 +30,18 @@ class ToolObject(Protocol):
         ...
 
 
+_OWN = '{"type": "function", "function": {"name": ..., "parameters": ...}}'
 Tool: TypeAlias = Callable[..., Any] | ToolObject
 """A function with type hints and a docstring, sync or async, or an object with a schema."""
 
 
 def with_memory(tools: Iterable[Tool], memory: AutoContextMemory) -> list[Tool]:
-    """The tools, with those of the memory that are not among them: `context_reload`, with `steering` all."""
+    """The tools, with those of the memory that are not among them: `context_reload`, with `steering` all.
+
+    Raises ConfigError for what is no list.
+    """
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise ConfigError(f"tools must be a list of functions, such as [read_log] (got {short(tools)})")
     given = list(tools)
     names = {getattr(tool, "name", "") for tool in given}
     return [*given, *(tool for tool in offered_tools(memory) if tool.name not in names)]
@@ -46,67 +53,82 @@ class Toolset:
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Callable[..., Any]] = {}
         self.schemas: list[dict[str, Any]] = []
-        for tool in tools:
-            schema = _schema_of(tool)
+        for number, tool in enumerate(tools):
+            schema, function = _prepared(tool, f"tools[{number}]")
             name = schema["function"]["name"]
             if name in self._tools:
-                raise ConfigError(f"tools: two of them are called {name!r}")
-            self._tools[name] = tool if hasattr(tool, "schema") else validate_call(tool)
+                raise ConfigError(f"tools[{number}]: another one is called {name!r}, too; rename one of them")
+            self._tools[name] = function
             self.schemas.append(schema)
 
     def call(self, use: ToolUseBlock) -> tuple[str, bool]:
-        """The result of a call as text, and whether it is an error."""
-        try:
-            tool = self._find(use.name)
-            if _is_async(tool):
-                raise TypeError("this tool is a coroutine function, which only arun and astream await")  # noqa: TRY301 (as below)
-            return _text(tool(**use.input)), False
-        except Exception as e:  # noqa: BLE001 (whatever a tool raises is for the model)
-            return _problem(use.name, e), True
+        """The result of a call as text, and whether it is an error. What is no Exception goes through."""
+        outcome = self._run(use)
+        if isinstance(outcome, tuple):
+            return outcome
+        if inspect.iscoroutine(outcome):
+            outcome.close()
+        return "Error: TypeError: this tool is a coroutine function, which only arun and astream await", True
 
     async def acall(self, use: ToolUseBlock) -> tuple[str, bool]:
         """`call` without blocking the event loop: coroutine functions are awaited, others run in a thread."""
+        if inspect.iscoroutinefunction(inspect.unwrap(self._tools.get(use.name, _prepared))):
+            outcome = self._run(use)
+        else:
+            outcome = await in_thread(lambda: self._run(use))
+        if isinstance(outcome, tuple):
+            return outcome
         try:
-            tool = self._find(use.name)
-            if _is_async(tool):
-                return _text(await tool(**use.input)), False
-        except Exception as e:  # noqa: BLE001 (as above)
+            return result_text(await outcome), False
+        except Exception as e:  # noqa: BLE001 (as below)
             return _problem(use.name, e), True
-        return await in_thread(lambda: self.call(use))
 
-    def _find(self, name: str) -> Callable[..., Any]:
-        if name not in self._tools:
-            raise LookupError(f"there is no tool {name!r}; {did_you_mean(name, self._tools)}")
-        return self._tools[name]
+    def _run(self, use: ToolUseBlock) -> tuple[str, bool] | Awaitable[Any]:
+        try:
+            if use.name not in self._tools:
+                raise LookupError(f"there is no tool {use.name!r}; {did_you_mean(use.name, self._tools)}")  # noqa: TRY301 (as below)
+            result = self._tools[use.name](**use.input)
+            if hasattr(type(result), "__await__"):
+                return cast("Awaitable[Any]", result)
+            return result_text(result), False
+        except Exception as e:  # noqa: BLE001 (whatever a tool raises is for the model)
+            return _problem(use.name, e), True
 
 
-def _schema_of(tool: Tool) -> dict[str, Any]:
-    if hasattr(tool, "schema"):
-        return tool.schema()
+def _prepared(tool: Tool, field: str) -> tuple[dict[str, Any], Callable[..., Any]]:
+    """A tool's schema and what to call. Raises ConfigError naming the field, the tool and the reason."""
+    if hasattr(tool, "schema") and not isinstance(tool, type):
+        return _own_schema(tool, field), tool
     name = getattr(tool, "__name__", "")
-    if not callable(tool) or not name.isidentifier():
+    if not callable(tool) or not isinstance(name, str) or not name.isidentifier():
         raise ConfigError(
-            f"tools: {short(tool)} is not a tool; pass a function with a name, type hints and a docstring"
+            f"{field}: {short(tool)} is not a tool; pass a function with a name, type hints and a docstring"
         )
     try:
-        parameters = TypeAdapter(tool).json_schema()  # type: ignore[arg-type]  # functions are types to pydantic
-    except PydanticUserError as e:
-        reason = str(e).split(". ")[0].splitlines()[0]
-        raise ConfigError(f"tools: {name}: a type in its signature has no JSON schema; change it ({reason})") from e
-    function = {"name": name, "description": inspect.getdoc(tool) or name, "parameters": parameters}
-    return {"type": "function", "function": function}
+        parameters, function = TypeAdapter(tool).json_schema(), validate_call(tool)  # type: ignore[arg-type]  # functions are types to pydantic
+    except Exception as e:  # of pydantic, of a type's own code, or a name that a hint does not find
+        reason = told(e).split(". ")[0].splitlines()[0]
+        raise ConfigError(f"{field}: {name}: its signature has no JSON schema; change it ({reason})") from e
+    if parameters.get("type") != "object":
+        raise ConfigError(f"{field}: {name}: a model names each argument; take none by position only (`*args`, `/`)")
+    described = {"name": name, "description": inspect.getdoc(tool) or name, "parameters": parameters}
+    return {"type": "function", "function": described}, function
 
 
-def _is_async(tool: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(inspect.unwrap(tool))
-
-
-def _text(result: Any) -> str:
-    """A result as the model reads it: text as it is, anything else as JSON where it can be."""
-    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+def _own_schema(tool: Any, field: str) -> dict[str, Any]:
+    """The schema that a tool gives, with a name in it."""
+    try:
+        schema: Any = tool.schema()
+        json_text(field, schema)
+        name = schema["function"]["name"] if callable(tool) else None
+    except Exception as e:
+        raise ConfigError(f"{field}: {short(tool)}: schema() must return {_OWN} ({told(e)})") from e
+    if not isinstance(name, str):
+        raise ConfigError(f"{field}: {short(tool)} must be callable, and its schema() return {_OWN}")
+    return cast("dict[str, Any]", schema)
 
 
 def _problem(name: str, error: Exception) -> str:
     if isinstance(error, ValidationError):
         return f"Error: {one_line(name, error.errors(include_url=False))}"
-    return f"Error: {type(error).__name__}: {error}"
+    return f"Error: {told(error)}"

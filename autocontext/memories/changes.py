@@ -60,7 +60,7 @@ def add(new: Memory, limits: MemoryLimits) -> Work[Memory]:
         yield from statements.put(stored)
     else:
         stored = replace(confirmed(same, new), revision=revision)
-        yield from statements.put(stored, same.tags)
+        yield from statements.put(stored)
     if limits.most is not None:
         archived = yield from statements.archive_least(
             new.user_id, limits.most, new.updated_at, revision, limits.protected
@@ -101,7 +101,7 @@ def update(user_id: str, memory_id: str, fields: Mapping[str, Any], expected: in
     changed = checked(replace(old, **fields))
     yield from statements.require_unique(changed)
     revision = yield from statements.next_revision(user_id)
-    return (yield from statements.put(replace(changed, revision=revision), old.tags))
+    return (yield from statements.put(replace(changed, revision=revision)))
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from autocontext.history.cached import cached_property
 from autocontext.memories.relevance import coerced_confidence
+from autocontext.text.rendering import escaped
 
 CATEGORIES = ("preference", "knowledge", "context", "behavior", "goal", "correction")
 """The usual categories; others are allowed."""
@@ -95,5 +96,5 @@ def _summary(value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line and escaped, so that stored text can neither close the block nor forge a line in it."""
-    return html.escape(text if text.isprintable() else _BREAKS.sub(" ", text), quote=False)
+    """On one line and escaped, so that stored text can neither close the block nor forge or hide a line in it."""
+    return html.escape(text if text.isprintable() else escaped(_BREAKS.sub(" ", text)), quote=False)

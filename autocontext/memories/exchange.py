@@ -105,7 +105,7 @@ def take_in(
             other = yield from statements.find_same(user_id, memory.content)
             same_text = other is not None and other.id != old.id
             merged = confirmed(old, memory) if old.content == memory.content or same_text else _renewed(old, memory)
-            yield from statements.put(replace(merged, revision=revision), old.tags)
+            yield from statements.put(replace(merged, revision=revision))
             confirmed_count += 1
     sections = sections_in(document, now)
     yield from statements.put_sections(user_id, sections)

@@ -38,7 +38,7 @@ class Query:
 
     def admits(self, memory: Memory, now: int) -> bool:
         """Whether a memory passes the filters."""
-        if not in_use(memory, now) or memory.importance < self.min_importance:
+        if not memory.in_use(now) or memory.importance < self.min_importance:
             return False
         if self.categories and memory.category not in self.categories:
             return False
@@ -84,11 +84,6 @@ def make_query(
         millis("until", until),
         explain,
     )
-
-
-def in_use(memory: Memory, now: int) -> bool:
-    """Whether a memory is neither archived nor expired."""
-    return memory.archived is None and (memory.expires_at is None or memory.expires_at > now)
 
 
 class UserIndex:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from autocontext.errors import ConfigError
+from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
@@ -19,6 +20,7 @@ from autocontext.messages import Msg, TextBlock, as_messages, freeze
 from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
 
+_log = logging.getLogger(__name__)
 Refresh: TypeAlias = Literal["every_call", "every_turn", "on_change"]
 Placement: TypeAlias = Literal["user", "system", "merge"]
 
@@ -108,12 +110,16 @@ class MemoryInjector:
         """The messages with the block, and a report about it; `messages` stays unchanged.
 
         `query` replaces the last turns as the text that memories are ranked against. `max_tokens` applies to this call
-        only. A block of an earlier call is removed first.
+        only. A block of an earlier call is removed first. Damaged memories are left out, all of them, and logged.
         """
         originals, request = without_injected(messages), _Request(query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
-            injection = self._choose(originals, request, self._store.document(user_id=self._user_id))
+            try:
+                document = self._store.document(user_id=self._user_id)
+            except StoreCorruptError as e:
+                document = self._none(e)
+            injection = self._choose(originals, request, document)
         return self._with_block(originals, injection)
 
     async def ainject(
@@ -123,9 +129,17 @@ class MemoryInjector:
         originals, request = without_injected(messages), _Request(query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
-            document = await self._store.adocument(user_id=self._user_id)
+            try:
+                document = await self._store.adocument(user_id=self._user_id)
+            except StoreCorruptError as e:
+                document = self._none(e)
             injection = await in_thread(lambda: self._choose(originals, request, document))
         return self._with_block(originals, injection)
+
+    def _none(self, error: StoreCorruptError) -> dict[str, Any]:
+        """No memories instead of damaged ones: the turn goes on, and the log says which to delete."""
+        _log.error("the memories of user %r are left out of the context: %s", self._user_id, error)
+        return {}
 
     def _reusable(self, messages: Sequence[Msg], request: _Request) -> _Injection | None:
         if self._refresh == "every_call" or not messages:

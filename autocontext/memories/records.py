@@ -6,12 +6,14 @@ import hashlib
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from autocontext.errors import InvalidMemory
+from autocontext.messages import freeze
 from autocontext.stores.checks import check_id
 from autocontext.text.normal_forms import normalized
 
@@ -55,6 +57,10 @@ class Memory:
     revision: int = 0
     """The user's change counter at the last change of this memory."""
 
+    def in_use(self, now: int) -> bool:
+        """Whether it is neither archived nor expired."""
+        return self.archived is None and (self.expires_at is None or self.expires_at > now)
+
 
 @dataclass(frozen=True)
 class ScoredMemory:
@@ -76,6 +82,14 @@ class MemoryStats:
     """Two decimals; 0.0 without memories."""
     top_tags: tuple[tuple[str, int], ...]
     """The five most used tags and how many memories have them."""
+
+
+def stats_of(memories: Collection[Memory]) -> MemoryStats:
+    """The statistics of these memories."""
+    tags = Counter(tag for memory in memories for tag in memory.tags)
+    most_used = sorted(tags.items(), key=lambda tag: (-tag[1], tag[0]))[:5]
+    mean = sum(memory.importance for memory in memories) / max(1, len(memories))
+    return MemoryStats(len(memories), round(mean, 2), tuple(most_used))
 
 
 _NOT_IN_TAGS = re.compile(r"[^\w-]+")
@@ -152,9 +166,11 @@ def checked_user(user_id: Any) -> str:
 def checked_json(name: str, value: Any) -> Any:
     """A JSON value as the store will read it back. Raises InvalidMemory naming the field."""
     try:
-        return json.loads(json.dumps(value, allow_nan=False))
+        stored = json.loads(json.dumps(value, allow_nan=False))
+        freeze(stored)  # refuses also what this process reads, but others do not: very long numbers
     except (TypeError, ValueError, RecursionError) as e:
         raise InvalidMemory(f"{name} is not a JSON value: {e}") from None
+    return stored
 
 
 def millis(name: str, moment: datetime | float | str | None) -> int | None:

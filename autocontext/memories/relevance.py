@@ -23,18 +23,20 @@ class FactIndex:
     def __init__(self, ranker: RelevanceRanker | None = None) -> None:
         self._ranker = default_ranker() if ranker is None else ranker
         self._held: set[str] = set()
+        self._unsure: set[str] = set()
+        """Texts that an interrupted call may have put into the ranker, or taken out."""
         self._lock = fork_lock()
 
     def similarities(self, texts: Iterable[str], context: str) -> dict[str, float]:
         """The similarity of each text to the context; scores outside 0 to 1 are clamped."""
         current = dict.fromkeys(texts)
         with self._lock:
-            for text_id in self._held - current.keys():
-                self._ranker.update(text_id, None)
-            for text in current:
-                if text not in self._held:
-                    self._ranker.update(text, text)
+            self._unsure |= self._held ^ current.keys()
+            for text in (*current, *(self._unsure - current.keys())):
+                if text in self._unsure:
+                    self._ranker.update(text, text if text in current else None)
             self._held = set(current)
+            self._unsure = set()
             scores = self._ranker.scores(context)
         return {text: _unit(scores.get(text, 0.0)) for text in current}
 

@@ -27,4 +27,15 @@ CREATE TABLE autocontext_memory_sections (
   PRIMARY KEY (user_id, name)
 )"""
 
-SCHEMA = Schema("memories", ((_USERS, _MEMORIES, _SAME, _CHANGED, _TAGS, _SECTIONS),))
+SCHEMA = Schema(
+    "memories",
+    (
+        (_USERS, _MEMORIES, _SAME, _CHANGED, _TAGS, _SECTIONS),
+        # Rows of version 1 have no checksum. Tags were stored a second time, to be counted.
+        (
+            "ALTER TABLE autocontext_memories ADD COLUMN checksum TEXT",
+            "ALTER TABLE autocontext_memory_sections ADD COLUMN checksum TEXT",
+            "DROP TABLE autocontext_memory_tags",
+        ),
+    ),
+)

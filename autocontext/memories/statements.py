@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from autocontext.errors import Conflict, InvalidMemory
-from autocontext.memories.records import Memory, MemoryStats, digest_of, retention
+from autocontext.errors import Conflict, InvalidMemory, StoreCorruptError
+from autocontext.memories.records import Memory, digest_of, retention
 from autocontext.stores.database import Row, Statement, Work
+from autocontext.stores.records import check_row, row_checksum
 
 _COLUMNS = (
     "user_id, id, content, category, tags, importance, confidence, context, source, source_error, created_at, "
@@ -22,13 +23,12 @@ _COLUMNS = (
     "revision"
 )
 _NAMES = _COLUMNS.split(", ")
-_SELECT = f"SELECT {_COLUMNS} FROM autocontext_memories WHERE user_id = :user_id"
+_SELECT = f"SELECT {_COLUMNS}, digest, checksum FROM autocontext_memories WHERE user_id = :user_id"
 _PUT = (
-    f"INSERT INTO autocontext_memories ({_COLUMNS}, digest) VALUES ({', '.join(':' + n for n in _NAMES)}, :digest) "
-    "ON CONFLICT (user_id, id) DO UPDATE SET digest = excluded.digest, "
-    + ", ".join(f"{n} = excluded.{n}" for n in _NAMES[2:])
+    f"INSERT INTO autocontext_memories ({_COLUMNS}, digest, checksum) "
+    f"VALUES ({', '.join(':' + n for n in _NAMES)}, :digest, :checksum) ON CONFLICT (user_id, id) DO UPDATE SET "
+    + ", ".join(f"{n} = excluded.{n}" for n in (*_NAMES[2:], "digest", "checksum"))
 )
-_IN_USE = "user_id = :user_id AND archived IS NULL AND (expires_at IS NULL OR expires_at > :now)"
 
 
 def next_revision(user_id: str) -> Work[int]:
@@ -90,26 +90,9 @@ def changes(user_id: str, known_revision: int, held_ids: Collection[str]) -> Wor
     return revision, [_memory(row) for row in rows], True
 
 
-def put(memory: Memory, tags_before: Iterable[str] = ()) -> Work[Memory]:
-    """Write one memory and its tags."""
-    row = {
-        **{name: getattr(memory, name) for name in _NAMES},
-        "tags": json.dumps(memory.tags),
-        "context": None if memory.context is None else json.dumps(memory.context),
-        "metadata": json.dumps(dict(memory.metadata)),
-        "digest": digest_of(memory.content),
-    }
-    yield Statement(_PUT, row)
-    old_tags, new_tags = set(tags_before), set(memory.tags)
-    key = {"user_id": memory.user_id, "id": memory.id}
-    yield Statement(
-        "DELETE FROM autocontext_memory_tags WHERE user_id = :user_id AND tag = :tag AND id = :id",
-        [{**key, "tag": tag} for tag in sorted(old_tags - new_tags)],
-    )
-    yield Statement(
-        "INSERT INTO autocontext_memory_tags (user_id, tag, id) VALUES (:user_id, :tag, :id) ON CONFLICT DO NOTHING",
-        [{**key, "tag": tag} for tag in sorted(new_tags - old_tags)],
-    )
+def put(memory: Memory) -> Work[Memory]:
+    """Write one memory."""
+    yield Statement(_PUT, _row(memory))
     return memory
 
 
@@ -123,14 +106,14 @@ def free_id(user_id: str) -> Work[str]:
 
 def remove(user_id: str, memory_id: str) -> Work[bool]:
     """Delete one memory permanently; whether it existed."""
-    known = yield from lock(user_id)
-    if not known or (yield from find(user_id, memory_id)) is None:
-        return False
-    yield from next_revision(user_id)
-    params = {"user_id": user_id, "id": memory_id}
-    yield Statement("DELETE FROM autocontext_memory_tags WHERE user_id = :user_id AND id = :id", params)
-    yield Statement("DELETE FROM autocontext_memories WHERE user_id = :user_id AND id = :id", params)
-    return True
+    yield from lock(user_id)
+    gone = yield Statement(
+        "DELETE FROM autocontext_memories WHERE user_id = :user_id AND id = :id RETURNING id",
+        {"user_id": user_id, "id": memory_id},
+    )
+    if gone:
+        yield from next_revision(user_id)
+    return bool(gone)
 
 
 def remove_all(user_id: str) -> Work[int]:
@@ -138,7 +121,6 @@ def remove_all(user_id: str) -> Work[int]:
     yield from next_revision(user_id)
     [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
     yield Statement("DELETE FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
-    yield Statement("DELETE FROM autocontext_memory_tags WHERE user_id = :u", {"u": user_id})
     yield Statement("DELETE FROM autocontext_memory_sections WHERE user_id = :u", {"u": user_id})
     return int(count)
 
@@ -146,20 +128,28 @@ def remove_all(user_id: str) -> Work[int]:
 def touch(user_id: str, memory_ids: Iterable[str], now: int) -> Work[None]:
     """Count an access to memories; the revision stays, because their content does."""
     yield from lock(user_id)
-    yield Statement(
-        "UPDATE autocontext_memories SET access_count = access_count + 1, "
-        "last_accessed = CASE WHEN last_accessed > :now THEN last_accessed ELSE :now END "
-        "WHERE user_id = :user_id AND id = :id",
-        [{"user_id": user_id, "id": memory_id, "now": now} for memory_id in memory_ids],
+    ids = {f"id_{i}": memory_id for i, memory_id in enumerate(memory_ids)}
+    rows = yield Statement(
+        f"{_SELECT} AND id IN ({', '.join(f':{name}' for name in ids)})", {"user_id": user_id, **ids}
     )
+    yield Statement(
+        "UPDATE autocontext_memories SET access_count = :access_count, last_accessed = :last_accessed, "
+        "checksum = :checksum WHERE user_id = :user_id AND id = :id",
+        [_touched(_values(row), now) for row in rows],
+    )
+
+
+def _touched(values: dict[str, Any], now: int) -> dict[str, Any]:
+    values["access_count"] += 1
+    values["last_accessed"] = max(values["last_accessed"], now)
+    key = ("user_id", "id", "access_count", "last_accessed")
+    return {**{name: values[name] for name in key}, "checksum": row_checksum(*values.values())}
 
 
 def archive_least(user_id: str, most: int, now: int, revision: int, protected: str) -> Work[list[str]]:
     """Archive what exceeds `most`, lowest `retention` first; a tenth of `most` is reserved for one category."""
-    rows = yield Statement(
-        f"{_SELECT} AND {_IN_USE.replace('user_id = :user_id AND ', '')}", {"user_id": user_id, "now": now}
-    )
-    memories = [_memory(row) for row in rows]
+    rows = yield Statement(_SELECT, {"user_id": user_id})
+    memories = [memory for memory in map(_memory, rows) if memory.in_use(now)]
     if len(memories) <= most:
         return []
     value: Callable[[Memory], tuple[float, int, str]] = lambda m: (retention(m, now), m.created_at, m.id)  # noqa: E731
@@ -167,41 +157,32 @@ def archive_least(user_id: str, most: int, now: int, revision: int, protected: s
     protected_ids = {m.id for m in [m for m in by_value if m.category == protected][: most // 10]}
     excess = [m for m in reversed(by_value) if m.id not in protected_ids][: len(memories) - most]
     for memory in excess:
-        yield from put(replace(memory, archived="over max_memories", revision=revision), memory.tags)
+        yield from put(replace(memory, archived="over max_memories", revision=revision))
     return [m.id for m in excess]
-
-
-def stats(user_id: str, now: int) -> Work[MemoryStats]:
-    """Number of memories, mean importance and the most used tags."""
-    params = {"user_id": user_id, "now": now}
-    [(count, mean)] = yield Statement(
-        f"SELECT COUNT(*), AVG(CAST(importance AS DOUBLE PRECISION)) FROM autocontext_memories WHERE {_IN_USE}",
-        params,
-    )
-    tags = yield Statement(
-        "SELECT t.tag, COUNT(*) FROM autocontext_memory_tags t JOIN autocontext_memories m "
-        "ON m.user_id = t.user_id AND m.id = t.id WHERE t.user_id = :user_id AND m.archived IS NULL "
-        "AND (m.expires_at IS NULL OR m.expires_at > :now) GROUP BY t.tag ORDER BY COUNT(*) DESC, t.tag LIMIT 5",
-        params,
-    )
-    return MemoryStats(int(count), round(float(mean or 0.0), 2), tuple((str(tag), int(n)) for tag, n in tags))
 
 
 def sections(user_id: str) -> Work[dict[str, tuple[str, int]]]:
     """Each summary and its time, by name ("user.workContext")."""
     rows = yield Statement(
-        "SELECT name, summary, updated_at FROM autocontext_memory_sections WHERE user_id = :u ORDER BY name",
-        {"u": user_id},
+        "SELECT user_id, name, summary, updated_at, checksum FROM autocontext_memory_sections "
+        "WHERE user_id = :user_id ORDER BY name",
+        {"user_id": user_id},
     )
-    return {str(name): (str(summary), int(at)) for name, summary, at in rows}
+    for row in rows:
+        check_row(f"memory section {row[1]!r} of user {row[0]!r}", row[4], *row[:4])
+    return {str(name): (str(summary), int(at)) for _, name, summary, at, _ in rows}
 
 
 def put_sections(user_id: str, summaries: Mapping[str, tuple[str, int]]) -> Work[None]:
     """Write summaries, replacing earlier ones."""
     yield Statement(
-        "INSERT INTO autocontext_memory_sections (user_id, name, summary, updated_at) VALUES (:u, :name, :text, :at) "
-        "ON CONFLICT (user_id, name) DO UPDATE SET summary = excluded.summary, updated_at = excluded.updated_at",
-        [{"u": user_id, "name": name, "text": text, "at": at} for name, (text, at) in summaries.items()],
+        "INSERT INTO autocontext_memory_sections (user_id, name, summary, updated_at, checksum) "
+        "VALUES (:u, :name, :text, :at, :checksum) ON CONFLICT (user_id, name) "
+        "DO UPDATE SET summary = excluded.summary, updated_at = excluded.updated_at, checksum = excluded.checksum",
+        [
+            {"u": user_id, "name": name, "text": text, "at": at, "checksum": row_checksum(user_id, name, text, at)}
+            for name, (text, at) in summaries.items()
+        ],
     )
 
 
@@ -212,9 +193,32 @@ def require_unique(memory: Memory) -> Work[None]:
         raise InvalidMemory(f"content equals that of memory {same.id}: change that one, or delete one of the two")
 
 
+def _row(memory: Memory) -> dict[str, Any]:
+    row = {
+        **{name: getattr(memory, name) for name in _NAMES},
+        "tags": json.dumps(memory.tags),
+        "context": None if memory.context is None else json.dumps(memory.context),
+        "metadata": json.dumps(dict(memory.metadata)),
+        "digest": digest_of(memory.content),
+    }
+    return {**row, "checksum": row_checksum(*row.values())}
+
+
+def _values(row: Row) -> dict[str, Any]:
+    """The values of a row by their columns. Raises StoreCorruptError."""
+    *values, checksum = row
+    check_row(f"memory {row[1]!r} of user {row[0]!r}", checksum, *values)
+    return dict(zip((*_NAMES, "digest"), values, strict=True))
+
+
 def _memory(row: Row) -> Memory:
-    fields: dict[str, Any] = dict(zip(_NAMES, row, strict=True))
-    fields["tags"] = tuple(json.loads(fields["tags"]))
-    fields["context"] = None if fields["context"] is None else json.loads(fields["context"])
-    fields["metadata"] = json.loads(fields["metadata"])
+    fields = _values(row)
+    del fields["digest"]
+    try:
+        fields["tags"] = tuple(json.loads(fields["tags"]))
+        fields["context"] = None if fields["context"] is None else json.loads(fields["context"])
+        fields["metadata"] = json.loads(fields["metadata"])
+    except (ValueError, TypeError) as e:  # without a checksum: of an earlier version
+        place = f"memory {fields['id']!r} of user {fields['user_id']!r}"
+        raise StoreCorruptError(f"{place}: the row cannot be read ({e})") from e
     return Memory(**fields)

@@ -16,8 +16,8 @@ from autocontext.flows.forking import fork_lock
 from autocontext.memories import changes, exchange, statements
 from autocontext.memories.changes import MemoryLimits
 from autocontext.memories.exchange import ImportReport
-from autocontext.memories.finding import UserIndex, in_use, make_query
-from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user
+from autocontext.memories.finding import UserIndex, make_query
+from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, stats_of
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.stores.checks import check_id
@@ -172,14 +172,15 @@ class MemoryStore(DatabasePart):
         """All memories in use, oldest first; with `archived=True` expired and archived ones too."""
         index = yield from self._current(user_id)
         now = self._clock()
-        return [m for m in index.listed() if archived or in_use(m, now)]
+        return [m for m in index.listed() if archived or m.in_use(now)]
 
     all, aall = sync_and_async(_all)
 
     def _stats(self, *, user_id: str) -> Steps[MemoryStats]:
         """Number of memories in use, their mean importance, and the five most used tags."""
-        owner, now = checked_user(user_id), self._clock()
-        return (yield from read(lambda: statements.stats(owner, now)))
+        index = yield from self._current(user_id)
+        now = self._clock()
+        return stats_of([m for m in index.listed() if m.in_use(now)])
 
     stats, astats = sync_and_async(_stats)
 
@@ -188,7 +189,7 @@ class MemoryStore(DatabasePart):
         index = yield from self._current(user_id)
         sections = yield from read(lambda: statements.sections(user_id))
         now = self._clock()
-        return exchange.for_injection((m for m in index.listed() if in_use(m, now)), sections)
+        return exchange.for_injection((m for m in index.listed() if m.in_use(now)), sections)
 
     document, adocument = sync_and_async(_document)
 
@@ -213,7 +214,7 @@ class MemoryStore(DatabasePart):
         index = yield from self._current(user_id)
         sections = yield from read(lambda: statements.sections(user_id))
         now = self._clock()
-        memories = [m for m in index.listed() if in_use(m, now)]
+        memories = [m for m in index.listed() if m.in_use(now)]
         document = exchange.document_of(memories, sections, index.revision, now)
         if path is not None:
             exchange.write_whole(path, document)

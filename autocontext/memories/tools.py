@@ -10,6 +10,7 @@ from typing import Any
 from autocontext.errors import AutoContextError
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, iso
 from autocontext.memories.store import MemoryStore
+from autocontext.text.rendering import escaped
 
 INSTRUCTIONS = """\
 You can remember things about the user across conversations. Use memory_add for lasting facts, preferences and \
@@ -158,7 +159,7 @@ def _search_text(hits: list[ScoredMemory]) -> str:
         }
         for hit in hits
     ]
-    return "\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    return "\n".join(escaped(json.dumps(row, ensure_ascii=False)) for row in rows)
 
 
 def _stats_text(stats: MemoryStats) -> str:

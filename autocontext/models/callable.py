@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from autocontext.errors import ModelError
+from autocontext.errors import ModelError, told
+from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
@@ -40,7 +38,7 @@ class CallableModel:
         try:
             answer = self._fn(request)
             if inspect.isawaitable(answer):
-                answer = _wait_for(answer)
+                answer = run_to_end(_awaited(answer))
         except Exception as e:
             raise self._failure(e) from e
         return self._reply(answer, time.perf_counter() - start)
@@ -49,7 +47,7 @@ class CallableModel:
         """The function's reply, without blocking the event loop. Raises ModelError."""
         start = time.perf_counter()
         try:
-            answer: Any = self._fn(request) if self._is_async else await asyncio.to_thread(self._fn, request)
+            answer: Any = self._fn(request) if self._is_async else await in_thread(lambda: self._fn(request))
             if inspect.isawaitable(answer):
                 answer = await answer
         except Exception as e:
@@ -59,7 +57,7 @@ class CallableModel:
     def _failure(self, e: Exception) -> ModelError:
         if isinstance(e, ModelError):
             return ModelError(f"{self.name}: {e}", retryable=e.retryable, retry_after=e.retry_after)
-        return ModelError(f"{self.name}: {type(e).__name__}: {e}")
+        return ModelError(f"{self.name}: {told(e)}")
 
     def _reply(self, answer: Any, seconds: float) -> ModelReply:
         reply = ModelReply(text=answer) if isinstance(answer, str) else answer
@@ -71,16 +69,5 @@ class CallableModel:
         return reply if reply.usage else reply.model_copy(update={"usage": Usage(seconds=seconds)})
 
 
-def _wait_for(answer: Awaitable[Any]) -> Any:
-    """Wait for an awaitable from sync code, whether or not an event loop is running in this thread."""
-
-    async def wait() -> Any:
-        return await answer
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(wait())
-    context = contextvars.copy_context()
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(context.run, asyncio.run, wait()).result()
+async def _awaited(answer: Awaitable[Any]) -> Any:
+    return await answer

@@ -27,12 +27,17 @@ def open_model(model: ChatModel | AsyncChatModel | str | None, owner: str) -> Ch
     return OpenAIChatModel(model)
 
 
-def checked_model(model: ChatModel | AsyncChatModel | None, owner: str) -> ChatModel | AsyncChatModel | None:
-    """The model, if it has a method `complete` or `acomplete`. Raises ConfigError naming the `owner` otherwise."""
+def checked_model(
+    model: ChatModel | AsyncChatModel | None, owner: str, *, opens: bool = True
+) -> ChatModel | AsyncChatModel | None:
+    """The model, if it has a method `complete` or `acomplete`. Raises ConfigError naming the `owner` otherwise.
+
+    `opens`: the owner has a method `open` that takes a model's name.
+    """
     if model is None or any(callable(getattr(model, name, None)) for name in ("complete", "acomplete")):
         return model
     if isinstance(model, str):
-        hint = f"write OpenAIChatModel({model!r}), or {owner}.open(..., model={model!r})"
+        hint = f"write OpenAIChatModel({model!r})" + (f", or {owner}.open(..., model={model!r})" if opens else "")
     elif callable(model):
         hint = "write CallableModel(...) around a function"
     else:

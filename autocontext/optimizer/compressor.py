@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from autocontext.cache.canonical import canonical_key
-from autocontext.content.store import ContentStore
+from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import UncacheableError
-from autocontext.messages import Msg, TextBlock, ToolResultBlock, is_note, is_pinned
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, is_note, is_pinned
 from autocontext.optimizer.replacements import (
     ANY_REF,
     Replacement,
@@ -25,7 +25,7 @@ from autocontext.optimizer.replacements import (
     replace_outputs,
     with_content_ref,
 )
-from autocontext.optimizer.state import StateConfig
+from autocontext.optimizer.state import StateConfig, as_state_config
 from autocontext.text.failures import FailureKind, IsFailure, failure_kind, first_line, is_failure
 
 
@@ -52,28 +52,32 @@ class CallResult:
 class ConversationCompressor:
     """Shortens results and drops answers that a later message makes redundant.
 
-    `detector` decides which results are failures.
+    `store` takes the originals: without one, a store in memory, which ends with this object. `detector` decides which
+    results are failures.
     """
 
     def __init__(
         self, config: StateConfig | None = None, store: ContentStore | None = None, *, detector: IsFailure = is_failure,
         namespace: str = "",
     ) -> None:  # fmt: skip
-        self.config = config or StateConfig()
-        self._store, self._namespace = store, namespace
+        owner = type(self).__name__
+        self.config = as_state_config(config, owner)
+        self.store = SqliteContentStore(":memory:") if store is None else checked_content_store(store, owner)
+        """Where the originals are."""
+        self._namespace = namespace
         self._is_failure = detector
 
     def compress_conversation_history(self, history: Sequence[Msg]) -> list[Msg]:
         """Return the history without repetitions; a shortened message has its originals' handle in its metadata.
 
-        Nothing changes without a store, or up to `min_history_length` messages. Errors of the store propagate.
+        Nothing changes up to `min_history_length` messages. Errors of the store propagate.
         """
         messages: list[Msg] = []
-        for replacement in self.compress(as_replacements(history)):
-            if replacement.render is None or self._store is None:
+        for replacement in self.compress(as_replacements(as_messages(history))):
+            if replacement.render is None:
                 messages += replacement.originals
                 continue
-            ref = self._store.put(
+            ref = self.store.put(
                 dump_messages(replacement.originals), name="messages", type="jsonl", namespace=self._namespace
             ).ref
             messages.append(replacement.render(ref))
@@ -81,6 +85,7 @@ class ConversationCompressor:
 
     def get_compression_stats(self, original: Sequence[Msg], compressed: Sequence[Msg]) -> dict[str, Any]:
         """Messages and bytes before and after; `compression_ratio` compares bytes."""
+        original, compressed = as_messages(original), as_messages(compressed)
         before, after = len(dump_messages(original).encode()), len(dump_messages(compressed).encode())
         return {
             "original_length": len(original),

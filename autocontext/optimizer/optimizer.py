@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from autocontext import flows
-from autocontext.content.store import ContentStore
-from autocontext.errors import StoreCorruptError
+from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
+from autocontext.errors import StoreCorruptError, told
 from autocontext.flows.threads import in_thread
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
+from autocontext.models.opening import checked_model
 from autocontext.optimizer.compressor import ConversationCompressor, merge_repeated_answers
 from autocontext.optimizer.errors import ErrorPatternAnalyzer
 from autocontext.optimizer.replacements import (
@@ -28,18 +29,20 @@ from autocontext.optimizer.replacements import (
     dump_messages,
     is_shortened,
     load_messages,
+    places_between,
     preview,
     replace_outputs,
 )
 from autocontext.optimizer.report import Dropped, OptimizationReport, Step
 from autocontext.optimizer.selector import ContextSelector, add_content_refs, selection_key
-from autocontext.optimizer.state import SessionState, StateConfig
+from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import summary
 from autocontext.optimizer.window import messages_to_summarize
 from autocontext.prompts import PromptConfig
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.requests import ModelReply, ModelRequest, text_of
 from autocontext.text.failures import IsFailure, is_failure
+from autocontext.text.quoting import quoted
 from autocontext.text.rendering import conversation_language, request, section
 from autocontext.tokens import TokenCounter, get_counter
 
@@ -86,10 +89,11 @@ class _RunRecord:
 
 
 class StateOptimizer:
-    """Shrinks session states. Without a `store` no message changes, because its original would be lost.
+    """Shrinks session states.
 
-    `model` adds a paragraph to the summary. Without one, or when it fails, rules alone write the summary from the
-    messages. `detector` decides which results are failures.
+    `store` takes the originals of what is removed. Without one, a store in memory takes them, and they end with this
+    object: pass a store if the state is to outlive it. `model` adds a paragraph to the summary. Without one, or when it
+    fails, rules alone write the summary from the messages. `detector` decides which results are failures.
 
         small, report = StateOptimizer(store=store).optimize(state)
     """
@@ -98,10 +102,13 @@ class StateOptimizer:
         self, config: StateConfig | None = None, store: ContentStore | None = None, model: Any = None, *,
         namespace: str = "", detector: IsFailure = is_failure, ranker: Callable[[], RelevanceRanker] = default_ranker,
     ) -> None:  # fmt: skip
-        self.config = config or StateConfig()
-        self.store, self.model = store, model
+        owner = type(self).__name__
+        self.config = as_state_config(config, owner)
+        self.store = SqliteContentStore(":memory:") if store is None else checked_content_store(store, owner)
+        """Where the originals are: `restore_state_messages(messages, store=optimizer.store)`."""
+        self.model: Any = checked_model(model, owner, opens=False)
         self._namespace, self._is_failure = namespace, detector
-        self._compressor = ConversationCompressor(self.config, store, detector=detector, namespace=namespace)
+        self._compressor = ConversationCompressor(self.config, self.store, detector=detector, namespace=namespace)
         self._selector = ContextSelector(self.config, ranker=ranker, detector=detector)
         self._analyzer = ErrorPatternAnalyzer(detector=detector)
 
@@ -124,8 +131,6 @@ class StateOptimizer:
         return await in_thread(lambda: self.model.complete(step))
 
     def _put(self, text: str) -> str:
-        if self.store is None:
-            raise LookupError("no content store; pass StateOptimizer(store=...)")
         return _verified_ref(self.store.put(text, name="messages", type="jsonl", namespace=self._namespace), text)
 
     async def _aput(self, text: str) -> str:
@@ -136,6 +141,7 @@ class StateOptimizer:
 
     # ----------------------------------------------------------------------------------------------------- pipeline
     def _pipeline(self, state: SessionState) -> _Pipeline:
+        state = checked_state(state)
         record = _RunRecord()
         replacements = as_replacements(state.messages)
         if len(replacements) > self.config.min_history_length:
@@ -167,16 +173,24 @@ class StateOptimizer:
     ) -> Generator[_StoreText | ModelRequest, Any, list[Replacement]]:
         """Put one summary in place of the messages at `indices`.
 
-        Their originals are stored first. They need not be adjacent, so they could not be put back later.
+        Their originals are stored first. They need not be adjacent: the summary knows what stays between them.
         """
-        originals = tuple(m for i in indices for m in replacements[i].originals)
+        absorbed = frozenset(indices)
+        originals: tuple[Msg, ...] = ()
+        between: list[tuple[str, int]] = []
+        for i in range(indices[0], indices[-1] + 1):
+            if i in absorbed:
+                originals += replacements[i].originals
+            else:
+                between.append((replacements[i].msg.id, len(originals)))
         ref = yield from _store_originals("summary", originals, record)
         if not ref:
             return replacements
         paragraph = yield from self._model_summary(originals)
-        note = Replacement(originals, summary(originals, self._is_failure, paragraph), "summary", ref)
-        absorbed = frozenset(indices[1:])
-        after = [note if i == indices[0] else r for i, r in enumerate(replacements) if i not in absorbed]
+        note = Replacement(originals, summary(originals, self._is_failure, paragraph, between=between), "summary", ref)
+        after = [
+            note if i == indices[0] else r for i, r in enumerate(replacements) if i not in absorbed or i == indices[0]
+        ]
         return _apply_step(record, "summary", replacements, lambda _: after)
 
     def _memory_context(self, state: SessionState, messages: list[Msg]) -> list[Any]:
@@ -199,7 +213,7 @@ class StateOptimizer:
             return ""
         if not isinstance(reply, ModelReply):
             return ""
-        return text_of(reply, question.prompt, len(question.prompt))[0]
+        return quoted(text_of(reply, question.prompt, len(question.prompt))[0])
 
     def _preview_large_results(self, replacements: list[Replacement]) -> list[Replacement]:
         """Cut large results of earlier rounds to a preview."""
@@ -246,6 +260,7 @@ def restore_state_messages(messages: Sequence[Msg], *, store: ContentStore, name
 
     Raises StoreCorruptError when the store does not hold what a message refers to.
     """
+    checked_content_store(store, "restore_state_messages")
     originals: list[Msg] = []
     waiting = list(as_messages(messages))[::-1]
     while waiting:  # Terminates: a text cannot contain its own hash, so no message refers to itself.
@@ -260,8 +275,22 @@ def restore_state_messages(messages: Sequence[Msg], *, store: ContentStore, name
                 f"content {ref}, the originals of message {msg.id}, is not in this store; pass the store and "
                 "namespace that the state was optimised with"
             )
-        waiting += load_messages(page.text)[::-1]
+        waiting += _put_between(load_messages(page.text), msg, waiting)[::-1]
     return originals
+
+
+def _put_between(originals: list[Msg], note: Msg, waiting: list[Msg]) -> list[Msg]:
+    """The originals, and between them the messages that stood there, taken from those that follow the note.
+
+    `waiting` has these in reverse order. A message that is no longer there is left out.
+    """
+    whole, start = list[Msg](), 0
+    for id_, place in places_between(note):
+        at = next((i for i in reversed(range(len(waiting))) if waiting[i].id == id_), -1)
+        if at >= 0:
+            whole += [*originals[start:place], waiting.pop(at)]
+            start = place
+    return whole + originals[start:]
 
 
 def _apply_step(
@@ -309,7 +338,7 @@ def _store_originals(reason: str, originals: Sequence[Msg], record: _RunRecord) 
     try:
         return (yield _StoreText(dump_messages(originals)))
     except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
-        record.kept.append(f"{reason}: {type(e).__name__}: {e}")
+        record.kept.append(f"{reason}: {told(e)}")
         return ""
 
 

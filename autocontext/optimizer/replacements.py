@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, freeze
@@ -12,6 +13,9 @@ from autocontext.text.rendering import cut
 
 CONTENT_REF = "_content_ref"
 """Metadata key of a shortened message: the content handle of its originals."""
+BETWEEN = "_between"
+"""Metadata key of a summary: pairs of a message's id and how many of the originals come before that message. It stands
+between them, but stays in view, after the summary."""
 ANY_REF = "c_" + 12 * "0"
 """A placeholder as long as a handle, for measuring before there is one."""
 
@@ -77,6 +81,20 @@ def _with_text(block: ToolResultBlock, text: str) -> ToolResultBlock:
 def with_content_ref(msg: Msg, ref: str) -> Msg:
     """The message with the handle of its originals in its metadata."""
     return msg.model_copy(update={"metadata": freeze({**msg.metadata, CONTENT_REF: ref})})
+
+
+def places_between(msg: Msg) -> list[tuple[str, int]]:
+    """Which messages stand between the originals of a summary, and after how many of these: see BETWEEN."""
+    pairs = msg.metadata.get(BETWEEN, ())
+    try:
+        places = [(str(id_), int(place)) for id_, place in pairs]
+    except (TypeError, ValueError) as e:
+        raise StoreCorruptError(
+            f"message {msg.id}: its metadata `{BETWEEN}` is damaged ({e}); load an earlier revision of the state"
+        ) from e
+    if any(after < before for (_, before), (_, after) in pairwise(places)):
+        raise StoreCorruptError(f"message {msg.id}: its metadata `{BETWEEN}` is damaged (not in order)")
+    return places
 
 
 def preview(text: str, characters: int, ref: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from autocontext.messages import Msg, freeze, is_user_turn
 from autocontext.optimizer.errors import results_with_tools
-from autocontext.optimizer.state import SessionState, StateConfig
+from autocontext.optimizer.state import SessionState, StateConfig, as_state_config, checked_state
 from autocontext.optimizer.summary import is_summary
 from autocontext.ranking import RelevanceRanker, default_ranker
 from autocontext.text.failures import IsFailure, is_failure
@@ -38,7 +38,7 @@ class ContextSelector:
         self, config: StateConfig | None = None, *, ranker: Callable[[], RelevanceRanker] = default_ranker,
         detector: IsFailure = is_failure,
     ) -> None:  # fmt: skip
-        self.config = config or StateConfig()
+        self.config = as_state_config(config, type(self).__name__)
         self._ranker, self._is_failure = ranker, detector
 
     def optimize_memory_context(self, state: SessionState, user_input: str | None = None) -> list[Any]:
@@ -47,7 +47,7 @@ class ContextSelector:
         Earlier entries of this selector are replaced. Entries from elsewhere stay and are ranked with the new ones,
         pinned ones first. An entry refers to its messages by `message_ids`.
         """
-        query = state.user_input if user_input is None else user_input
+        query = checked_state(state).user_input if user_input is None else user_input
         foreign = [item for item in state.memory_context if not _is_own(item)]
         own = [
             *self._relevant_messages(state.messages, query),

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from autocontext.errors import ConfigError, InvalidMessage, StateError
+from autocontext.errors import ConfigError, InvalidMessage, StateError, short
 from autocontext.messages import Msg, as_messages, freeze, thaw
 
 VERSION = 1
@@ -127,6 +127,25 @@ class StateConfig:
     def summary_from(self) -> float:
         """The number of messages above which a summary is written."""
         return self.max_conversation_history_size * 0.8
+
+
+def as_state_config(config: StateConfig | None, owner: str) -> StateConfig:
+    """The settings, by default StateConfig(). Raises ConfigError for anything else, naming the `owner`."""
+    if config is None:
+        return StateConfig()
+    if isinstance(config, StateConfig):
+        return config
+    hint = "; write StateConfig(**{...})" if isinstance(config, dict) else ""
+    raise ConfigError(f"{owner}.config: {short(config)} is not a StateConfig{hint}")
+
+
+def checked_state(state: SessionState) -> SessionState:
+    """The state. Raises StateError for anything else."""
+    if not isinstance(state, SessionState):
+        raise StateError(
+            f"{short(state)} is not a SessionState; write SessionState(session_id, messages=[Msg(...), ...])"
+        )
+    return state
 
 
 def _frozen(item: Any, i: int) -> Any:

@@ -15,7 +15,7 @@ from autocontext.stores.checks import json_text
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row, Schema, Statement, Work
 from autocontext.stores.protocol import SessionKey, Version, storable
-from autocontext.stores.records import now
+from autocontext.stores.records import check_row, now, row_checksum
 from autocontext.stores.session_statements import hold
 
 SCHEMA = Schema(
@@ -28,6 +28,7 @@ SCHEMA = Schema(
                 "PRIMARY KEY (user_id, session_id, revision))"
             ),
         ),
+        ("ALTER TABLE autocontext_states ADD COLUMN checksum TEXT",),
     ),
 )
 _REVISIONS = 5
@@ -91,13 +92,14 @@ class StateStore(DatabasePart):
 
 
 def _row(state: SessionState, metadata: Mapping[str, Any], revision: int) -> dict[str, Any]:
-    return {
+    row = {
         **_params(SessionKey(state.user_id, state.session_id)),
         "revision": revision,
         "created_at": now(),
         "metadata": json_text("metadata", dict(metadata)),
         "body": zlib.compress(state.to_json().encode(), 6),
     }
+    return {**row, "checksum": row_checksum(*row.values())}
 
 
 def _save(row: dict[str, Any], version: Version | None = None) -> Work[int]:
@@ -116,8 +118,8 @@ def _save(row: dict[str, Any], version: Version | None = None) -> Work[int]:
     inserted: list[Row] = []
     if latest == expected and (known or not expected):
         inserted = yield Statement(
-            "INSERT INTO autocontext_states (user_id, session_id, revision, created_at, metadata, body) "
-            "VALUES (:user_id, :session_id, :revision, :created_at, :metadata, :body) "
+            "INSERT INTO autocontext_states (user_id, session_id, revision, created_at, metadata, body, checksum) "
+            "VALUES (:user_id, :session_id, :revision, :created_at, :metadata, :body, :checksum) "
             "ON CONFLICT (user_id, session_id, revision) DO NOTHING RETURNING revision",
             row,
         )
@@ -135,7 +137,7 @@ def _save(row: dict[str, Any], version: Version | None = None) -> Work[int]:
 
 def _load(session: SessionKey, revision: int | None) -> Work[Row | None]:
     rows = yield Statement(
-        f"SELECT revision, created_at, metadata, body FROM autocontext_states WHERE {_SESSION} "
+        f"SELECT revision, created_at, metadata, body, checksum FROM autocontext_states WHERE {_SESSION} "
         + ("" if revision is None else "AND revision = :revision ")
         + "ORDER BY revision DESC LIMIT 1",
         {**_params(session), **({} if revision is None else {"revision": revision})},
@@ -165,11 +167,13 @@ def _params(session: SessionKey) -> dict[str, Any]:
 def _loaded(session: SessionKey, row: Row | None) -> SavedState | None:
     if row is None:
         return None
-    revision, created_at, metadata, body = row
+    *values, checksum = row
+    revision, created_at, metadata, body = values
     try:
+        check_row("saved state", checksum, *session, *values)
         state = SessionState.from_json(zlib.decompress(body).decode())
         return SavedState(revision, created_at, json.loads(metadata), state)
-    except (zlib.error, ValueError, StateError) as e:
+    except (zlib.error, TypeError, ValueError, StateError, StoreCorruptError) as e:
         raise StoreCorruptError(
             f"the saved state of user {session[0]!r}, session {session[1]!r}, revision {revision} is damaged ({e}); "
             f"load revision {revision - 1} instead"

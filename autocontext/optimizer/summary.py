@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from autocontext.messages import Msg, TextBlock, ToolUseBlock, freeze, is_final_reply, is_user_turn, thaw
-from autocontext.optimizer.replacements import with_content_ref
+from autocontext.optimizer.replacements import BETWEEN, with_content_ref
 from autocontext.text.failures import IsFailure, first_line
 
 FACTS = "summary_metadata"
@@ -109,8 +109,10 @@ def _bounded(facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def summary(messages: Sequence[Msg], failed: IsFailure, paragraph: str = "") -> Callable[[str], Msg]:
-    """Write the summary of these messages; `paragraph` is a model's addition.
+def summary(
+    messages: Sequence[Msg], failed: IsFailure, paragraph: str = "", *, between: Sequence[tuple[str, int]] = ()
+) -> Callable[[str], Msg]:
+    """Write the summary of these messages; `paragraph` is a model's addition, `between` says what stays between them.
 
     Returns a function that takes the handle of the originals and returns the message.
     """
@@ -125,6 +127,7 @@ def summary(messages: Sequence[Msg], failed: IsFailure, paragraph: str = "") -> 
             FACTS: facts,
         }
         | ({_PARAGRAPH: paragraph} if paragraph else {})
+        | ({BETWEEN: between} if between else {})
     )
     # The id and the time depend on the originals alone, so optimising a state twice gives the same message.
     template = Msg(

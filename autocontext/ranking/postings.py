@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 
@@ -9,7 +10,7 @@ class Postings:
     """Strengths by feature and text.
 
     `strength` maps the weight of a feature in a text to what `sums` adds up. Updating a text costs as much as the
-    features of that text, however many others there are.
+    features of that text, however many others there are. An update that was interrupted is mended by doing it again.
     """
 
     def __init__(self, strength: Callable[[float], float]) -> None:
@@ -19,13 +20,16 @@ class Postings:
         self._features: list[tuple[str, ...]] = []
         self.sizes: list[float] = []
         """The size of each text, by slot."""
-        self.total = 0.0
-        """Sum of all sizes."""
         self.lists: dict[str, dict[int, float]] = {}
         """For each feature the slots of the texts that hold it, and its strength there."""
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    @property
+    def total(self) -> float:
+        """Sum of all sizes."""
+        return math.fsum(self.sizes)
 
     @property
     def slots(self) -> Mapping[str, int]:
@@ -42,27 +46,26 @@ class Postings:
         else:
             slot = len(self._features)
             self._features.append(())
-            self.sizes.append(0.0)
+        self.sizes += [0.0] * (len(self._features) - len(self.sizes))
         self._slots[id] = slot
         self._features[slot], self.sizes[slot] = tuple(features), size
-        self.total += size
         for feature, weight in features.items():
             self.lists.setdefault(feature, {})[slot] = self._strength(weight)
 
     def drop(self, id: str) -> None:  # noqa: A002 (the protocol's name)
         """Remove a text; an unknown id is ignored."""
-        slot = self._slots.pop(id, None)
+        slot = self._slots.get(id)
         if slot is not None:
             self._clear(slot)
+            del self._slots[id]
             self._free_slots.append(slot)
 
     def _clear(self, slot: int) -> None:
         for feature in self._features[slot]:
-            strengths = self.lists[feature]
-            del strengths[slot]
+            strengths = self.lists.get(feature, {})
+            strengths.pop(slot, None)
             if not strengths:
-                del self.lists[feature]
-        self.total -= self.sizes[slot]
+                self.lists.pop(feature, None)
         self._features[slot], self.sizes[slot] = (), 0.0
 
     def sums(self, query: Mapping[str, float]) -> list[float]:

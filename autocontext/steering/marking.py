@@ -9,8 +9,8 @@ from autocontext.history.entries import Added, Pinned
 from autocontext.history.numbering import name, short_list, with_exchanges
 from autocontext.history.runs import Runs
 from autocontext.history.view import View, open_pairs
-from autocontext.ledger.notes import LONGEST_NOTE, NOTE_TOOL, note_of
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_pinned
+from autocontext.notes.notes import LONGEST_NOTE, NOTE_TOOL, note_of
 from autocontext.steering.parts import MemoryParts, Refusal, counted
 
 _MOST_PINNED = 0.25

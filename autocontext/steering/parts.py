@@ -32,9 +32,8 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class MemoryParts:
-    """What a memory lends to its tools; `lock` is held while they read `log`."""
+    """What a memory lends to its tools; `lock` is held while they read `log`, before anything that follows it."""
 
-    log: Log
     token_sum: TokenSum
     config: AutoContextConfig
     runner: PassRunner
@@ -42,6 +41,11 @@ class MemoryParts:
     lock: threading.RLock
     session: SessionKey
     store: SessionStore | None
+
+    @property
+    def log(self) -> Log:
+        """The log, whole, also after an interrupt."""
+        return self.journal.log
 
     @cached_property
     def log_search(self) -> LogSearch:

@@ -11,9 +11,9 @@ from autocontext.compression.limits import Limits
 from autocontext.history.numbering import parse, short_list
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
-from autocontext.ledger.calls import label_of, shorten
-from autocontext.ledger.values import argument_values, values_in
 from autocontext.messages import Msg, is_note, is_pinned
+from autocontext.notes.calls import label_of, shorten
+from autocontext.notes.values import argument_values, values_in
 from autocontext.steering.parts import MemoryParts, as_text, counted
 from autocontext.text.rendering import one_line
 

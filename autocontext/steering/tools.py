@@ -7,7 +7,7 @@ from typing import Any
 
 from autocontext.errors import AutoContextError
 from autocontext.flows.threads import in_thread
-from autocontext.ledger.notes import LONGEST_NOTE
+from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import archiving, marking, searching
 from autocontext.steering.parts import MemoryParts, Refusal
 from autocontext.steering.status import ContextStatus

@@ -83,12 +83,15 @@ def checked_seconds(field: str, seconds: Any, *, past: bool = False) -> float | 
     return float(max(-LONGEST, min(seconds, LONGEST)))
 
 
-def json_text(field: str, value: Any, *, ascii_only: bool = True) -> str:
-    """A value as JSON. Raises ConfigError naming the field if it is not JSON, or nested too deeply."""
+def json_text(field: str, value: Any, error: type[AutoContextError] = ConfigError, *, ascii_only: bool = True) -> str:
+    """A value as JSON that every store gives back: what is to be stored as JSON goes through here or is a message.
+
+    Raises `error` naming the field and the key of what is not JSON, nested too deeply, or a number that is too long.
+    """
     try:
         return json.dumps(freeze(value), ensure_ascii=ascii_only)
     except ValueError as e:
-        raise ConfigError(f"{field} cannot be written as JSON: {e}") from None
+        raise error(f"{field} cannot be written as JSON: {e}") from None
 
 
 def refused_value(database: str, params: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> StoreError | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import count
 
-from autocontext.errors import Conflict, SessionGone
+from autocontext.errors import AutoContextError, Conflict, SessionGone
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.stored import Stored
@@ -33,23 +34,47 @@ def _stored(store: SessionStore | None, session: SessionKey) -> Sequence[Entry |
 
 
 class Journal:
-    """Stores entries, then applies them and calls `changed` for each. The lock is the memory's."""
+    """Stores entries, then applies them and calls `changed` for each. The lock is the memory's.
+
+    An interrupt (Ctrl-C, a signal handler that raises) may appear anywhere in that. So a mark is set before and taken
+    away after, and whoever finds it rebuilds all readings from the entries, and reads what the store has of them.
+    """
 
     def __init__(
         self,
         store: SessionStore | None,
         session: SessionKey,
         lock: threading.RLock,
-        changed: Callable[[Entry, ViewChange], None],
+        changed: Callable[[Entry | None, ViewChange], None],
     ) -> None:
         storable(session)
         entries = _stored(store, session)
-        self.log = Log(entries)
+        self._log = Log(entries)
+        self.whole = True
+        """The mark: False while entries are stored and applied, and after an interrupt of that."""
         self._version = version_of(entries)
         """The version of the session; None before its first entry, or if the store has no versions."""
-        self._store, self._session, self._lock, self._changed = store, session, lock, changed
+        self.lock = lock
+        self._store, self._session, self._changed = store, session, changed
         self._unsure: tuple[Entry, ...] = ()
-        """Entries whose append raised last; the store may have them all the same."""
+        """Entries whose append did not end, or raised; the store may have them all the same."""
+        self._arrived: tuple[Entry, ...] = ()
+        """Entries that were unsure and that the store had: to be committed once more, they need nothing."""
+
+    @property
+    def log(self) -> Log:
+        """The log, whole; the caller holds the lock."""
+        self.mend()
+        return self._log
+
+    def mend(self) -> None:
+        """Bring log and store in step again after an interrupt; the caller holds the lock."""
+        if self.whole:
+            return
+        self._changed(None, self._log.replace([*self._log.entries.as_kept()]))
+        with suppress(Exception):  # a store that cannot be read now is asked again at the next call; a write says why
+            self._read_on()
+            self.whole = True
 
     def commit(self, *entries: Entry) -> None:
         """Store entries, then apply them; if storing fails, nothing changes here.
@@ -57,23 +82,34 @@ class Journal:
         Raises Conflict if another process has written to the session, after applying what it wrote. Raises SessionGone
         if the session was deleted, even if there is a new one of its name.
         """
-        with self._lock:
-            if self._store is not None and entries:
-                version = self._version if self.log.entries else new_version()
+        with self.lock:
+            self.mend()
+            if not entries or self._has_arrived(entries):
+                return
+            self.whole = False
+            if self._store is not None:
                 try:
-                    self._store.append(self._session, entries, after=Position(len(self.log.entries), version))
-                except SessionGone:
+                    self._append(self._store, entries)
+                except AutoContextError as e:  # the store's own answer, and no interrupt
+                    self.whole = True
+                    if isinstance(e, Conflict) and not isinstance(e, SessionGone):
+                        self._read_on()
+                        if self._has_arrived(entries):
+                            return
                     raise
-                except Conflict:
-                    if self._was_stored(entries, self.catch_up()):
-                        return
-                    raise
-                except BaseException:
-                    self._unsure = entries
-                    raise
-                self._unsure = ()
-                self._version = version
             self._record(entries)
+            self.whole = True
+
+    def _append(self, store: SessionStore, entries: tuple[Entry, ...]) -> None:
+        before, known = self._unsure, len(self._log.entries)
+        version = self._version if known else new_version()
+        self._unsure = entries
+        try:
+            store.append(self._session, entries, after=Position(known, version))
+        except Conflict:
+            self._unsure = before
+            raise
+        self._unsure, self._version = (), version
 
     def append_with_retry(self, *entries: Entry) -> None:
         """Commit entries that do not depend on what other processes write; retry after a Conflict."""
@@ -87,7 +123,7 @@ class Journal:
                 # A random pause: writers that wait equally long collide again. What was written during the pause is
                 # read before the next attempt: beside a writer without pauses it would come too late every time.
                 time.sleep(random.random() * min(_LONGEST_WAIT, 0.001 * attempt))
-                with self._lock:
+                with self.lock:
                     self.catch_up()
         raise AssertionError("unreachable")
 
@@ -96,25 +132,38 @@ class Journal:
 
         If they have rewritten entries, as erasing does, the log is rebuilt from the store.
         """
+        self.mend()
+        return self._read_on()
+
+    def _read_on(self) -> list[Entry]:
         if self._store is None:
             return []
-        known, version = len(self.log.entries), self._version
+        known, version = len(self._log.entries), self._version
         entries = self._store.read(self._session, after=known)
         if not isinstance(entries, Entries) or version in (None, entries.version):
+            self.whole = False
             self._version = version_of(entries) or version
             self._record(entries)
+            if self._unsure and tuple(entries[: len(self._unsure)]) == self._unsure:
+                self._arrived = self._unsure
+            self._unsure = ()
+            self.whole = True
             return entries
         entries = self._store.read(self._session)
         check_identity(self._session, version, version_of(entries))
+        self.whole = False
+        change = self._log.replace(entries)
         self._version = version_of(entries)
-        self._changed(entries[-1], self.log.replace(entries))
+        self._changed(None, change)
+        self.whole = True
         return entries[known:]
 
-    def _was_stored(self, entries: tuple[Entry, ...], others: list[Entry]) -> bool:
-        """Whether the first attempt stored these entries, and only the answer was lost."""
-        again, self._unsure = entries == self._unsure, ()
-        return again and tuple(others[: len(entries)]) == entries
+    def _has_arrived(self, entries: tuple[Entry, ...]) -> bool:
+        """Whether an earlier attempt has stored these entries, and only the answer was lost."""
+        arrived, self._arrived = self._arrived, ()
+        return arrived == entries
 
-    def _record(self, entries: Iterable[Entry]) -> None:
+    def _record(self, entries: Sequence[Entry]) -> None:
+        self._log.append(entries)
         for entry in entries:
-            self._changed(entry, self.log.record(entry))
+            self._changed(entry, self._log.follow(entry))

@@ -12,6 +12,7 @@ from autocontext.stores.database import Database, Row, Schema, Statement, Work
 _AT_ONCE = 200
 """Rows per transaction."""
 _TABLE = re.compile(r"\s*CREATE TABLE (\w+)\s*\(", re.IGNORECASE)
+_DROPPED = re.compile(r"\s*DROP TABLE (\w+)", re.IGNORECASE)
 _KEY = re.compile(r"PRIMARY KEY \(([^)]*)\)", re.IGNORECASE)
 _ONE_COLUMN_KEY = re.compile(r"(\w+) \w+ PRIMARY KEY", re.IGNORECASE)
 _COLUMNS = {
@@ -47,9 +48,11 @@ def copy_parts(
 
 
 def tables_of(schema: Schema) -> Iterator[Table]:
-    """The tables that a schema creates."""
-    for statement in (sql for version in schema.versions for sql in version):
-        if match := _TABLE.match(statement):
+    """The tables that a schema creates and keeps."""
+    statements = [sql for version in schema.versions for sql in version]
+    dropped = {match[1] for sql in statements if (match := _DROPPED.match(sql))}
+    for statement in statements:
+        if (match := _TABLE.match(statement)) and match[1] not in dropped:
             key = _KEY.search(statement) or _ONE_COLUMN_KEY.search(statement)
             assert key is not None, f"{match[1]} has no primary key"  # noqa: S101 (a mistake in a schema, not in data)
             yield Table(match[1], tuple(name.strip() for name in key[1].split(",")))
@@ -59,7 +62,7 @@ def _copy(source: Database, to: Database, table: Table, progress: Callable[[str,
     columns = source.read(partial(_columns, table, source.dialect))
     place = [columns.index(name) for name in table.key]
     copied, after = 0, None
-    while rows := source.read(partial(_rows, table, columns, after)):
+    while rows := source.read(partial(rows_after, table.name, table.key, columns, after)):
         to.write(partial(_insert, table, columns, rows))
         copied += len(rows)
         after = [rows[-1][i] for i in place]
@@ -72,16 +75,14 @@ def _columns(table: Table, dialect: str) -> Work[list[str]]:
     return [name for (name,) in (yield Statement(_COLUMNS[dialect], {"name": table.name}))]
 
 
-def _rows(table: Table, columns: list[str], after: list[Any] | None) -> Work[list[Row]]:
-    """The next rows by key. Not by OFFSET, which gets slower towards the end."""
-    key = ", ".join(table.key)
-    bounds = ", ".join(f":after_{i}" for i in range(len(table.key)))
+def rows_after(table: str, key: Sequence[str], columns: Sequence[str], after: Sequence[Any] | None) -> Work[list[Row]]:
+    """The next rows by key, after the one with this key. Not by OFFSET, which gets slower towards the end."""
+    names, bounds = ", ".join(key), [f"after_{i}" for i in range(len(key))]
+    condition = "" if after is None else f"WHERE ({names}) > ({', '.join(f':{bound}' for bound in bounds)}) "
     return (
         yield Statement(
-            f"SELECT {', '.join(columns)} FROM {table.name} "
-            + ("" if after is None else f"WHERE ({key}) > ({bounds}) ")
-            + f"ORDER BY {key} LIMIT {_AT_ONCE}",
-            {} if after is None else {f"after_{i}": value for i, value in enumerate(after)},
+            f"SELECT {', '.join(columns)} FROM {table} {condition}ORDER BY {names} LIMIT {_AT_ONCE}",
+            {} if after is None else dict(zip(bounds, after, strict=False)),
         )
     )
 

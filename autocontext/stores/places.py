@@ -51,25 +51,26 @@ PLACES = (
         readable=(*_SESSION, "start", "until"),
     ),
     Place(
-        "states", "autocontext_states", (*_SESSION, "revision"), ("metadata", "body"), session="made of it",
+        "states", "autocontext_states", (*_SESSION, "revision"), ("metadata", "body", "checksum"), session="made of it",
         readable=(*_SESSION, "revision", "created_at"),
     ),
     Place(
-        "contents", "autocontext_content", ("namespace", "ref"), ("about",), ("name",),
+        "contents", "autocontext_content", ("namespace", "ref"), ("about", "checksum"), ("name",),
         readable=(
             "namespace", "ref", "sha256", "encoding", "chars", "size", "stored", "held_until", "created_at",
         ),
     ),
     Place(
-        "contents", "autocontext_content_page", ("namespace", "ref", "page"), ("body",),
+        "contents", "autocontext_content_page", ("namespace", "ref", "page"), ("body", "checksum"),
         readable=("namespace", "ref", "page"),
     ),
     Place(
-        "contents", "autocontext_content_key", ("namespace", "key"), ("about",), ("key", "basename"),
+        "contents", "autocontext_content_key", ("namespace", "key"), ("about", "checksum"), ("key", "basename"),
         readable=("namespace", "ref", "expires_at", "created_at"),
     ),
     Place(
-        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags"), ("key", "task"),
+        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags", "checksum"),
+        ("key", "task"),
         readable=("namespace", "kind", "cost", "created", "expires", "gone", "used", "size"),
     ),
     Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag"), ("namespace",)),
@@ -81,18 +82,23 @@ PLACES = (
         "cache", "autocontext_cache_computation_tag", ("namespace", "holder", "tag"), (), ("tag",),
         readable=("namespace", "holder"),
     ),
+    Place(
+        "cache", "autocontext_cache_call", (*_SESSION, "call", "namespace", "key"), (), ("key",),
+        readable=(*_SESSION, "call", "namespace"), session="own",
+    ),
+    Place("cache", "autocontext_cache_file", ("namespace", "file"), readable=("namespace", "file")),
     Place("memories", "autocontext_memory_users", ("user_id",), readable=("user_id", "revision")),
     Place(
         "memories", "autocontext_memories", ("user_id", "id"),
-        ("content", "category", "tags", "context", "source", "source_error", "archived", "metadata"), ("digest",),
+        ("content", "category", "tags", "context", "source", "source_error", "archived", "metadata", "checksum"),
+        ("digest",),
         readable=(
             "user_id", "id", "importance", "confidence", "created_at", "updated_at", "last_accessed", "access_count",
             "last_confirmed_at", "confirmation_count", "expires_at", "revision",
         ),
     ),
-    Place("memories", "autocontext_memory_tags", ("user_id", "tag", "id"), (), ("tag",), ("user_id", "id")),
     Place(
-        "memories", "autocontext_memory_sections", ("user_id", "name"), ("summary",),
+        "memories", "autocontext_memory_sections", ("user_id", "name"), ("summary", "checksum"),
         readable=("user_id", "name", "updated_at"),
     ),
     Place("encryption", "autocontext_keys", ("name",), readable=("name", "key_id", "body")),
@@ -105,7 +111,7 @@ FILES = {
     "agent.db-shm": "an index of the -wal file, without texts",
     "temporary files of SQLite": "there are none (PRAGMA temp_store = MEMORY)",
     "agent.db-journal": "only while an empty file becomes a database",
-    "*.part": "an export while it is written, 0600; replaced or removed",
+    "*.part": "an export while it is written, 0600; replaced or removed, but a crash leaves it: delete it then",
     "exports, *.corrupt-*": "the caller's, 0600: delete them yourself",
 }
 """The files, and what happens to erased texts in them."""

@@ -1,85 +1,329 @@
-"""Runs one work on a psycopg connection.
+"""Connections of psycopg that notice when their server is gone, and one work run on them.
 
-The connection is in autocommit mode, and the statements of a work are between BEGIN and COMMIT, each a round trip. A
+A connection is in autocommit mode, and the statements of a work are between BEGIN and COMMIT, each a round trip. A
 statement that is `Alone` needs neither: one round trip, and it is durable.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import os
 import re
+import time
 from collections.abc import Generator, Mapping
-from typing import Any, TypeVar
+from contextlib import closing, suppress
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
+from psycopg import capabilities, generators, waiting
+from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.types.array import ListBinaryDumper
 
+from autocontext.errors import StoreError
 from autocontext.flows import arun, run
+from autocontext.flows.forking import part_at_fork
+from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import refused_value
 from autocontext.stores.database import Alone, Array, Row, Statement, Work
+from autocontext.stores.sql_url import Address
 
 T = TypeVar("T")
 _REFUSED = (psycopg.Error, UnicodeEncodeError, OverflowError)
 _PARAM = re.compile(r"(?<![:\w]):(\w+)")
+_LOOK = 0.1
+"""Seconds between two looks at the clock while a server is waited for."""
+_GRACE = 1.0
+"""Seconds for an answer that may be on its way, and for taking a question back."""
+_BEGUN = (TransactionStatus.INTRANS, TransactionStatus.INERROR)
 
 
-def drive(connection: psycopg.Connection[Any], name: str, isolation: str, work: Work[T]) -> T:
+class Service(NamedTuple):
+    """A server, and how long it is waited for."""
+
+    address: Address
+    conninfo: str
+    patience: float
+
+    @classmethod
+    def at(cls, address: Address, patience: float) -> Service:
+        """A server whose machine must answer within the patience, unless the URL says otherwise."""
+        seconds = max(1, math.ceil(patience))
+        limits = {
+            "connect_timeout": max(2, seconds),  # the least that libpq takes
+            "tcp_user_timeout": 1000 * seconds,
+            "keepalives_idle": max(1, seconds // 2),
+            "keepalives_interval": max(1, seconds // 6),
+            "keepalives_count": 3,
+        }
+        try:
+            conninfo = make_conninfo("", **(limits | address.options | {"client_encoding": "utf8"}))
+        except psycopg.Error as e:
+            raise StoreError(f"{address.name}: the database URL cannot be read ({str(e).strip()})") from None
+        return cls(address, conninfo, patience)
+
+    def connection(self, *, asking: bool = False) -> SyncConnection:
+        """A new connection."""
+        made = SyncConnection.connect(self.conninfo, autocommit=True)
+        made.service, made.process, made.asking = self, os.getpid(), asking
+        run(made.beginning(made), lambda statement: made.execute(statement.sql).fetchall())
+        return made
+
+    async def aconnection(self) -> AsyncConnection:
+        """A new connection of the running event loop."""
+        made = await AsyncConnection.connect(self.conninfo, autocommit=True)
+        made.service, made.process = self, os.getpid()
+
+        async def answer(statement: Statement) -> list[Row]:
+            return await (await made.execute(statement.sql)).fetchall()
+
+        await arun(made.beginning(made), answer)
+        return made
+
+
+class _Silent(Exception):
+    """Nothing has come for a while."""
+
+
+class _Question:
+    """A question to the server, whose answer is waited for in pieces."""
+
+    def __init__(self, steps: Generator[Any, Any, Any], process: int) -> None:
+        self._steps, self._step, self._process = steps, None, process
+        self.lost = False
+        """Whether the server says that it has no such question."""
+        self.result: Any = None
+        """What `begin` has found."""
+
+    def begin(self) -> bool:
+        """Ask. Returns whether nothing is to be waited for: then the answer is `result`."""
+        self._check_process()
+        try:
+            self._step = next(self._steps)
+        except StopIteration as done:
+            self.result = done.value
+            return True
+        return False
+
+    def answer(self, seconds: float) -> Generator[Any, Any, Any]:
+        """Wait, or wait on, for the answer; raises _Silent after so many seconds in which nothing came."""
+        until = time.monotonic() + seconds
+        try:
+            self._check_process()
+            self._step = self._step or next(self._steps)
+            while True:
+                ready = yield self._step
+                self._check_process()
+                if ready:
+                    until = time.monotonic() + seconds
+                elif time.monotonic() > until:
+                    raise _Silent
+                self._step = self._steps.send(ready)
+        except StopIteration as done:
+            return done.value
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise psycopg.OperationalError("the connection belongs to the parent of this process")
+
+
+class _Watched:
+    """What a connection of either kind knows of its server."""
+
+    service: Service
+    process: int
+    pgconn: psycopg.pq.abc.PGconn
+    asking = False
+    """Whether it was opened to ask what has become of another one."""
+    pooled = False
+    """Whether a pooler such as PgBouncer is between: each transaction may have another session of the server."""
+    limit = ""
+    """What limits the wait for a lock in each transaction, if that cannot be said once."""
+
+    def __del__(self, *_: Any) -> None:
+        """Without psycopg's warning: a connection that an interrupt took from its pool is closed by its collection."""
+
+    def before_fork(self, until: float) -> None:
+        """Wait for nothing: what is under way goes on in the parent alone."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        """Let go of it in a child: the server ends the transaction of a killed parent when nobody has its socket."""
+        if in_child:
+            with suppress(psycopg.OperationalError, OSError):  # closed, or being closed
+                socket = self.pgconn.socket
+                # Its number stays taken: the library must not find another file under it.
+                nothing = os.open(os.devnull, os.O_RDWR)
+                os.dup2(nothing, socket, inheritable=False)
+                os.close(nothing)
+
+    def beginning(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> Work[None]:
+        """What a new connection does first."""
+        part_at_fork(self)
+        connection.adapters.register_dumper(Array, _ArrayDumper)
+        version = connection.info.parameter_status("crdb_version")
+        if version and self.service.address.engine != "cockroachdb":
+            name = self.service.address.name
+            raise StoreError(f"{name}: this is not PostgreSQL ({version}); for CockroachDB give a cockroachdb:// URL")
+        [(backend, limit)] = yield Statement("SELECT pg_backend_pid(), current_setting('lock_timeout', true)")
+        milliseconds = max(1, round(1000 * self.service.patience))
+        if backend != connection.info.backend_pid:
+            # The next session does not have our prepared statements, or has another client's under the same name.
+            self.pooled, connection.prepare_threshold = True, None
+            self.limit = f"; SET LOCAL lock_timeout = {milliseconds}" if limit == "0" else ""
+        elif limit == "0":  # otherwise the URL or the server says how long to wait
+            yield Statement(f"SELECT set_config('lock_timeout', '{milliseconds}', false)")
+
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which the server is asked what it is doing."""
+        return max(1.0, self.service.patience)
+
+    @property
+    def can_take_back(self) -> bool:
+        """Whether there is a question of this process to take back, and a way to do it that cannot hang."""
+        active = self.pgconn.transaction_status == TransactionStatus.ACTIVE
+        return active and self.process == os.getpid() and capabilities.has_cancel_safe()
+
+    def last_answer(self) -> Generator[Any, Any, Any]:
+        """Wait for the end of a question that was taken back: a COMMIT may have come before that, and may still run."""
+        return _Question(generators.execute(self.pgconn), self.process).answer(_GRACE)
+
+    def look_after(self, question: _Question) -> None:
+        """Find out what has become of a question. Raises OperationalError unless the server is at work on it."""
+        what = "and the server knows of no question" if question.lost else ""
+        try:
+            if self.asking:
+                what = "either"
+            elif not what:
+                question.lost = not self._is_at_work()
+        except psycopg.OperationalError as e:
+            what = f"and none on a new connection ({str(e).strip()})"
+        if what:
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer for {self.patience:g} s, {what}")
+
+    def _is_at_work(self) -> bool:
+        try:
+            with closing(self.service.connection(asking=True)) as other:
+                states = other.execute(
+                    "SELECT state FROM pg_stat_activity WHERE pid = %s", [self.pgconn.backend_pid]
+                ).fetchall()
+        except psycopg.OperationalError as e:
+            if ":  " in str(e):  # the server's own words in any language, as in "FATAL:  too many clients": it is there
+                return True
+            raise
+        unknown = self.pooled or self.service.address.engine == "cockroachdb"
+        return unknown or any(not str(state).startswith("idle") for (state,) in states)
+
+
+class SyncConnection(_Watched, psycopg.Connection[Any]):
+    """A connection that waits for its server as long as that is at work."""
+
+    def wait(self, gen: Generator[Any, Any, T], *_args: Any, **_named: Any) -> T:
+        """Wait for the answer to a question."""
+        question = _Question(gen, self.process)
+        try:
+            while True:
+                try:
+                    steps = question.answer(_GRACE if question.lost else self.patience)
+                    return waiting.wait(steps, self.pgconn.socket, interval=_LOOK)  # type: ignore[no-any-return]
+                except _Silent:
+                    self.look_after(question)
+        except psycopg.Error:
+            raise
+        except BaseException:  # interrupted: nobody waits for the answer
+            if self.can_take_back:
+                with suppress(psycopg.Error, _Silent):
+                    self.cancel_safe(timeout=_GRACE)
+                    waiting.wait(self.last_answer(), self.pgconn.socket, interval=_LOOK)
+            raise
+
+
+class AsyncConnection(_Watched, psycopg.AsyncConnection[Any]):
+    """The same for asynchronous code."""
+
+    async def wait(self, gen: Generator[Any, Any, T], *_args: Any, **_named: Any) -> T:
+        """Wait for the answer to a question."""
+        question = _Question(gen, self.process)
+        try:
+            if question.begin():  # no await, where psycopg expects no cancellation: it enters a pipeline
+                result: T = question.result
+                return result
+            while True:
+                try:
+                    steps = question.answer(_GRACE if question.lost else self.patience)
+                    return await waiting.wait_async(steps, self.pgconn.socket, interval=_LOOK)
+                except _Silent:
+                    await in_thread(lambda: self.look_after(question))
+        except (psycopg.Error, GeneratorExit):  # closed, a coroutine may await nothing more
+            raise
+        except BaseException:
+            if self.can_take_back:
+                with suppress(psycopg.Error, _Silent):
+                    await self.cancel_safe(timeout=_GRACE)
+                    await waiting.wait_async(self.last_answer(), self.pgconn.socket, interval=_LOOK)
+            raise
+
+
+def drive(connection: SyncConnection, isolation: str, work: Work[T]) -> T:
     """Run a work on a connection; its changes are durable when this returns."""
 
     def answer(statement: Statement) -> list[Row]:
         cursor = connection.cursor(binary=bool(statement.params))
         try:
-            if isinstance(statement.params, list):
-                cursor.executemany(_query(statement.sql), statement.params)
-            elif statement.params:
-                cursor.execute(_query(statement.sql), statement.params)
-            else:
-                cursor.execute(statement.sql, prepare=False)  # preparing BEGIN and COMMIT saves nothing
+            _send(cursor, statement)
             return cursor.fetchall() if cursor.description else []
         except _REFUSED as e:
-            _check_values(name, statement, e)
+            _check_values(connection, statement, e)
             raise
 
-    return run(_in_transaction(isolation, work), answer)
+    try:
+        return run(_in_transaction(connection, isolation, work), answer)
+    except BaseException:
+        if connection.pgconn.transaction_status in _BEGUN:
+            with suppress(psycopg.Error):
+                connection.execute("ROLLBACK")
+        raise
 
 
-async def adrive(connection: psycopg.AsyncConnection[Any], name: str, isolation: str, work: Work[T]) -> T:
+async def adrive(connection: AsyncConnection, isolation: str, work: Work[T]) -> T:
     """`drive` on an asynchronous connection."""
 
     async def answer(statement: Statement) -> list[Row]:
         cursor = connection.cursor(binary=bool(statement.params))
         try:
-            if isinstance(statement.params, list):
-                await cursor.executemany(_query(statement.sql), statement.params)
-            elif statement.params:
-                await cursor.execute(_query(statement.sql), statement.params)
-            else:
-                await cursor.execute(statement.sql, prepare=False)
+            await _send(cursor, statement)
             return await cursor.fetchall() if cursor.description else []
         except _REFUSED as e:
-            _check_values(name, statement, e)
+            _check_values(connection, statement, e)
             raise
 
-    return await arun(_in_transaction(isolation, work), answer)
+    try:
+        return await arun(_in_transaction(connection, isolation, work), answer)
+    except GeneratorExit:
+        raise
+    except BaseException:
+        if connection.pgconn.transaction_status in _BEGUN:
+            with suppress(psycopg.Error):
+                await connection.execute("ROLLBACK")
+        raise
 
 
-def prepare(connection: Any, driver: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Prepare a new connection (SQLAlchemy's, and psycopg's beneath) for `drive`."""
-    driver.adapters.register_dumper(Array, _ArrayDumper)
-    cursor = connection.cursor()
-    cursor.execute("SELECT pg_backend_pid()")
-    if cursor.fetchone() != (driver.info.backend_pid,):
-        # A pooler such as PgBouncer gives each transaction another session of the server, which does not have our
-        # prepared statements, or has another client's under the same name.
-        driver.prepare_threshold = None
-    cursor.close()
+def _send(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], statement: Statement) -> Any:
+    """Send a statement; that of an asynchronous cursor is to be awaited."""
+    if isinstance(statement.params, list):
+        return cursor.executemany(_query(statement.sql), statement.params)
+    if statement.params:
+        return cursor.execute(_query(statement.sql), statement.params)
+    return cursor.execute(statement.sql, prepare=False)  # preparing BEGIN and COMMIT saves nothing
 
 
 class _ArrayDumper(ListBinaryDumper):
     """Dumps arrays in the binary format, which takes a fifth of the time."""
 
 
-def _in_transaction(isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
+def _in_transaction(connection: _Watched, isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
     """The statements of a work, with BEGIN and COMMIT where needed."""
     rows: Any = None
     begun = False
@@ -92,8 +336,8 @@ def _in_transaction(isolation: str, work: Work[T]) -> Generator[Statement, list[
         if statement.params == []:
             rows = []
             continue
-        if not begun and not isinstance(statement, Alone):
-            yield Statement(f"BEGIN ISOLATION LEVEL {isolation}")
+        if not begun and (connection.limit or not isinstance(statement, Alone)):
+            yield Statement(f"BEGIN ISOLATION LEVEL {isolation}{connection.limit}")
             begun = True
         rows = yield statement
     if begun:
@@ -107,10 +351,10 @@ def _query(sql: str) -> str:
     return _PARAM.sub(r"%(\1)s", sql.replace("%", "%%"))
 
 
-def _check_values(name: str, statement: Statement, error: Exception) -> None:
+def _check_values(connection: _Watched, statement: Statement, error: Exception) -> None:
     """Raise StoreError naming the parameter that caused a statement's error, if one did."""
     params = statement.params
     if isinstance(params, Mapping):
         params = {param: value for param, value in params.items() if not isinstance(value, Array)}
-    if (refused := refused_value(name, params)) is not None:
+    if (refused := refused_value(connection.service.address.name, params)) is not None:
         raise refused from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from contextlib import suppress
@@ -11,7 +12,7 @@ from pathlib import Path
 def write_private(path: str | Path, text: str) -> None:
     """Write a text file that only its owner can read and write (0600); a crash leaves the old file or the new one.
 
-    A pipe or a device is written to as it is. Raises OSError.
+    When it returns, the new one survives a power failure. A pipe or a device is written to as it is. Raises OSError.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -27,7 +28,20 @@ def write_private(path: str | Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         Path(temporary).replace(target)
+        _sync_folder(target.parent)
     except BaseException:
         with suppress(OSError):
             Path(temporary).unlink()
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Let the names in a folder survive a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as e:
+        if e.errno != errno.EINVAL:  # a file system that cannot sync folders
+            raise
+    finally:
+        os.close(handle)

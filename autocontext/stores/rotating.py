@@ -8,11 +8,9 @@ from typing import Any
 
 from autocontext.errors import StoreError
 from autocontext.stores.database import Database, Row, Statement, Work
+from autocontext.stores.moving import rows_after
 from autocontext.stores.places import Place
 from autocontext.stores.sealing import Keyring, Names
-
-_AT_ONCE = 200
-"""Rows per read."""
 
 
 def bound_to(place: Place, column: str, values: Mapping[str, Any]) -> list[Any]:
@@ -33,10 +31,10 @@ def _value(place: Place, column: str, values: Mapping[str, Any]) -> Any:
 
 def rotate_table(database: Database, place: Place, keys: Keyring, names: Names) -> int:
     """Encrypt the rows of a table that have another key; returns their number. Keeps what others write meanwhile."""
-    done, missed = 0, True
+    done, missed, columns = 0, True, (*place.key, *place.texts)
     while missed:
         missed, after = False, None
-        while rows := database.read(partial(_rows, place, after)):
+        while rows := database.read(partial(rows_after, place.table, place.key, columns, after)):
             for row in rows:
                 change = _sealed_again(place, row, keys, names, database.name)
                 if change is not None:
@@ -62,17 +60,6 @@ def _sealed_again(place: Place, row: Row, keys: Keyring, names: Names, name: str
         bound = bound_to(place, column, values)
         change[f"new_{column}"] = keys.seal_value(keys.open_value(value, bound, where=f"{name}: {place.table}"), bound)
     return change
-
-
-def _rows(place: Place, after: Row | None) -> Work[list[Row]]:
-    key, bounds = ", ".join(place.key), [f"after_{i}" for i in range(len(place.key))]
-    condition = "" if after is None else f"WHERE ({key}) > ({', '.join(f':{bound}' for bound in bounds)}) "
-    return (
-        yield Statement(
-            f"SELECT {key}, {', '.join(place.texts)} FROM {place.table} {condition}ORDER BY {key} LIMIT {_AT_ONCE}",
-            {} if after is None else dict(zip(bounds, after, strict=False)),
-        )
-    )
 
 
 def _swap(place: Place, change: dict[str, Any]) -> Work[int]:

@@ -74,16 +74,7 @@ class Keyring:
     def open_value(self, sealed: V, place: Sequence[Any], *, where: str) -> V:
         """The value that was sealed for this place. Raises as `open` does, and StoreError if it is not encrypted."""
         key_id, data = _parted(sealed, where)
-        cipher = self._ciphers.get(key_id)
-        if cipher is None:
-            raise StoreError(f"{where}: no key {key_id!r}; pass the key with this id")
-        try:
-            value = cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound(place, key_id))
-        except (InvalidTag, ValueError):
-            raise StoreCorruptError(
-                f"{where}: it cannot be decrypted: key {key_id!r} is another one than it was sealed with, or the row "
-                "was changed or moved"
-            ) from None
+        value = self._decrypted(key_id, data[:_NONCE_BYTES], data[_NONCE_BYTES:], _bound(place, key_id), where)
         return value.decode("utf-8", "surrogatepass") if isinstance(sealed, str) else value
 
     def seal(self, entry: Entry, session: SessionKey, sequence: int) -> Sealed:
@@ -98,21 +89,27 @@ class Keyring:
         Raises StoreError for an unknown key, StoreCorruptError if the key is wrong or the record was changed or moved.
         """
         where = f"user {session[0]!r}, session {session[1]!r}, sequence {sequence}"
-        cipher = self._ciphers.get(sealed.key_id)
-        if cipher is None:
-            raise StoreError(f"{where}: no key {sealed.key_id!r}; open it with the key of this id, too")
         try:
             nonce, data = b64decode(sealed.nonce, validate=True), b64decode(sealed.data, validate=True)
-            body = cipher.decrypt(nonce, data, _place(session, sequence, sealed.key_id))
-        except (InvalidTag, ValueError):
-            raise StoreCorruptError(
-                f"{where}: it cannot be decrypted: key {sealed.key_id!r} is another one than it was sealed with, "
-                "or the record was changed or moved"
-            ) from None
+        except ValueError:
+            nonce, data = b"", b""  # no nonce at all: told as any other change
+        body = self._decrypted(sealed.key_id, nonce, data, _place(session, sequence, sealed.key_id), where)
         try:
             return from_bytes(body)
         except StoreCorruptError as e:
             raise StoreCorruptError(f"{where}: {e}") from e
+
+    def _decrypted(self, key_id: str, nonce: bytes, data: bytes, bound: bytes, where: str) -> bytes:
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise StoreError(f"{where}: no key {key_id!r}; open it with the key of this id, too")
+        try:
+            return cipher.decrypt(nonce, data, bound)
+        except (InvalidTag, ValueError):
+            raise StoreCorruptError(
+                f"{where}: it cannot be decrypted: key {key_id!r} is another one than it was sealed with, or the "
+                "record was changed or moved"
+            ) from None
 
 
 class Names:

@@ -10,11 +10,10 @@ import random
 import time
 
 import psycopg
-from sqlalchemy.exc import SQLAlchemyError, TimeoutError  # noqa: A004 (the pool's)
 
 from autocontext.errors import StoreCorruptError, StoreError
 
-_FIRST_PAUSE, _LAST_PAUSE = 0.005, 0.5
+_FIRST_PAUSE, _SHORT_PAUSE, _LAST_PAUSE = 0.005, 0.02, 0.5
 _RETRYABLE = {
     "40001": "serialization failure",
     # The server does not know whether a commit succeeded; a repeated append recognizes its first attempt.
@@ -44,13 +43,11 @@ _WAYS_OUT = {
     "54": "a value is larger than it takes; nothing was changed",
     "42P01": "a table is missing; open the part again, which makes it, or restore a backup",
 }
-_OTHER_SERVER = "Could not determine version"
-"""The beginning of SQLAlchemy's error for a server whose version does not look like PostgreSQL's."""
 _CORRUPT = ("XX001", "XX002")
 
 
-FAILURES = (psycopg.Error, SQLAlchemyError, AssertionError)
-"""Errors of psycopg, of SQLAlchemy while it opens a connection, and of its dialect about the server."""
+class AllInUse(Exception):
+    """The pool has no more connections to lend."""
 
 
 class Attempts:
@@ -63,21 +60,15 @@ class Attempts:
 
     def pause_after(self, failure: Exception, *, reached: bool) -> float:
         """Seconds to wait before the next attempt. Raises the library's error if there is none."""
-        error = getattr(failure, "orig", None) or failure
-        if isinstance(error, AssertionError):
-            if not str(error).startswith(_OTHER_SERVER):
-                raise error
-            raise StoreError(
-                f"{self._name}: this is not PostgreSQL ({error}); for CockroachDB give a cockroachdb:// URL"
-            ) from error
-        state = getattr(error, "sqlstate", None) or ""  # of five characters; psycopg gives a failed connection none
+        state = getattr(failure, "sqlstate", None) or ""  # of five characters; psycopg gives a failed connection none
         lost = state.startswith(_LOST) or (
-            isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and not state
+            isinstance(failure, psycopg.OperationalError | psycopg.InterfaceError) and not state
         )
-        if ((lost and reached) or state in _RETRYABLE) and time.monotonic() < self._until:
-            self._pause = min(2 * self._pause, _LAST_PAUSE)
+        waits = isinstance(failure, AllInUse)
+        if ((lost and reached) or waits or state in _RETRYABLE) and time.monotonic() < self._until:
+            self._pause = min(2 * self._pause, _SHORT_PAUSE if waits else _LAST_PAUSE)
             return self._pause * (0.5 + random.random() / 2)
-        raise self._told(error, state, lost=lost) from failure
+        raise self._told(failure, state, lost=lost) from failure
 
     def _told(self, error: Exception, state: str, *, lost: bool) -> StoreError | StoreCorruptError:
         reason = _first_line(error)
@@ -90,7 +81,7 @@ class Attempts:
                 return StoreError(f"{self._name}: {way_out} ({reason})")
         if lost:
             return StoreError(f"{self._name}: cannot be reached ({reason})")
-        if isinstance(error, TimeoutError):
+        if isinstance(error, AllInUse):
             return StoreError(f"{self._name}: all its connections are in use; allow more: SqlDatabase(url, pool_size=)")
         code = f", SQLSTATE {state}" if state else ""
         return StoreError(f"{self._name}: a statement failed, nothing was changed ({reason}{code})")

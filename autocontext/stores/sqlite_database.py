@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import sqlite3
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import ClassVar, Literal, ParamSpec, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
-from autocontext.flows.forking import Level, fork_lock, part_at_fork
+from autocontext.flows.forking import part_at_fork
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
+from autocontext.stores.connections import Connections, Lease
 from autocontext.stores.database import Alone, Database, Row, Statement, Work
 
 T = TypeVar("T")
@@ -42,11 +44,11 @@ _WAYS_OUT = {
     sqlite3.SQLITE_FULL: "the disk or its quota is full: free some space and try again",
     sqlite3.SQLITE_READONLY: "it is read-only: check the permissions of the file and its folder",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened: give a file, in a folder that exists and may be written to",
-    sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there and not full",
+    sqlite3.SQLITE_IOERR: "the disk fails to read or write: check that it is there, not full, and may be written to",
     sqlite3.SQLITE_TOOBIG: "a value is larger than SQLite takes (1 GB); nothing was changed",
     sqlite3.SQLITE_PERM: "access is denied: check the permissions of the file and its folder",
 }
-_inherited: dict[str, list[sqlite3.Connection]] = {}
+_inherited: dict[str, list[object]] = {}
 """Connections that a parent process had open when it forked, by file; they are neither used nor closed here.
 
 SQLite keeps the locks of a file in memory, so in the child they look as if the parent's threads still held them.
@@ -71,16 +73,18 @@ class SqliteDatabase(Database):
         self._patience, self._power_safe = checked_patience(patience), power_safe
         self._in_memory = self.name == ":memory:"
         self._file = f":memory: {id(self)}" if self._in_memory else os.path.realpath(self.name)
-        self._lock = fork_lock(Level.DATABASE)
-        self._changed = threading.Condition(self._lock)
-        """Notified when `_busy` or `_forking` changes."""
-        self._idle: list[sqlite3.Connection] = []
-        # Closes them if nobody calls `close`: Python warns of connections that were not closed.
-        weakref.finalize(self, _close_all, self._idle)
-        self._busy = 0
-        """Connections in use."""
-        self._forking = False
+        self._identity: tuple[int, int] | None = None
+        self._generation = 0
+        """Increases when another file stands at the path: connections to the one before are not used any more."""
+        self._pool = self._new_pool()
+        self._alone = threading.RLock()
+        """Held by who uses the one connection of a `:memory:` database."""
         self._pid = os.getpid()
+        self._held = False
+        """Whether a fork under way holds it, too."""
+        self._memory = self._open() if self._in_memory else None
+        if self._memory is not None:
+            weakref.finalize(self, self._memory.close)
         part_at_fork(self)
         # Open it now: an error should not wait for the first write.
         self._run("BEGIN", _nothing)
@@ -108,7 +112,7 @@ class SqliteDatabase(Database):
         """
         if self._in_memory:
             return
-        connection = self._take()
+        lease, connection = self._take()
         deadline, pause = time.monotonic() + self._patience, 0.001
         try:
             # SQLite waits for readers, but not for another checkpoint.
@@ -118,7 +122,7 @@ class SqliteDatabase(Database):
         except sqlite3.Error as e:
             raise self._translated(e) from e
         finally:
-            self._put_back(connection)
+            self._pool.give(lease)
         if busy:
             raise StoreError(
                 f"{self.name}: others kept reading it for {self._patience:g} s, so its write-ahead file still holds "
@@ -127,9 +131,11 @@ class SqliteDatabase(Database):
 
     def close(self) -> None:
         """Close the database. A connection in use is closed when its call ends. `:memory:` is lost."""
-        with self._lock:
-            self._closed = True
-        _close_all(self._idle)
+        self._closed = True
+        self._pool.close()
+        if self._memory is not None:
+            with self._alone:
+                self._memory.close()
 
     async def aclose(self) -> None:
         """The same as `close`."""
@@ -137,103 +143,113 @@ class SqliteDatabase(Database):
 
     def before_fork(self, until: float) -> None:
         """Wait for running transactions, then close all connections: SQLite forbids using them in a child."""
-        if not self._lock.acquire(timeout=max(0.0, until - time.monotonic())):
-            return
-        try:
-            self._forking = True
-            self._changed.wait_for(lambda: not self._busy, timeout=max(0.0, until - time.monotonic()))
-            if not self._in_memory:
-                _close_all(self._idle)
-        finally:
-            self._lock.release()
+        self._pool.pause(until)
+        self._held = self._alone.acquire(timeout=max(0.0, until - time.monotonic()))
 
     def after_fork(self, *, in_child: bool) -> None:
         """Continue. In a child whose parent had connections in use, reading and writing raise StoreError."""
-        with self._lock:
-            stopped, self._forking = self._forking, False
-            self._changed.notify_all()
-            if in_child and not self._busy and (not self._idle or (stopped and self._in_memory)):
+        held, self._held = self._held, False
+        if in_child:
+            lent, pool = self._pool.lent(), self._pool
+            self._alone, self._pool = threading.RLock(), self._new_pool()
+            if held and not lent:
                 self._pid = os.getpid()
-            elif in_child:
-                _inherited.setdefault(self._file, []).extend(self._idle)
-                self._idle.clear()
+            else:
+                _inherited.setdefault(self._file, []).extend([pool, *lent])
+            return
+        self._pool.resume()
+        if held:
+            self._alone.release()
+
+    def _new_pool(self) -> Connections[sqlite3.Connection]:
+        return Connections(sqlite3.Connection.close, most=math.inf, kept=math.inf)
 
     def _run(self, begin: str, work: Callable[[], Work[T]]) -> T:
-        if not self._in_memory:
-            return self._with_connection(begin, work)
-        with self._lock:  # there is one connection only, so it is waited for
-            return self._with_connection(begin, work)
-
-    def _with_connection(self, begin: str, work: Callable[[], Work[T]]) -> T:
         """Run one transaction on a connection that nobody else is using."""
-        connection = None
         try:
-            connection = self._take()
-            return self._transaction(connection, begin, work())
+            if self._memory is not None:
+                with self._alone:
+                    self._check_usable()
+                    return self._transaction(self._memory, begin, work())
+            try:
+                return self._lent(begin, work)
+            except sqlite3.OperationalError as e:
+                if _primary_code(e) != sqlite3.SQLITE_READONLY:
+                    raise
+                # SQLite opens a file for reading only where it may not write: a new connection may write by now.
+                return self._lent(begin, work)
         except sqlite3.Error as e:
             raise self._translated(e) from e
         except UnicodeDecodeError as e:  # what SQLite quotes of a damaged table of contents
             raise StoreCorruptError(f"{self.name}: its tables are damaged; restore it from a backup") from e
+
+    def _lent(self, begin: str, work: Callable[[], Work[T]]) -> T:
+        """Run one transaction on a connection of the pool, which has it back unless the disk has failed it."""
+        lease, connection = self._take()
+        try:
+            return self._transaction(connection, begin, work())
+        except sqlite3.Error as e:
+            if _primary_code(e) in _WAYS_OUT:
+                lease.close()
+            raise
         finally:
-            if connection is not None:
-                self._put_back(connection)
+            # Still in a transaction only if rolling back failed: then it is closed.
+            if not lease.closed and not connection.in_transaction:
+                self._pool.give(lease)
 
     def _transaction(self, connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
         rows: list[Row] | None = None
-        begun = False
-        try:
+        # The one place where a transaction ends: C code, which no interrupt divides, commits it or rolls it back.
+        with connection:
             while True:
                 try:
                     statement = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
                 except StopIteration as done:
                     result: T = done.value
-                    break
-                if not begun and not isinstance(statement, Alone):
+                    return result
+                if not connection.in_transaction:
+                    if isinstance(statement, Alone):
+                        rows = self._with_retries(self._rows, connection, statement)
+                        continue
                     self._with_retries(connection.execute, begin)
-                    begun = True
-                rows = (
-                    self._rows(connection, statement)
-                    if begun
-                    else self._with_retries(self._rows, connection, statement)
-                )
-            if begun:
-                connection.execute("COMMIT")
-        except BaseException:
-            if begun:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.execute("ROLLBACK")
-            raise
-        return result
+                rows = self._rows(connection, statement)
 
-    def _take(self) -> sqlite3.Connection:
-        with self._lock:
-            while self._forking:
-                self._changed.wait()
-            if self._closed:
-                self._check_open()
-            if self._pid != os.getpid():
-                raise self._cannot_be_shared()
-            self._busy += 1
-            if self._idle:
-                return self._idle.pop()
+    def _take(self) -> tuple[Lease[sqlite3.Connection], sqlite3.Connection]:
+        self._check_usable()
+        while True:
+            generation, lease = self._generation_now(), self._pool.take()
+            if lease is None:  # another thread forks
+                time.sleep(0.001)
+                continue
+            if lease.connection is None:
+                lease.connection = self._with_retries(self._open)
+                lease.generation = self._generation_now()
+            elif lease.generation != generation:
+                lease.close()
+                continue
+            return lease, lease.connection
+
+    def _generation_now(self) -> int:
+        """The generation of the file at the path. Raises StoreError if there is none any more: it was deleted or moved.
+
+        What is written to such a file is lost, and SQLite would not say so.
+        """
         try:
-            return self._with_retries(self._open)
-        except BaseException:
-            self._put_back(None)
-            raise
+            found = os.stat(self._file)  # noqa: PTH116 (each call makes one, and a Path takes twice as long)
+        except OSError as e:
+            if self._identity is None:
+                return self._generation  # it is made now
+            raise StoreError(
+                f"{self.name}: the file was deleted or moved while it was open, nothing was changed: put it back ({e})"
+            ) from None
+        if (identity := (found.st_dev, found.st_ino)) != self._identity:
+            self._identity, self._generation = identity, self._generation + 1
+        return self._generation
 
-    def _put_back(self, connection: sqlite3.Connection | None) -> None:
-        """Keep a connection for the next call, or close it when the database was closed meanwhile."""
-        with self._lock:
-            self._busy -= 1
-            if self._forking:
-                self._changed.notify_all()
-            if connection is None:
-                return
-            if not self._closed:
-                self._idle.append(connection)
-                return
-        connection.close()
+    def _check_usable(self) -> None:
+        self._check_open()
+        if self._pid != os.getpid():
+            raise self._cannot_be_shared()
 
     def _cannot_be_shared(self) -> StoreError:
         return StoreError(
@@ -247,9 +263,9 @@ class SqliteDatabase(Database):
         if not self._in_memory:
             with contextlib.suppress(OSError):
                 # Only the owner may read it; SQLite gives its side files the same permissions.
-                os.close(os.open(self.name, os.O_CREAT | os.O_EXCL, 0o600))
+                os.close(os.open(self._file, os.O_CREAT | os.O_EXCL, 0o600))
         connection = sqlite3.connect(
-            self.name,
+            self.name if self._in_memory else self._file,
             timeout=self._patience,
             isolation_level=None,
             check_same_thread=False,
@@ -308,13 +324,6 @@ class SqliteDatabase(Database):
         if code in _WAYS_OUT:
             return StoreError(f"{self.name}: {_WAYS_OUT[code]} ({error})")
         return StoreError(f"{self.name}: a statement failed, nothing was changed ({error})")
-
-
-def _close_all(idle: list[sqlite3.Connection]) -> None:
-    """Close connections that nobody is using, and forget them."""
-    with contextlib.suppress(IndexError):  # another thread may close them, too
-        while True:
-            idle.pop().close()
 
 
 def _truncated(connection: sqlite3.Connection) -> bool:

@@ -13,17 +13,18 @@ Your own strategy is any object with a `name` and a `propose(view)`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol, runtime_checkable
 
-from autocontext.config import AutoContextConfig
+from autocontext.config import READ_ONCE, SHORTEN, AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import Span, View
+from autocontext.notes.writer import NoteWriter
 from autocontext.strategies.current_round import CurrentRound, CurrentRoundLargeMessages
 from autocontext.strategies.large_messages import LargeMessages
-from autocontext.strategies.notes import NoteWriter
 from autocontext.strategies.read_once import ReadOnce
 from autocontext.strategies.rounds import Rounds
+from autocontext.strategies.shorten import Shorten
 from autocontext.strategies.tool_runs import ToolRuns
 
 
@@ -41,32 +42,59 @@ class Strategy(Protocol):
         ...
 
 
-def steps(config: AutoContextConfig, hand_over: NoteWriter | None = None) -> list[Strategy]:
+def steps(
+    config: AutoContextConfig,
+    hand_over: NoteWriter | None = None,
+    *,
+    least: int | None = None,
+    excess: Callable[[], int] = lambda: 0,
+) -> list[Strategy]:
     """The configured strategies in order; strategy 5 makes two steps.
 
-    `hand_over` knows the numbers of messages; without it `read_once`, whose lines name them, is left out.
+    `hand_over` knows the numbers of messages; without it `read_once` and `shorten`, whose lines name them, are left
+    out. Strategies 1 and 4 leave spans of fewer than `least` tokens alone; None: `config.min_tokens`.
     """
+    least = config.min_tokens if least is None else least
     return [
         step
         for name in config.strategies
-        for step in (_built_in(name, config, hand_over) if isinstance(name, str) else [name])
+        for step in (_built_in(name, config, hand_over, least, excess) if isinstance(name, str) else [name])
     ]
 
 
-def _built_in(name: str, config: AutoContextConfig, hand_over: NoteWriter | None) -> list[Strategy]:
-    match name:
-        case "read_once":
-            return [ReadOnce(config, hand_over)] if hand_over is not None else []
-        case "tool_runs":
-            return [ToolRuns(config)]
-        case "large_messages_protected":
-            return [LargeMessages(config, protect_newest=True)]
-        case "large_messages":
-            return [LargeMessages(config, protect_newest=False)]
-        case "rounds":
-            return [Rounds(config)]
-        case _:
-            return [CurrentRoundLargeMessages(config), CurrentRound(config)]
+def steps_of_pass(
+    config: AutoContextConfig, hand_over: NoteWriter, *, asks: bool, excess: Callable[[], int]
+) -> Iterator[Strategy]:
+    """The steps of one pass, each to be run before the next is taken; `asks`: a model would write the notes.
+
+    The minimum saves calls of a model, so without one there is none. With one, strategies 1 and 4 come again for what
+    they have left alone: before the current round, on which the agent is working, has to give way. The minimum always
+    counts where a pass is one strategy and has no last resort, as in the reference.
+    """
+    always = config.escalation == "single" and not config.last_resort
+    planned = steps(config, hand_over, least=None if asks or always else 0, excess=excess)
+    with_minimum = [step for step in planned if isinstance(step, ToolRuns | Rounds)]
+    for step in planned:
+        yield step
+        if with_minimum and step is with_minimum[-1] and not always:
+            yield from [again for before in with_minimum if (again := before.for_small()) is not None]
+
+
+def _built_in(
+    name: str, config: AutoContextConfig, hand_over: NoteWriter | None, least: int, excess: Callable[[], int]
+) -> list[Strategy]:
+    if name in (READ_ONCE, SHORTEN):
+        if hand_over is None:
+            return []
+        return [ReadOnce(config, hand_over) if name == READ_ONCE else Shorten(config, hand_over, excess)]
+    made: dict[str, list[Strategy]] = {
+        "tool_runs": [ToolRuns(config, least)],
+        "large_messages_protected": [LargeMessages(config, protect_newest=True)],
+        "large_messages": [LargeMessages(config, protect_newest=False)],
+        "rounds": [Rounds(config, least)],
+        "current_round": [CurrentRoundLargeMessages(config), CurrentRound(config)],
+    }
+    return made[name]
 
 
 __all__ = ["Proposal", "Question", "Span", "Strategy", "View", "steps"]

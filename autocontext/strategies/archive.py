@@ -14,7 +14,7 @@ from autocontext.messages import is_note, is_pinned, is_user_turn
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.strategies.notes import NoteWriter
+    from autocontext.notes.writer import NoteWriter
 
 ARCHIVED_BY_AGENT = "ARCHIVED_BY_AGENT"
 _SHARE = 0.2

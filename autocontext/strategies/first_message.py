@@ -1,4 +1,4 @@
-"""Shortens the user's first message if it takes too much of the window."""
+"""Shortens what the user pasted and the model has answered, if it takes too much of the window."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
-from autocontext.messages import is_compressed, is_pinned, is_user_turn
+from autocontext.messages import is_note, is_pinned, is_user_turn
+from autocontext.strategies.pastes import PASTE_SHORTENED
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.strategies.notes import NoteWriter
+    from autocontext.notes.writer import NoteWriter
 
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
-"""Largest first message, as a share of the window without system messages."""
+"""Largest message that was answered, as a share of the window without system messages."""
 _HEAD = 0.7
 """Share of the kept text that comes from the beginning."""
 _MARK_TOKENS = 70
@@ -23,27 +24,46 @@ _MARK_TOKENS = 70
 
 
 class FirstMessage:
-    """Cuts the middle out of the user's first message if it takes more than 45 % of the window."""
+    """Cuts the middle out of the user's messages that were answered and take more than 45 % of the window.
+
+    That is nearly always the first one, which no fold takes. One that was cut before is cut anew from its original.
+    """
 
     name = "first_message"
 
     def __init__(self, config: AutoContextConfig, hand_over: NoteWriter, overhead: int) -> None:
         self.config, self._hand_over, self._overhead = config, hand_over, overhead
 
+    def applies(self, view: View) -> bool:
+        """Whether a message is too large."""
+        return bool(self._too_large(view, self._room(view)))
+
     def propose(self, view: View) -> list[Proposal]:
-        """One shortened message, or nothing."""
-        at = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
-        if at < 0 or is_compressed(view.messages[at]) or is_pinned(view.messages[at]):
-            return []
-        if not any(m.role == "assistant" for m in view.messages[at + 1 :]):
-            return []  # the model has not read it yet
+        """One shortened message for each that is too large."""
+        room = self._room(view)
+        turns = [i for i, m in enumerate(view.messages) if is_user_turn(m)]
+        return [self._shortened(view, at, room, first=at == turns[0]) for at in self._too_large(view, room)]
+
+    def _room(self, view: View) -> int:
+        """Tokens that an answered message may take."""
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
-        room = int((self.config.max_token - self._overhead - system) * _SHARE)
-        tokens, text = view.tokens(at, at + 1), view.messages[at].text
-        if tokens <= room or not text:
-            return []
-        number = self._hand_over.number(view.ids[at])
-        keep = int(len(text) * max(0, room - _MARK_TOKENS) / tokens)
-        shorter = rendering.in_part(text, keep, head=_HEAD, number=number)
-        span = view.span(at, at + 1)
-        return [Proposal(span, blocks={MESSAGE_TEXT: shorter}, event_type=FIRST_MESSAGE_SHORTENED, kind="stub")]
+        return int((self.config.max_token - self._overhead - system) * _SHARE)
+
+    def _too_large(self, view: View, room: int) -> list[int]:
+        """Where the user's answered messages with more tokens stand."""
+        # A note stands for answers, too: the replies to a first message may be folded by now.
+        answered = max((i for i, m in enumerate(view.messages) if m.role == "assistant" or is_note(m)), default=-1)
+        return [
+            i
+            for i, m in enumerate(view.messages[:answered])
+            if is_user_turn(m) and not is_pinned(m) and m.text and view.tokens(i, i + 1) > room
+        ]
+
+    def _shortened(self, view: View, at: int, room: int, *, first: bool) -> Proposal:
+        text = rendering.untagged(view.messages[at].text)
+        characters = int(len(text) / view.tokens(at, at + 1) * max(0, room - _MARK_TOKENS))
+        if (original := self._hand_over.original(view.ids[at])) is not None and original.text:
+            text = original.text
+        shorter = rendering.in_part(text, characters, head=_HEAD, number=self._hand_over.number(view.ids[at]))
+        event = FIRST_MESSAGE_SHORTENED if first else PASTE_SHORTENED
+        return Proposal(view.span(at, at + 1), blocks={MESSAGE_TEXT: shorter}, event_type=event, kind="stub")

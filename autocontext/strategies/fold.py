@@ -7,7 +7,8 @@ user's first message, which stays in view.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import accumulate
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
@@ -17,7 +18,7 @@ from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.strategies.notes import NoteWriter
+    from autocontext.notes.writer import NoteWriter
 
 OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
 _LEAST_MESSAGES = 2
@@ -36,6 +37,8 @@ _QUOTES = 400
 """Tokens; if that share has less room, the newest messages are worth more than a longer note."""
 _LEAST_NOTE = 128
 """Tokens of the smallest note without its frame: room for the user's rules."""
+_ANSWERED = 0.15
+"""Largest message of the agent that stays because the user answers it, as a share of the window."""
 _MODEL_SHARE = 0.06
 """The model is asked for at most this share of the window."""
 
@@ -64,8 +67,12 @@ class Fold:
         shortens: bool = False,
         last_resort: bool = False,
         bare: bool = False,
+        savings: Sequence[int] = (),
     ) -> None:
+        """`savings`: by place in the view, tokens that leave it later if the message there stays."""
         self.config = config
+        self._savings = [0, *accumulate(savings)]
+        """By place, the sum of the savings before it."""
         self.excess_messages = excess_messages
         self.excess_tokens = excess_tokens
         self.asks = asks
@@ -80,7 +87,7 @@ class Fold:
 
     def propose(self, view: View) -> list[Proposal]:
         """Folds before the latest user message, then, if needed, between it and the first unread message."""
-        share = self._hand_over.share
+        share = most = self._hand_over.share
         model_tokens = int(self.config.max_token * min(_MODEL_SHARE, self.config.note_ratio)) if self.asks else 0
         areas = self._areas(view)
         alone = [_Piece(a, b, view.tokens(a, b)) for a, b in areas if b - a == 1 and is_note(view.messages[a])]
@@ -94,8 +101,12 @@ class Fold:
         pieces = self._pieces(view, areas, max(expected - note_tokens, share // 3) + model_tokens)
         if not pieces and not self.shortens:
             return []  # single notes are not shortened just to reach a target
+        if self.shortens and not self.bare:
+            freed = sum(piece.tokens for piece in pieces)
+            share = max(share, min(most // 2, note_tokens + freed - int(self.excess_tokens)))
         # If more is replaced than needed, the notes may use the difference, up to their share.
-        spare = sum(piece.tokens for piece in pieces) - int(max(0, self.excess_tokens)) - model_tokens - 1
+        saved = sum(self._saved_from(piece.stop) for piece in pieces[-1:])
+        spare = sum(piece.tokens for piece in pieces) + saved - int(max(0, self.excess_tokens)) - model_tokens - 1
         share = min(share, max(expected, spare + note_tokens))
         fills = spare + note_tokens >= share
         all_pieces = sorted([*alone, *pieces])
@@ -127,10 +138,11 @@ class Fold:
         """Spans that together free the excess even after notes of `note` tokens replace them."""
         pieces: list[_Piece] = []
         messages, tokens = self.excess_messages, self.excess_tokens + note
+        place = 0
         for a, b in areas:
-            if messages <= 0 and tokens <= 0:
+            if messages <= 0 and tokens <= self._saved_from(place):
                 break
-            end = self._end(view, a, b, messages, tokens)
+            place = end = self._end(view, a, b, messages, tokens)
             if self._is_worth_a_note(view, a, end):
                 pieces.append(_Piece(a, end, view.tokens(a, end)))
                 messages -= end - a - 1
@@ -152,14 +164,14 @@ class Fold:
     def _areas(self, view: View) -> list[tuple[int, int]]:
         """The closed spans that may be folded, oldest first."""
         must_stay = stays(self.config, view, protected=not self.last_resort)
-        # Some services require the first message to be the user's: then a note in that role must begin the view.
-        first_goes = self.bare and self.config.note_role == "user"
-        first = None if first_goes else next((m for m in view.messages if is_user_turn(m)), None)
+        first = None if self.bare else next((m for m in view.messages if is_user_turn(m)), None)
         user = view.latest_user
         # A note in the user's role must never come last: it would read as the question to answer.
         until = min(view.unread, len(view) - 1) if self.config.note_role == "user" else view.unread
         # A user may write before the model has read the tools' results: only the last resort folds those.
         before = user if self.last_resort else min(user, view.unread)
+        if not self.shortens and self._is_answered(view, user):
+            before = min(before, user - 1)
         areas = [(0, before), (user + 1, until)] if user >= 0 else [(0, until)]
         return [
             span
@@ -167,12 +179,22 @@ class Fold:
             for span in view.closed_spans(start, stop, lambda m: m is first or must_stay(m))
         ]
 
+    def _is_answered(self, view: View, user: int) -> bool:
+        """Whether the user's latest message follows a short one of the agent: "yes, do 1 to 5" means nothing alone."""
+        if user < 1 or view.messages[user - 1].role != "assistant" or view.messages[user - 1].tool_uses:
+            return False
+        return view.tokens(user - 1, user) <= self.config.max_token * _ANSWERED and self._hand_over.used
+
+    def _saved_from(self, place: int) -> int:
+        """Tokens that leave the view later if the messages from a place on stay."""
+        return self._savings[-1] - self._savings[min(place, len(self._savings) - 1)]
+
     def _end(self, view: View, start: int, stop: int, messages: float, tokens: float) -> int:
         """The first possible end at which enough is folded, otherwise the last possible end."""
         tokens_so_far, enough = 0, stop
         for i in range(start, stop):
             tokens_so_far += view.tokens(i, i + 1)
-            if i - start > messages and tokens_so_far >= tokens:
+            if i - start > messages and tokens_so_far + self._saved_from(i + 1) >= tokens:
                 enough = i + 1
                 break
         ends = view.ends(start, stop)
@@ -193,8 +215,13 @@ class Fold:
             ledger=self._hand_over.writing(view, span, budget, plan=last, fills=fills),
             event_type=OLDEST_ROUNDS_FOLD,
             kind="fold",
-            role=self.config.note_role,
+            role=self._role(view, piece),
         )
+
+    def _role(self, view: View, piece: _Piece) -> Literal["user", "assistant"]:
+        """A note's role. Some services require the first message to be the user's."""
+        is_first = self.bare and not any(map(is_user_turn, view.messages[: piece.start]))
+        return "user" if is_first else self.config.note_role
 
     def _question(self, messages: Sequence[Msg], view: View, piece: _Piece, target: int) -> Question | None:
         """Asks the model to update the earlier note with everything since."""

@@ -13,7 +13,7 @@ from autocontext.messages import is_pinned, is_user_turn
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.strategies.notes import NoteWriter
+    from autocontext.notes.writer import NoteWriter
 
 PASTE_SHORTENED = "PASTE_SHORTENED"
 _LEAST_CUT = 400

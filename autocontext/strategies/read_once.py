@@ -23,8 +23,8 @@ from autocontext.strategies.selection import recent, stays
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
-    from autocontext.ledger.readings import Outline, Reading
-    from autocontext.strategies.notes import NoteWriter
+    from autocontext.notes.readings import Outline, Reading
+    from autocontext.notes.writer import NoteWriter
 
 _LEAST_TEXT = 240
 """Characters; a shorter result takes hardly more room than the line in its place."""
@@ -34,8 +34,6 @@ _GAIN = 1.5
 """Least size of such pairs, in notes without content."""
 _COMPARED = 4
 """Newer readings that one is compared with."""
-_MOST_CHANGES = 5
-"""Changes that are named in the place of a reading."""
 
 
 @dataclass
@@ -56,16 +54,9 @@ class _Pair:
     @cached_property
     def outline(self) -> Outline:
         """The outline of the result's text; cached, as the newest reading is compared with all others."""
-        from autocontext.ledger.readings import Outline  # noqa: PLC0415 (see `compression.pass_run`)
+        from autocontext.notes.readings import Outline  # noqa: PLC0415 (see `compression.pass_run`)
 
         return Outline.of(self.output.text)
-
-    @cached_property
-    def failed(self) -> bool:
-        """Whether the result says that nothing could be read."""
-        from autocontext.ledger.outcomes import outcome_of  # noqa: PLC0415 (as above)
-
-        return outcome_of(self.output.text, is_error=self.output.is_error, effect="reads").failed
 
     @property
     def same(self) -> bool:
@@ -106,7 +97,7 @@ class ReadOnce:
             if not (pair.result >= stop or keep(view.messages[pair.call]) or keep(view.messages[pair.result])):
                 # However many others there are, the newest with the same result is among those that are compared.
                 found = [*others[:_COMPARED], *([equal[same]] if same in equal else [])]
-                pair.again = next((n for n in found if self._is_read_again(view, pair, n)), None)
+                pair.again = next((n for n in found if _is_read_again(pair, n)), None)
             if pair.again is None:
                 others.append(pair)
                 equal.setdefault(same, pair)
@@ -115,8 +106,8 @@ class ReadOnce:
         return old[::-1]
 
     def _pairs(self, view: View) -> Iterator[_Pair]:
-        """The calls that read something, with their results, in the order of the results."""
-        from autocontext.ledger.readings import reading_of  # noqa: PLC0415 (as above)
+        """The calls with their results, in the order of the results."""
+        from autocontext.notes.readings import reading_of  # noqa: PLC0415 (as above)
 
         waiting: dict[str, list[tuple[int, ToolUseBlock]]] = defaultdict(list)
         for i, m in enumerate(view.messages):
@@ -125,8 +116,8 @@ class ReadOnce:
                 if block.type != "tool_result" or not waiting[block.id]:
                     continue
                 call, use = waiting[block.id].pop()
-                if whole and call >= 0 and (reading := reading_of(use, self.config.tool_effects)):
-                    yield _Pair(call, i, k, use, block, reading)
+                if whole and call >= 0:
+                    yield _Pair(call, i, k, use, block, reading_of(use))
             for use in m.tool_uses:
                 waiting[use.id].append((i if whole and not is_plan_block(use) else -1, use))
 
@@ -151,7 +142,7 @@ class ReadOnce:
         return is_note(msg) and [n for _, n in rendering.readings_named(msg)] == [self._hand_over.number(id_)]
 
     def _note(self, view: View, start: int, stop: int, pair: _Pair) -> Proposal:
-        from autocontext.ledger.calls import label_of  # noqa: PLC0415 (as above)
+        from autocontext.notes.calls import label_of  # noqa: PLC0415 (as above)
 
         numbers = list(Runs.union(map(self._hand_over.numbers, view.ids[start:stop])))
         text = rendering.equal_calls(numbers, pair.use.name, label_of(pair.use.input), self._again(view, pair))
@@ -170,34 +161,21 @@ class ReadOnce:
         return Proposal(view.span(index, index + 1), blocks=blocks, event_type=READ_ONCE, kind="stub")
 
     def _again(self, view: View, pair: _Pair) -> str:
-        """The line that names the newest reading and the changes in between."""
+        """The line that names the newest reading."""
         assert pair.again is not None  # noqa: S101 (for the type checker)
         newer = self._hand_over.number(view.ids[pair.again.result]) or 0
-        changed = self._changed(view, pair, pair.again)[-_MOST_CHANGES:]
-        return rendering.read_again(newer, changed, same=pair.same, read=pair.reading.repeats)
+        return rendering.read_again(newer, same=pair.same, read=pair.reading.of_file)
 
-    def _changed(self, view: View, older: _Pair, newer: _Pair) -> list[int]:
-        """Numbers of the calls that changed what is read, between two readings of it."""
-        from autocontext.ledger.readings import is_about  # noqa: PLC0415 (as above)
 
-        places = older.call, older.result, newer.result
-        first, read, again = (self._hand_over.number(view.ids[i]) or 0 for i in places)
-        things = older.reading.things
-        changes = self._hand_over.changes(first, again) if things else ()
-        between = (n for n, result, thing in changes if read < result < again and is_about(thing, things))
-        return list(dict.fromkeys(between))
-
-    def _is_read_again(self, view: View, older: _Pair, newer: _Pair) -> bool:
-        """Whether a later pair makes an older one superfluous."""
-        if not newer.reading.covers(older.reading):
-            return False
-        if newer.use.name == older.use.name and newer.output.output == older.output.output:
-            return newer.output.is_error == older.output.is_error
-        if not newer.reading.repeats or newer.failed or older.failed:
-            return False
-        if older.output.text == newer.output.text or older.outline.still_shown(newer.outline):
-            return True
-        return not older.reading.part and bool(self._changed(view, older, newer))
+def _is_read_again(older: _Pair, newer: _Pair) -> bool:
+    """Whether a later pair makes an older one superfluous."""
+    if not newer.reading.covers(older.reading):
+        return False
+    if newer.output.output == older.output.output:
+        return newer.output.is_error == older.output.is_error
+    if not newer.reading.of_file or newer.output.is_error or older.output.is_error:
+        return False
+    return older.outline.still_shown(newer.outline)
 
 
 def _is_alone(view: View, pair: _Pair) -> bool:

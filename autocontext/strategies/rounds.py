@@ -8,7 +8,7 @@ from autocontext.history.proposals import Proposal
 from autocontext.history.view import Round, View
 from autocontext.messages import is_fold, is_note
 from autocontext.plan import plan_line
-from autocontext.strategies.selection import question, recent, stays
+from autocontext.strategies.selection import SpanSize, question, recent, stays
 
 _SHARE = 0.3
 """Size of the summary as a share of the round."""
@@ -19,8 +19,13 @@ class Rounds:
 
     name = "rounds"
 
-    def __init__(self, config: AutoContextConfig) -> None:
-        self.config = config
+    def __init__(self, config: AutoContextConfig, least: int, below: int | None = None) -> None:
+        """Takes rounds of `least` tokens and more, but fewer than `below`."""
+        self.config, self._size = config, SpanSize(least, below)
+
+    def for_small(self) -> Rounds | None:
+        """The strategy for the rounds that this one has left alone as too small; None if there were none."""
+        return Rounds(self.config, 0, self._size.least) if self._size.left_small else None
 
     def propose(self, view: View) -> list[Proposal]:
         """One summary per round that is large enough, or several around messages that must stay.
@@ -30,14 +35,12 @@ class Rounds:
         proposals = []
         keep = stays(self.config, view)
         for r in view.rounds():
-            if (
-                r.stop - 1 >= min(view.latest_reply, recent(view, self.config))
-                or view.tokens(r.user, r.stop) < self.config.min_tokens
-            ):
+            if r.stop - 1 >= min(view.latest_reply, recent(view, self.config)):
                 continue
-            for a, b in view.closed_spans(r.start, r.stop, lambda m: keep(m) or is_fold(m)):
-                if b - a > 1 and not all(map(is_note, view.messages[a:b])):
-                    proposals.append(self._summary(view, r, a, b))
+            spans = view.closed_spans(r.start, r.stop, lambda m: keep(m) or is_fold(m))
+            spans = [(a, b) for a, b in spans if b - a > 1 and not all(map(is_note, view.messages[a:b]))]
+            if spans and self._size.fits(view.tokens(r.user, r.stop)):
+                proposals += [self._summary(view, r, a, b) for a, b in spans]
         return proposals
 
     def _summary(self, view: View, r: Round, start: int, stop: int) -> Proposal:

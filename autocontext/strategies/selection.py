@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from autocontext.config import AutoContextConfig
@@ -15,6 +16,20 @@ from autocontext.text import rendering
 RELOAD_TOOL = "context_reload"
 _LEAST_ANSWER = 64
 """Tokens; a shorter answer is of no use."""
+
+
+@dataclass
+class SpanSize:
+    """Tokens of the spans that a strategy takes, and whether it has met one that is too small."""
+
+    least: int
+    below: int | None = None
+    left_small: bool = False
+
+    def fits(self, tokens: int) -> bool:
+        """Whether a span of so many tokens is taken."""
+        self.left_small |= tokens < self.least
+        return tokens >= self.least and (self.below is None or tokens < self.below)
 
 
 def utf16_length(text: str) -> int:
@@ -45,19 +60,21 @@ def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> C
     Reloaded pages stay only until the user writes again. What stands before a compaction belongs to it.
     """
     tools = config.protected_tools if protected else frozenset()
-    always_protected = tools - {RELOAD_TOOL}
-    current_ids = {m.id for m in view.messages[view.latest_user + 1 :]}
+    kept = {m.id for m in view.messages[: view.compacted + 1]} | (_of_tools(view, tools) if tools else set())
+    return lambda m: m.role == "system" or is_pinned(m) or m.id in kept
 
-    compacted_ids = {m.id for m in view.messages[: view.compacted + 1]}
 
-    def test(m: Msg) -> bool:
-        if m.role == "system" or is_pinned(m) or m.id in compacted_ids:
-            return True
-        names = tools if m.id in current_ids else always_protected
-        # Every strategy tests every message: without protected tools no names are collected.
-        return bool(names) and not names.isdisjoint(b.name for bs in (m.tool_uses, m.tool_results) for b in bs)
-
-    return test
+def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
+    """Ids of the messages with calls and results of these tools, which some frameworks name in the call only."""
+    called: dict[str, str] = {}
+    found: set[str] = set()
+    for i, m in enumerate(view.messages):
+        called.update((use.id, use.name) for use in m.tool_uses)
+        names = {use.name for use in m.tool_uses}
+        names.update(result.name or called.get(result.id, "") for result in m.tool_results)
+        if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
+            found.add(m.id)
+    return found
 
 
 def answer_size(tokens: int, share: float, config: AutoContextConfig) -> int:

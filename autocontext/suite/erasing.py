@@ -7,22 +7,24 @@ a session; this module finds them by the texts of the messages.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from autocontext.cache.canonical import canonical
+from autocontext.content.contents import candidates
+from autocontext.content.paging import packed
 from autocontext.content.planning import PRUNED
 from autocontext.content.records import REF
-from autocontext.errors import StoreCorruptError, UncacheableError
+from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Entry
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.database import Statement, Work, safe
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_index import messages_of
+from autocontext.suite.erasing_results import Called, forgetting
 
 if TYPE_CHECKING:
-    from autocontext.cache.namespace import CacheEntry
     from autocontext.suite import AutoContext
 
 _LONG = 200
@@ -37,8 +39,7 @@ class Said(NamedTuple):
     """The whole texts of their blocks."""
     handles: frozenset[str]
     """Handles of contents with the rest of a text."""
-    calls: frozenset[tuple[str, str]]
-    """Tools, and their arguments in the form of the cache."""
+    messages: tuple[Msg, ...]
 
     @classmethod
     def of(cls, entries: Iterable[Entry], ids: frozenset[str] | None = None) -> Said:
@@ -51,8 +52,9 @@ class Said(NamedTuple):
         return cls(
             frozenset(m.id for m in messages),
             texts,
-            frozenset(marked.union(*(REF.findall(text) for text in texts))),
-            frozenset(call for m in messages for use in m.tool_uses for call in _call(use)),
+            # Also those that the texts themselves have: what is damaged is known by nothing else.
+            frozenset(marked.union(map(_handle_of, texts), *(REF.findall(text) for text in texts))),
+            tuple(messages),
         )
 
     def holds(self, handle: str, text: str) -> bool:
@@ -73,28 +75,32 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     """
     targets = None if ids is None else checked_ids(ids)
     said = Said.of(context.sessions.read(session), targets)
-    texts = _erase_contents(context, session, said, whole=targets is None)
-
-    def is_of(entry: CacheEntry) -> bool:
-        return (entry.task, entry.args) in said.calls or any(
-            text in texts or text in said.texts for text in _results(entry)
-        )
-
-    context.cache_of(session.user_id).discard(is_of)
+    seen: set[str] = set()
+    texts = _erase_contents(context, session, said, seen, whole=targets is None)
+    called = Called(said.messages, texts | said.texts)
+    forget = partial(forgetting, session, called, whole=targets is None)
+    context.cache_of(session.user_id).discard(called.hold)
+    context.database.write(forget)
     done = (
         context.sessions.delete(session) and len(said.ids)
         if targets is None
         else context.sessions.erase(session, targets)
     )
+    # Until the log was erased, others could store what they had read of it. Now no put of theirs succeeds.
+    _erase_contents(context, session, said, seen, whole=targets is None)
+    context.database.write(forget)
     context.scrub()
     return int(done)
 
 
-def _erase_contents(context: AutoContext, session: SessionKey, said: Said, *, whole: bool) -> set[str]:
-    """Delete the contents that come from messages; returns their texts."""
+def _erase_contents(context: AutoContext, session: SessionKey, said: Said, seen: set[str], *, whole: bool) -> set[str]:
+    """Delete the contents that come from messages; returns their texts. Those that stay are `seen` the next time."""
     namespace, found = context.namespace(session.user_id), {}
     context.content.purge_expired()
     for (ref,) in context.database.read(lambda: _handles(namespace)):
+        if ref in seen:
+            continue
+        seen.add(ref)
         try:
             page = context.content.read(ref, namespace=namespace)
             text = "" if page is None else page.text
@@ -107,6 +113,7 @@ def _erase_contents(context: AutoContext, session: SessionKey, said: Said, *, wh
             found = {ref: text for ref, text in found.items() if not other.holds(ref, text)}
     for ref in found:
         context.content.delete(ref, namespace=namespace)
+        seen.remove(ref)
     return set(found.values())
 
 
@@ -115,6 +122,11 @@ def _others(context: AutoContext, session: SessionKey) -> Iterator[Said]:
     for info in context.sessions.sessions(session.user_id):
         if info.key != session:
             yield Said.of(context.sessions.read(info.key))
+
+
+def _handle_of(text: str) -> str:
+    """The handle of a content with this text, unless another content has that."""
+    return next(candidates(packed(text).sha256))
 
 
 def _handles(namespace: str) -> Work[list[Any]]:
@@ -138,25 +150,6 @@ def _texts(msg: Msg) -> Iterator[str]:
                 yield block.text
                 if not isinstance(block.output, str):
                     yield from (part.text for part in block.output if isinstance(part, TextBlock))
-
-
-def _call(use: ToolUseBlock) -> Sequence[tuple[str, str]]:
-    try:
-        arguments = [f"{canonical(name)}:{canonical(value)}" for name, value in use.input.items()]
-    except UncacheableError:
-        return ()
-    return ((use.name, "{" + ",".join(sorted(arguments)) + "}"),)
-
-
-def _results(entry: CacheEntry) -> Iterator[str]:
-    """The texts that a message with this result may have."""
-    try:
-        value = entry.value()
-    except StoreCorruptError:
-        return
-    yield value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    if entry.kind == "error":
-        yield from (f"Error: {value['error'].rpartition('.')[2]}: {argument}" for argument in value["args"])
 
 
 def _ids_in(text: str) -> Iterator[str]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.content.pruning import Known, PruneReport, PruneResult, aprune_messages, prune_messages
 from autocontext.events import CompressionReport
-from autocontext.flows.threads import in_thread
 from autocontext.messages import Msg
-from autocontext.suite.steps import Flow, Operation, operation
+from autocontext.suite.refreshing import refreshed
+from autocontext.suite.steps import Flow, operation
 from autocontext.text.chat_rules import first_violation
 
 if TYPE_CHECKING:
-    from autocontext.content import ContentStore, PrunePolicy
+    from autocontext.content import PrunePolicy
+    from autocontext.content.store import DatabaseContentStore
     from autocontext.memories import InjectionReport, MemoryInjector
     from autocontext.memory import AutoContextMemory
 
@@ -57,7 +58,7 @@ class Preparation:
     """One preparation in progress."""
 
     memory: AutoContextMemory
-    content: ContentStore
+    content: DatabaseContentStore
     namespace: str
     policy: PrunePolicy
     known: Known
@@ -71,7 +72,7 @@ class Preparation:
         """Compress, prune and inject, then escalate until the context fits or no step is left."""
         started = time.perf_counter()
         # First, so that texts erased by others do not go into the content store again.
-        yield Operation(self.memory.refresh, lambda: in_thread(self.memory.refresh))
+        _, self.content = yield from refreshed(self.memory, self.content)
         compression = yield from self._compress(force=False)
         pruned, messages, injection = yield from self._prune_and_inject(self.policy, None)
         for name, policy, budget in self._escalation_steps(injection):

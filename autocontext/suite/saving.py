@@ -5,22 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from autocontext.errors import Conflict, StoreCorruptError
-from autocontext.flows.threads import in_thread
+from autocontext.errors import Conflict, StoreCorruptError, told
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
-from autocontext.stores import session_statements
-from autocontext.stores.protocol import Version
-from autocontext.suite.steps import Flow, Operation, operation
+from autocontext.suite.refreshing import refreshed
+from autocontext.suite.steps import Flow, operation
 
 if TYPE_CHECKING:
-    from autocontext.content import ContentStore
+    from autocontext.content.store import DatabaseContentStore
     from autocontext.memory import AutoContextMemory
-    from autocontext.stores.database import Database
 
 _log = logging.getLogger(__name__)
 _ATTEMPTS = 5
@@ -47,10 +43,9 @@ class SaveReport:
 class Saving:
     """The saved states of one session."""
 
-    def __init__(self, memory: AutoContextMemory, database: Database, content: ContentStore, namespace: str) -> None:
-        self._memory = memory
-        self._states = StateStore(database)
-        self._optimizer = StateOptimizer(store=content, namespace=namespace)
+    def __init__(self, memory: AutoContextMemory, content: DatabaseContentStore, namespace: str) -> None:
+        self._memory, self._content, self._namespace = memory, content, namespace
+        self._states = StateStore(content.database)
 
     def latest(self, revision: int | None = None) -> SessionState | None:
         """The state saved last, or one revision; None if there is none."""
@@ -64,10 +59,10 @@ class Saving:
         """
         started = time.perf_counter()
         for attempt in range(_ATTEMPTS):
-            version = yield from self._refresh()
+            version, content = yield from refreshed(self._memory, self._content)
             before = yield from self._load()
             merged, originals = self._merge(before)
-            state, report, failure = yield from self._optimize(merged)
+            state, report, failure = yield from self._optimize(merged, content)
             metadata = _metadata(state, report, failure, originals)
             expected = before.revision if before is not None else 0
             try:
@@ -80,14 +75,6 @@ class Saving:
                 continue
             return SaveReport(revision, report, failure, time.perf_counter() - started)
         raise AssertionError("unreachable")
-
-    def _refresh(self) -> Flow[Version | None]:
-        """Apply what others have added and erased; returns the version of the log, None without entries."""
-        database, work = self._states.database, partial(session_statements.version, self._memory.session)
-        # Read before the log: if that changes in between, the transaction that saves finds another version.
-        version: Version | None = yield operation(database.read, database.aread, work)
-        yield Operation(self._memory.refresh, lambda: in_thread(self._memory.refresh))
-        return version
 
     def _load(self) -> Flow[SavedState | None]:
         session = self._memory.session
@@ -112,11 +99,14 @@ class Saving:
         question = next((m.text for m in reversed(originals) if m.role == "user"), state.user_input)
         return state.changed(messages=[*state.messages, *fresh], user_input=question), originals
 
-    def _optimize(self, merged: SessionState) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
+    def _optimize(
+        self, merged: SessionState, content: DatabaseContentStore
+    ) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
+        optimizer = StateOptimizer(store=content, namespace=self._namespace)
         try:
-            state, report = yield operation(self._optimizer.optimize, self._optimizer.aoptimize, merged)
+            state, report = yield operation(optimizer.optimize, optimizer.aoptimize, merged)
         except Exception as e:  # noqa: BLE001 (an optimiser error must not lose the save: the state is saved unchanged)
-            return merged, None, f"{type(e).__name__}: {e}"
+            return merged, None, told(e)
         return state, report, ""
 
 

@@ -81,7 +81,7 @@ class Session:
         """
         return (yield from self._preparation(query, max_tokens).flow())
 
-    prepare, aprepare = sync_and_async(_prepare)
+    prepare, aprepare = sync_and_async(_prepare, in_threads=True)
 
     # --------------------------------------------------------------------------------------------------------- tools
     def _call_tool(
@@ -108,13 +108,16 @@ class Session:
         if answer is not None:
             return answer
         is_cacheable = bool(getattr(fn, "cacheable", False)) if cacheable is None else cacheable
+        # Opening it reads the database.
+        cache: ResultCache = yield Operation(lambda: self._cache, lambda: in_thread(lambda: self._cache))
         call = ToolCall(
             fn=fn,
             args=args or {},
             call_id=call_id or f"call_{len(self.memory.messages)}",
             name=name or str(getattr(fn, "name", "") or getattr(fn, "__name__", "tool")),
-            cache=self._cache,
+            cache=cache,
             cache_options=cache_options if is_cacheable or cache_options else None,
+            session=self.memory.session,
             content=self._context.content,
             namespace=self._namespace,
             large=self.memory.config.large_payload_threshold,
@@ -125,7 +128,7 @@ class Session:
             yield Operation(add, lambda: in_thread(add))
         return msg
 
-    call_tool, acall_tool = sync_and_async(_call_tool)
+    call_tool, acall_tool = sync_and_async(_call_tool, in_threads=True)
 
     def tools(self) -> list[Tool]:
         """The tools for the model: context_reload, with `steering` all of the memory's, then the user's memories'."""
@@ -143,7 +146,7 @@ class Session:
         """Save an optimised copy of the working state. Messages do not need it: the log is durable at every change."""
         return (yield from self._saving.flow())
 
-    save, asave = sync_and_async(_save)
+    save, asave = sync_and_async(_save, in_threads=True)
 
     def state(self, revision: int | None = None) -> SessionState | None:
         """The state saved last, or one revision; None before the first `save`."""
@@ -172,7 +175,7 @@ class Session:
 
     @cached_property
     def _saving(self) -> Saving:
-        return Saving(self.memory, self._context.database, self._context.content, self._namespace)
+        return Saving(self.memory, self._context.content, self._namespace)
 
     def _state_of(self, call_id: str) -> tuple[Msg | None, bool]:
         """The message that answers a call, if there is one, and whether the conversation waits for an answer."""

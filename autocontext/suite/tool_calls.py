@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autocontext.content.policy import PrunePolicy
 from autocontext.content.pruning import PruneResult, aprune_messages, prune_messages
+from autocontext.errors import told
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.messages import (
     AudioBlock,
@@ -21,10 +22,12 @@ from autocontext.messages import (
     VideoBlock,
 )
 from autocontext.suite.steps import Flow, Operation, operation
+from autocontext.text.results import result_text
 
 if TYPE_CHECKING:
     from autocontext.cache import ResultCache
     from autocontext.content import ContentStore
+    from autocontext.stores.protocol import SessionKey
 
 _OUTPUT_BLOCKS = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock)
 _HEAD = 1_000
@@ -41,6 +44,7 @@ class ToolCall:
     name: str
     cache: ResultCache
     cache_options: Mapping[str, Any] | None
+    session: SessionKey
     content: ContentStore
     namespace: str
     large: int
@@ -51,7 +55,7 @@ class ToolCall:
         try:
             value = yield Operation(self._run, self._arun)
         except Exception as e:  # noqa: BLE001 (any tool error is a result: the turn goes on)
-            block = ToolResultBlock(id=self.call_id, name=self.name, output=_error(e), is_error=True)
+            block = ToolResultBlock(id=self.call_id, name=self.name, output=f"Error: {told(e)}", is_error=True)
         else:
             block = _result(value, self.call_id, self.name)
         msg = Msg(role="tool", name=self.name, content=[block])
@@ -63,14 +67,31 @@ class ToolCall:
         return pruned.messages[0]
 
     def _run(self) -> Any:
+        return copy_context().run(self._do)
+
+    def _do(self) -> Any:
+        self._begin()
         if self.cache_options is None:
             return _sync(self.fn)(**self.args)
         return self.cache.get_or_compute(self.name, self.args, _sync(self.fn), **self.cache_options)
 
     async def _arun(self) -> Any:
-        if self.cache_options is None:
-            return await _async(self.fn)(**self.args)
-        return await self.cache.aget_or_compute(self.name, self.args, _async(self.fn), **self.cache_options)
+        calling, before = self._begin()
+        try:
+            if self.cache_options is None:
+                return await _async(self.fn)(**self.args)
+            return await self.cache.aget_or_compute(self.name, self.args, _async(self.fn), **self.cache_options)
+        finally:
+            calling.set(before)
+
+    def _begin(self) -> tuple[ContextVar[Any], Any]:
+        """Let the cache know whose call asks it, for erasing; returns what to set back."""
+        from autocontext.cache.invalidating import ToolCall as Call  # noqa: PLC0415 (only needed for caching)
+        from autocontext.cache.invalidating import calling  # noqa: PLC0415 (as above)
+
+        before = calling.get()
+        calling.set(Call.of(*self.session, self.call_id))
+        return calling, before
 
 
 def _sync(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,11 +111,6 @@ def _async(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _error(error: Exception) -> str:
-    text = str(error).strip()
-    return f"Error: {type(error).__name__}: {text}" if text else f"Error: {type(error).__name__}"
-
-
 def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:
     """A tool's return value as a result block: texts and blocks unchanged, other values as JSON."""
     if isinstance(value, ToolResultBlock):
@@ -103,10 +119,4 @@ def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:
         return ToolResultBlock(id=call_id, name=name, output=value)
     if isinstance(value, _OUTPUT_BLOCKS):
         return ToolResultBlock(id=call_id, name=name, output=[value])
-    try:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    except (TypeError, ValueError, RecursionError) as e:
-        # The tool has done its work: the agent must hear of it, and the turn goes on.
-        text = f"Error: {name} has run, but its result cannot be written as JSON ({e}); it should return text"
-        return ToolResultBlock(id=call_id, name=name, output=text, is_error=True)
-    return ToolResultBlock(id=call_id, name=name, output=text)
+    return ToolResultBlock(id=call_id, name=name, output=result_text(value))

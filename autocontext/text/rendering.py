@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
@@ -20,12 +21,14 @@ from autocontext.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    is_note,
     is_user_turn,
 )
 from autocontext.plan import PlanLike, is_plan_block, plan_hint
 from autocontext.prompts import PromptConfig
 from autocontext.requests import ModelRequest
 from autocontext.text.language import language_of
+from autocontext.text.quoting import quoted
 
 TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=([0-9A-Za-z-]+) -->")
 _FENCE = re.compile(r'^<transcript id="([0-9a-f]{16})">\n', re.MULTILINE)
@@ -64,6 +67,20 @@ def printable(text: str) -> str:
     return escape_tags(text)
 
 
+def escaped(text: str) -> str:
+    """The text with characters that hide, reorder or control others as escapes: a backslash, u and their code.
+
+    Line breaks, tabs and the joiners of scripts and emoji stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join([ch if ch.isprintable() or not _is_hidden(ch) else f"\\u{ord(ch):04x}" for ch in text])
+
+
+def _is_hidden(ch: str) -> bool:
+    return unicodedata.category(ch) in ("Cc", "Cf", "Cs") and ch not in "\t\n\r\u200c\u200d"
+
+
 def one_line(text: str) -> str:
     """The printable text on one line, with runs of white space as one blank."""
     return printable(text if text.isprintable() else " ".join(text.split())).strip()
@@ -80,19 +97,34 @@ def note_text(body: str, uuid: str, role: str) -> str:
     return with_tag("\n".join(filter(None, (begin, body, end))), uuid)
 
 
-def read_again(number: int, changed: Sequence[int], *, same: bool, read: bool) -> str:
+def read_again(number: int, *, same: bool, read: bool) -> str:
     """The line in the place of a result that stands in view once more, in the message with this number.
 
-    `changed` are the numbers of calls that changed the thing in between; `read`: it is a reading, not just any call.
+    `read`: it is a reading, not just any call.
     """
-    difference = f"changed in {', '.join(f'm{n}' for n in changed)}" if changed else "" if same else "different there"
-    return f"{'read' if read else 'called'} again: m{number}, below" + (difference and f"; {difference}")
+    return f"{'read' if read else 'called'} again: m{number}, below" + ("" if same else "; different there")
 
 
 def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> str:
     """The line in the place of equal calls with equal results, in the messages with these numbers."""
     call = f"{one_line(tool[:60])}: {label}" if label else one_line(tool[:60])
     return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
+
+
+def left_out(number: int, missing: int, characters: int) -> str:
+    """The mark below the short form of a result in the message with this number."""
+    return f"[m{number}: {missing:,} of {characters:,} characters left out]"
+
+
+LEFT_OUT = re.compile(
+    r"\[(?:the rest: (m[0-9]{1,15})|(m[0-9]{1,15}): [0-9,]{1,20} of [0-9,]{1,20} characters left out)\]"
+)
+"""The marks of `left_out` and `rest_of`."""
+
+
+def rest_of(number: int) -> str:
+    """The mark behind the beginning of a call's argument."""
+    return f"[the rest: m{number}]"
 
 
 _AGAIN = re.compile(r"(read|called) again: m([0-9]{1,15}), below")
@@ -245,17 +277,25 @@ def arguments(use: ToolUseBlock) -> str:
 
 
 def _line(msg: Msg, block: ContentBlock) -> str:
-    """A block with its line head. Compares types, as isinstance is slow on pydantic models."""
+    """A block with its line head, after which no line of the block looks like one.
+
+    Compares types, as isinstance is slow on pydantic models.
+    """
     if block.type == "text":
-        return f"[{msg.role}] {block.text}"
+        return f"[{msg.role}] {block.text if is_note(msg) else quoted(block.text, at_start=False)}"
     if block.type == "thinking":
-        return f"[{msg.role} thinking] {block.thinking}"
+        return f"[{msg.role} thinking] {quoted(block.thinking, at_start=False)}"
     if block.type == "tool_use":
-        return f"[call {block.name} id={block.id}] {arguments(block)}"
+        return f"[call {_name(block)}] {quoted(arguments(block), at_start=False)}"
     if block.type == "tool_result":
         error = " error" if block.is_error else ""
-        return f"[result{error} {block.name} id={block.id}] {_output(block)}"
+        return f"[result{error} {_name(block)}] {quoted(_output(block), at_start=False)}"
     return f"[{msg.role}] [{block.type}]"
+
+
+def _name(block: ToolUseBlock | ToolResultBlock) -> str:
+    """Name and id of a call for its head, which they do not end."""
+    return f"{one_line(block.name)} id={one_line(block.id)}".replace("]", ")")
 
 
 def _output(block: ToolResultBlock) -> str:
@@ -305,6 +345,16 @@ def unfence(prompt: str) -> str:
     match = _FENCE.search(prompt)
     stop = prompt.rfind(f'\n</transcript id="{match[1]}">') if match else -1
     return prompt[match.end() : stop] if match and stop >= match.end() else prompt
+
+
+_REPEATED = 40
+"""Characters with which a reply begins that are no coincidence if they stand in its question's instructions."""
+
+
+def repeats(reply: str, prompt: str) -> bool:
+    """Whether a reply begins with words of the instructions around the transcript, as small models' replies do."""
+    begin, transcript = reply.strip()[:_REPEATED], unfence(prompt)
+    return len(begin) == _REPEATED and transcript != prompt and begin in prompt.replace(transcript, "")
 
 
 Purpose = Literal["tool_run", "large_message", "round_summary", "current_round", "fold", "merge"]

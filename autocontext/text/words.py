@@ -1,7 +1,7 @@
 """Split a text into words: lower case, NFKC, technical names whole, runs of CJK characters as pairs.
 
-Every search and every ranker of the library splits texts here, so a change of `terms` changes the search segments that
-stores keep: raise `autocontext.stores.search_index.FORMAT` with it.
+Every search and every ranker of the library splits texts here. Stores keep search segments of what `split` gives: raise
+`autocontext.stores.search_index.FORMAT` when it changes. Words and stems are taken when somebody searches.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def test_the_library_of_the_page_runs(tmp_path):
 def test_the_worked_example_is_as_the_page_says():
     printed = ran("--policy", "truncate", "--policy", "autocontext", "--show", "022b3ed-55-0")
     truncated, ours = printed.split("=== tau2/")[1:]
-    at = "--- before message 33\n"
+    at = "--- before message 31\n"
     for part, answer in ((truncated, "failures 0 of 2"), (ours, "failures 2 of 2")):
         text = part.split(at)[1].split("--- before")[0]
         assert answer in text

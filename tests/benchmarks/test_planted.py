@@ -10,7 +10,7 @@ from planted import WORDINGS, known, planted
 from policies import Everything, Truncate
 from replays import DATA, conversations
 
-from tests.ledger.test_constraints import CONSTRAINTS
+from tests.notes.test_constraints import CONSTRAINTS
 
 RECORDS = list(conversations([DATA]))
 

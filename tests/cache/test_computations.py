@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key, rows
+from autocontext.cache.flights import Owner
 from autocontext.cache.invalidating import purging
 from autocontext.cache.leases import Claim, ask
-from autocontext.cache.misses import miss, value_of
+from autocontext.cache.misses import Miss, miss, value_of
 from autocontext.cache.namespace import Target, completed, content_space
-from autocontext.cache.rows import Capacity
-from autocontext.cache.storing import storing
+from autocontext.cache.rows import storing
 from autocontext.errors import CacheCycle, StoreCorruptError, StoreError
 from autocontext.stores.database import Database, Schema, Statement, Work, safe
 from tests.cache.conftest import Clock, Counted
@@ -344,11 +344,17 @@ def test_who_asks_after_an_invalidation_gets_no_older_result(cache: ResultCache)
     assert cache.get(KEY) == "new"
 
 
+class Running(Owner):
+    """The owner of a flow that a test runs step by step."""
+
+    alive = True  # type: ignore[assignment]
+
+
 def test_what_another_read_before_an_invalidation_is_not_for_who_comes_after_it(cache: ResultCache) -> None:
     cache.get_or_compute("t", {}, lambda: "outdated")
     call = cache._call("t", {}, lambda: lambda: "never reached", completed({}))
     assert call is not None
-    flow = miss(call)
+    flow = miss(Miss(call), Running())
     step = flow.send(cache._do(next(flow)))
     # The leader has read the result, and is about to return it.
     cache.invalidate(task="t")
@@ -436,7 +442,7 @@ def test_row_23_an_invalidation_waits_for_what_is_being_stored(make_cache: Make,
     namespace = cache._namespace
     claim = Claim(Target.of(KEY), KEY.task, (), "holder", None)
     entry = namespace.entry(KEY, "value", '"outdated"', completed({}))
-    assert database.write(lambda: ask(namespace, claim)).granted
+    assert database.write(lambda: ask(namespace, claim)) is True
     work = storing(namespace, entry, claim)
     passing(database, work, "INSERT INTO autocontext_cache (", lambda: cache.invalidate(task="t"))
     assert cache.get(KEY) is MISS
@@ -446,7 +452,7 @@ def test_row_23_a_lease_is_not_granted_for_what_was_stored_meanwhile(make_cache:
     cache = make_cache()
     namespace = cache._namespace
     claim = Claim(Target.of(KEY), KEY.task, (), "holder", None)
-    assert database.write(lambda: ask(namespace, claim)).granted
+    assert database.write(lambda: ask(namespace, claim)) is True
     entry = namespace.entry(KEY, "value", '"stored"', completed({}))
     asking = claim._replace(holder="another")
     stored, reply = passing(
@@ -454,14 +460,14 @@ def test_row_23_a_lease_is_not_granted_for_what_was_stored_meanwhile(make_cache:
         lambda: database.write(lambda: ask(namespace, asking)),
     )  # fmt: skip
     assert stored
-    assert not reply.granted
+    assert reply is not True
 
 
 def test_row_03_what_is_put_while_others_are_evicted_stays(make_cache: Make, database: Database) -> None:
     cache = make_cache()
     for i in range(4):
         cache.set(f"k{i}", "old")
-    evicting = partial(rows.evict, cache._namespace.text, Capacity(2, None), cache._namespace.now())
+    evicting = partial(rows.evict, cache._namespace.text, 2, 10**9, cache._namespace.now())
     passing(database, evicting, "DELETE FROM autocontext_cache ", lambda: cache.set("k0", "new"))
     assert cache.get("k0") == "new"
 
@@ -473,7 +479,7 @@ def test_row_03_what_is_put_while_expired_results_are_purged_stays(
     for i in range(4):
         cache.set(f"k{i}", "x" * 40_000, ttl=1, tags="t")
     clock.now += 2
-    work = purging(cache._namespace)
+    work = lambda: purging(cache._namespace)
     passing(database, work, "DELETE FROM autocontext_cache_tag", lambda: cache.set("k0", "new", tags="t"))
     assert [cache.get(f"k{i}", None) for i in range(4)] == ["new", None, None, None]
     assert cache.invalidate(tag="t") == 1

@@ -132,3 +132,53 @@ def test_002_6_the_originals_settings(tmp_path: Path) -> None:
     # The original's settings name its JSON file.
     with ResultCache.from_config({**config, "ltm_path": str(tmp_path / "LTM" / "memory.json")}) as by_file:
         assert by_file.get("k") == 1
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> dict[str, Any]:
+    """The original's settings, beside the file that it has written."""
+    file = tmp_path / "LTM" / "budget" / "memory.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(ORIGINAL, indent=2))
+    return {"agent_id": "budget", "ltm_path": str(file)}
+
+
+def test_the_file_of_the_original_is_read_once(config: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    first, second = ORIGINAL["tasks"]
+    before = Path(config["ltm_path"]).read_bytes()
+    with caplog.at_level("INFO", "autocontext.cache"), ResultCache.from_config(config) as cache:
+        assert {key: cache.get(key) for key in ORIGINAL["tasks"]} == ORIGINAL["tasks"]
+        assert cache.delete(first)
+        cache.set(second, "newer")
+    assert [(r.name, config["ltm_path"] in r.getMessage()) for r in caplog.records] == [("autocontext.cache", True)]
+    for _ in range(2):
+        with ResultCache.from_config(config) as again:
+            assert again.get(first) is MISS
+            assert again.get(second) == "newer"
+            assert again.clear() in (0, 1)
+            again.set(second, "newer")
+    with ResultCache.from_config({**config, "agent_id": "other"}) as other:
+        assert other.get(first) == ORIGINAL["tasks"][first]
+    assert Path(config["ltm_path"]).read_bytes() == before
+
+
+def test_what_the_database_has_is_not_replaced_by_the_file(config: dict[str, Any]) -> None:
+    first, second = ORIGINAL["tasks"]
+    with ResultCache(Path(config["ltm_path"]).with_name("autocontext.db"), namespace=("budget",)) as cache:
+        cache.set(first, "newer")
+    with ResultCache.from_config(config) as cache:
+        assert [cache.get(first), cache.get(second)] == ["newer", ORIGINAL["tasks"][second]]
+
+
+def test_a_damaged_file_of_the_original_is_told_until_it_is_repaired(config: dict[str, Any]) -> None:
+    file = Path(config["ltm_path"])
+    file.write_text("{")
+    for _ in range(2):
+        with pytest.raises(StoreCorruptError, match=r"memory\.json.*move it away"):
+            ResultCache.from_config(config)
+    assert file.read_text() == "{"
+    with ResultCache.from_config({**config, "enable_ltm_cache": False}) as off:
+        assert not off.enabled
+    file.write_text(json.dumps(ORIGINAL))
+    with ResultCache.from_config(config) as cache:
+        assert cache.stats().entries == 2

@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -179,6 +180,32 @@ def test_defect_nothing_expired(cache: ResultCache, clock: Clock) -> None:
     assert cache.get(canonical_key("t", {})) is MISS
     assert cache.get_or_compute("t", {}, fn, ttl=timedelta(seconds=10)) == 2
     assert cache.stats().entries == 1
+
+
+@pytest.mark.parametrize(
+    ("ahead", "ttl", "served"),
+    [(3_600, 60, False), (240, 60, True), (2, 1, True), (3_600, 7_200, True), (3_600, None, True), (10**8, None, True)],
+)
+def test_what_a_clock_stored_that_was_ahead_lives_no_longer_than_its_ttl_or_than_clocks_differ(
+    make_cache: Callable[..., ResultCache],
+    clock: Clock,
+    tmp_path: Path,
+    ahead: float,
+    ttl: float | None,
+    *,
+    served: bool,
+) -> None:
+    cache = make_cache()
+    clock.now += ahead
+    cache.get_or_compute("t", {}, lambda: "old", ttl=ttl, stale_while_revalidate=10**9)
+    cache.export_json(tmp_path / "all.json")
+    clock.now -= ahead
+    key = canonical_key("t", {})
+    assert cache.export_json(tmp_path / "now.json") == served
+    assert cache.import_json(tmp_path / "all.json") == served
+    assert cache.get(key, "none") == ("old" if served else "none")
+    assert cache.get_or_compute("t", {}, lambda: "new", ttl=ttl) == ("old" if served else "new")
+    assert cache.get(key) == ("old" if served else "new")
 
 
 def test_default_ttl_and_its_exceptions(make_cache: Make, clock: Clock) -> None:

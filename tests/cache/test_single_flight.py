@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autocontext.cache import MISS, ResultCache, canonical_key
-from autocontext.cache.leases import Claim, ask
+from autocontext.cache.leases import Claim, ask, look
 from autocontext.cache.namespace import Target
 from autocontext.stores.database import Database, Statement
 from tests.cache.conftest import Clock, Counted
@@ -237,8 +237,8 @@ def test_a_lease_that_is_over_is_taken_by_another(make_cache: Make, database: Da
     cache = make_cache(clock=time.time, lease_seconds=0.2)
     now = int(time.time() * 1000)
     # As if another process had begun, and died.
-    assert database.write(lambda: ask(cache._namespace, claim("other"))).granted
-    taken = database.write(lambda: ask(cache._namespace, claim("third"))).granted
+    assert database.write(lambda: ask(cache._namespace, claim("other"))) is True
+    taken = database.write(lambda: ask(cache._namespace, claim("third")))
     assert not taken or int(time.time() * 1000) >= now + 200
     assert cache.get_or_compute("t", {}, lambda: "mine") == "mine"
     assert int(time.time() * 1000) >= now + 200
@@ -259,6 +259,16 @@ def test_a_lease_ends_with_the_computation_however_that_ends(cache: ResultCache,
         return (yield Statement("SELECT key FROM autocontext_cache_computation WHERE namespace = :ns", ns))
 
     assert database.read(leases) == []
+
+
+def test_a_lease_is_waited_for_though_there_is_an_expired_result(
+    make_cache: Make, database: Database, clock: Clock
+) -> None:
+    cache = make_cache()
+    cache.set(KEY, "old", ttl=1)
+    clock.now += 2
+    assert database.write(lambda: ask(cache._namespace, claim("other"))) is True
+    assert database.read(lambda: look(cache._namespace, claim("third"), ())) == ("other", False)
 
 
 def test_without_leases_a_process_still_computes_once(make_cache: Make) -> None:

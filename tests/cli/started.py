@@ -76,9 +76,9 @@ def _become(asked: dict[str, object], streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
+    import psycopg  # noqa: F401
     import rich.console
     import rich.table  # noqa: F401
-    import sqlalchemy.ext.asyncio  # noqa: F401
 
     import autocontext.cli
     from autocontext.testing import user

@@ -79,7 +79,7 @@ def test_titles_name_the_numbers_under_which_messages_are_reloaded(stored_db: st
     store = SqliteSessionStore(stored_db)
     memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
     for title in titles(done.out)[1:]:
-        number = title.split(",")[0].split()[-1] if ", note of " not in title else ""
+        number = title.split(",")[0].split()[-1] if " of m" not in title else ""
         if number:
             own = memory.get_original_memory_msgs()[int(number[1:]) - 1]
             assert transcript(own).removeprefix(f"[{own.role}] ").splitlines()[0][:40].replace("\x1b", "?") in done.out

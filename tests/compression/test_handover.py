@@ -159,14 +159,14 @@ def test_where_there_is_no_room_for_what_a_model_writes_the_ledger_alone_will_do
     assert written_note(note) == ""
 
 
-def test_one_s_own_table_says_what_tools_change() -> None:
+def test_one_s_own_table_says_which_tools_only_look() -> None:
     plain = memory_with("fold", None)
-    told = memory_with("fold", None, tool_effects={"frobnicate": "changes"})
+    told = memory_with("fold", None, tool_effects={"frobnicate": "reads"})
     for memory in (plain, told):
         memory.add_messages([*tool_exchange("frobnicate", {"id": "gizmo-41"}, LOG), assistant("Done."), user("Next?")])
         memory.compress_if_needed(force=True)
-    changed = [note_of(m).text.partition("\nChanged:\n")[2].partition(":\n")[0] for m in (plain, told)]
-    assert ["gizmo-41" in text for text in changed] == [False, True]
+    looked = [note_of(m).text.partition("\nLooked at:\n")[2].partition("\nLines:\n")[0] for m in (plain, told)]
+    assert ["frobnicate gizmo-41" in text for text in looked] == [False, True]
 
 
 def test_the_plan_that_is_attached_stands_in_the_note() -> None:
@@ -191,13 +191,13 @@ class BrokenPlan:
 
 
 def test_a_plan_that_cannot_be_read_costs_the_plan_and_not_the_note() -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(2_000), plan=BrokenPlan())
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_000, strategies=()), plan=BrokenPlan())
     for _ in range(6):
         memory.add_messages(work())
     assert memory.compress_if_needed(force=True).outcome == "applied"
     notes = [m.text for m in memory.messages if is_note(m)]
     assert notes
-    assert all("Changed:" in note and "Plan:" not in note for note in notes)
+    assert all("Done:" in note and "Plan:" not in note for note in notes)
 
 
 @pytest.mark.parametrize("length", [60, 3_000])

@@ -47,6 +47,13 @@ def test_the_target_is_met_under_its_share_of_both_triggers(messages: int, token
     assert PassBudget(*view(messages, tokens), PassOptions(CONFIG)).met() is met
 
 
+@pytest.mark.parametrize(("messages", "more"), [(15, False), (16, True), (17, True)])
+def test_messages_are_over_the_target_as_long_as_it_is_not_met(messages: int, more: bool) -> None:
+    for share in (0.8, 0.77, 0.78):  # 16, 15.4 and 15.6 messages
+        budget = PassBudget(*view(messages, 100), PassOptions(CONFIG.model_copy(update={"target_ratio": share})))
+        assert (budget.excess()[0] > 0) is more is not budget.met()
+
+
 @pytest.mark.parametrize(("tokens", "over", "over_window"), [(1_000, 0, 0), (1_001, 501, 31)])
 def test_a_view_of_the_window_s_size_is_not_over_it(tokens: int, over: int, over_window: int) -> None:
     budget = PassBudget(*view(3, tokens), PassOptions(CONFIG))

@@ -164,7 +164,9 @@ def test_after_the_break_even_turn_the_pass_has_cost_less_than_none() -> None:
 
 
 def test_what_the_model_s_notes_cost_is_part_of_what_the_pass_costs() -> None:
-    reports = [replay(model=model, prices=PAID) for model in (None, ScriptedModel("In short: all is read."))]
+    reports = [
+        replay(model=model, prices=PAID, strategies=()) for model in (None, ScriptedModel("In short: all is read."))
+    ]
     for run in reports:
         run.turns(15, 1_500)
     free, paid = (run.reports[0] for run in reports)

@@ -64,7 +64,9 @@ def work(start: int, stop: int) -> list[Msg]:
 
 
 def test_the_fold_of_a_window() -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **ESTIMATE), ScriptedModel("The goal."))
+    memory = AutoContextMemory(
+        AutoContextConfig.for_window(4_000, strategies=(), **ESTIMATE), ScriptedModel("The goal.")
+    )
     first = pass_over(memory, [user("Read."), *work(0, 9), assistant("I see."), user("Go on.")])
     assert re.fullmatch(
         r"m2-m\d+ folded into one note \([\d,]+ -> [\d,]+ tokens\); \d+ messages out of view, all can be restored",

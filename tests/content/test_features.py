@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import string
 import subprocess
 import sys
@@ -15,11 +16,12 @@ from autocontext.content import (
     ContentStore,
     PrunePolicy,
     SqliteContentStore,
+    aprune_messages,
     get_file_content_tool,
     prune_messages,
 )
 from autocontext.content.store import PagedContentStore
-from autocontext.errors import InvalidMessage
+from autocontext.errors import ConfigError, InvalidMessage
 from autocontext.testing import assistant, system, tool_call, tool_result, user
 from tests.content.conftest import Clock
 
@@ -272,3 +274,15 @@ def test_text_in_a_tool_message_without_a_result_block_is_pruned_as_well(memory_
     output = prune_messages(listed, store=memory_store).messages[0].tool_results[0].output
     assert output[0].text.startswith("[Offloaded result: 1,000 chars")  # type: ignore[union-attr]
     assert output[1] == blocks[1]
+
+
+def test_a_store_or_a_policy_that_is_none_is_refused_by_name() -> None:
+    history: list[Msg] = []
+    with pytest.raises(ConfigError, match=r"prune_messages\.store: 'a\.db' is not a content store; write Sqlite"):
+        prune_messages(history, store="a.db")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"prune_messages\.policy: 4 is not a PrunePolicy"):
+        prune_messages(history, store=None, policy=4)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"aprune_messages\.store: 7 is not a content store"):
+        asyncio.run(aprune_messages(history, store=7))  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"FileContentTool\.store: 'a\.db' is not a content store"):
+        get_file_content_tool("a.db")  # type: ignore[arg-type]

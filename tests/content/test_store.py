@@ -79,7 +79,9 @@ def test_two_contents_with_one_beginning_of_the_hash_get_handles_of_their_own(
     ref = store.put("mine").ref
 
     def disguise() -> Work[None]:
-        yield Statement("UPDATE autocontext_content SET sha256 = 'another' WHERE ref = :ref", {"ref": ref})
+        yield Statement(
+            "UPDATE autocontext_content SET sha256 = 'another', checksum = NULL WHERE ref = :ref", {"ref": ref}
+        )
 
     store.database.write(disguise)
     longer = store.put("mine")

@@ -1,6 +1,7 @@
 """An asynchronous pass cancelled at any await: the view is old or new, the lock is free, the next call works."""
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Coroutine
 from typing import Any
@@ -52,9 +53,8 @@ async def given_up(memory: AutoContextMemory, store: FaultyStore, work: Coroutin
         assert task.result().messages_before == len(HALF)
         return False
     assert not memory._pass_runner._pass_lock.taken
-    async with memory._pass_runner.held():
-        assert memory.messages in views_on_the_way(memory, done)
-        messages = memory.messages
+    messages = memory.messages
+    assert messages in views_on_the_way(memory, done)
     check(memory, store, HALF)
     assert memory.messages == messages
     later = Msg(role="user", content="And now?")
@@ -163,6 +163,38 @@ def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
 
     asyncio.run(run())
     assert len(answering.requests) >= 3
+
+
+def test_a_turn_cancelled_while_another_thread_has_the_memory_leaves_the_next_one_free() -> None:
+    """At whichever of its attempts to get at the memory."""
+
+    async def attempt(n: int) -> bool:
+        memory = AutoContextMemory(CONFIG, ScriptedModel("Short."))
+        memory.add_messages(HALF)
+        held, free = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with memory._lock:
+                held.set()
+                assert free.wait(PATIENCE)
+
+        holder = threading.Thread(target=hold)
+        fault = Fault(n, cancel_this_task)
+        holder.start()
+        assert held.wait(PATIENCE)
+        turn = asyncio.ensure_future(stepped(memory.acompress_if_needed(force=True), fault))
+        while not fault.struck:  # noqa: ASYNC110 (counted, not told)
+            await asyncio.sleep(0)
+        free.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await turn
+        holder.join()
+        later = await asyncio.wait_for(memory.acompress_if_needed(force=True), PATIENCE)
+        assert later.outcome != "busy"
+        return fault.struck
+
+    for n in range(1, 6):
+        assert asyncio.run(attempt(n)), n
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageToolCall, ParsedChatCompletionMessage
 from openai.types.responses import ParsedResponseFunctionToolCall
 from pydantic import BaseModel
@@ -137,6 +138,64 @@ def test_a_wrong_shape_is_refused_by_index_and_key_and_nothing_is_added(items: A
     with pytest.raises(InvalidMessage, match=problem):
         memory.add(items)
     assert len(memory) == 0
+
+
+TEXT_PART = {"role": "user", "content": [{"type": "text", "text": "q"}]}
+OWN: dict[str, list[Any]] = {
+    "OpenAI chat": [
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": "x"},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}]},
+        {"role": "assistant", "content": "x", "refusal": None},
+        {"role": "assistant", "content": "x", "reasoning_content": "y"},
+    ],
+    "OpenAI Responses": [
+        *RESPONSES,
+        {"type": "message", "role": "user", "content": "x"},
+        {"type": "reasoning", "id": "r", "summary": []},
+    ],
+    "Anthropic": [
+        *ANTHROPIC[1:3],
+        {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://a.b/c.png"}}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "x", "signature": "s"}]},
+    ],
+}
+"""Messages that one provider's format has alone."""
+SHARED = [{"role": "user", "content": "x"}, {"role": "assistant", "content": "x"}]
+"""And two that all have."""
+
+
+@given(st.permutations(sorted(OWN)), st.data())
+def test_a_list_of_two_formats_is_refused_with_both_places_and_nothing_is_added(kinds: list[str], data: Any) -> None:
+    first, second = kinds[:2]
+    other = st.sampled_from([*OWN[first], *SHARED])
+    before = [*data.draw(st.lists(other, max_size=3)), data.draw(st.sampled_from(OWN[first]))]
+    wrong, after = data.draw(st.sampled_from(OWN[second])), data.draw(st.lists(other, max_size=2))
+    at = next(i for i, item in enumerate(before) if item in OWN[first])
+    memory = AutoContextMemory()
+    told = rf"messages\[{len(before)}\] has the format of {second}, messages\[{at}\] that of {first}; add each"
+    with pytest.raises(InvalidMessage, match=told):
+        memory.add([*before, wrong, *after])
+    assert len(memory) == 0
+    for item in before:  # each is one by itself
+        assert len(read_messages([item])) == 1
+
+
+@pytest.mark.parametrize("item", OWN["OpenAI Responses"])
+def test_parts_of_type_text_are_none_of_the_responses_api(item: Any) -> None:
+    for items in ([TEXT_PART, item], [item, TEXT_PART]):
+        with pytest.raises(InvalidMessage, match=r"messages\[1\] .*OpenAI Responses.*|messages\[1\] .*OpenAI chat or"):
+            read_messages(items)
+    for kind in ("OpenAI chat", "Anthropic"):
+        assert len(read_messages([TEXT_PART, OWN[kind][0]])) == 2
+
+
+def test_messages_that_agree_two_by_two_and_not_together_are_refused() -> None:
+    refusal = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
+    new = {"type": "message", "role": "assistant", "content": [{"type": "new"}]}
+    with pytest.raises(InvalidMessage, match=r"messages\[2\] .* those before it that of OpenAI chat; add"):
+        read_messages([refusal, TEXT_PART, new])
+    assert len(read_messages([refusal, TEXT_PART])) == 2
 
 
 def test_a_dict_for_add_message_is_answered_with_the_way() -> None:

@@ -56,6 +56,18 @@ def result_block(**changed: Any) -> ToolResultBlock:
     return ToolResultBlock(**{"id": "call_1", "name": "read", "output": "short", **changed})
 
 
+def test_what_the_caller_can_spare_is_what_edits_may_take_together() -> None:
+    by = LONG[:100]
+    longer = [edit(id_, messages=(user(LONG + by, id=f"new-{id_}"),)) for id_ in ("ask", "reply", "last")]
+    taken = size(longer[0].messages[0]) - size(MESSAGES[1])
+    for spare in (0, taken - 1, taken, 2 * taken, 3 * taken):
+        done = apply(VIEW, longer, size, spare=spare)
+        assert len(done.edits) == spare // taken
+        assert {r.reason for r in done.refused} <= {"it would not make the context smaller"}
+        assert sum(map(size, done.view.messages)) == sum(map(size, MESSAGES)) - done.saved
+        assert -done.saved <= spare
+
+
 PAIRING, SHAPE = "would lose their partners", "keep their shape"
 BROKEN = {
     "1: ids that are not in the view": (edit("gone"), "are not contiguous"),

@@ -94,6 +94,7 @@ def test_notes_survive_a_long_run_word_for_word(run: Run, memory: AutoContextMem
     with FakeOpenAI(window=16_000, default=script(*steps)) as service:
         run(service.base_url, memory, [read_log])
         assert service.refused == []
+    memory.compress_if_needed(force=True, max_token=2_000)
     assert not any(use.name == "context_note" for m in memory.messages for use in m.tool_uses)
     assert any(decision in m.text for m in memory.messages if m.origin is not None)
 

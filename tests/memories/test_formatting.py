@@ -142,6 +142,23 @@ def test_the_original_s_own_example_ranks_as_it_claims(query, low) -> None:
     assert {contents[c] for c in order(text)[-len(low) :]} == low
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "How do I optimize my Next.js app?",
+        "How can I make a Next.js application perform better? I want to optimise it.",
+        "Next.js app: optimizing performance",
+    ],
+)
+def test_the_other_half_of_that_example_ranks_as_it_claims(query) -> None:
+    relevant = ["Builds with React and Next.js", "Cares about performance optimization"]
+    others = [fact["content"] for fact in EXAMPLE["facts"]]
+    text = format_memory_for_injection(plain_facts(*others, *relevant, "Lives in Berlin", "Drinks tea"), 2000, query)
+    assert set(order(text)[:2]) == set(relevant)
+    text = format_memory_for_injection(plain_facts(*relevant, *others), 2000, "How do I write Python tests?")
+    assert not {*relevant, "Uses Docker for deployment"} & set(order(text)[:3])
+
+
 def test_chinese_facts_are_ranked() -> None:
     data = plain_facts("部署到云服务器", "用户喜欢使用测试驱动开发")
     assert order(format_memory_for_injection(data, 2000, "如何编写测试"))[0] == "用户喜欢使用测试驱动开发"
@@ -262,6 +279,32 @@ def test_a_fact_that_says_nothing_new_is_left_out() -> None:
     )
     _, report = composed(data)
     assert [(d.id, d.reason) for d in report.dropped] == [("f1", "repeat"), ("f7", "repeat")]
+
+
+@pytest.mark.parametrize("field", ["content", "category", "sourceError", "summary"])
+@given(text=st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Ll"]), min_size=1, max_size=20))
+@settings(max_examples=share(60), deadline=None)
+def test_what_hides_or_reorders_text_is_shown_as_escapes(field, text) -> None:
+    fact = {
+        "id": "a",
+        "content": "x",
+        "category": "correction",
+        "confidence": 1,
+        "sourceError": "y",
+        field: f"a{text}z",
+    }
+    data = {"facts": [fact], "user": {"workContext": {"summary": f"a{text}z" if field == "summary" else "s"}}}
+    block = format_memory_for_injection(data)
+    hidden = {ch for ch in block if unicodedata.category(ch) in ("Cc", "Cf", "Cs", "Zl", "Zp")}
+    assert hidden <= {"\n", "\t", "\u200c", "\u200d"}
+    assert block.count("\n") == format_memory_for_injection({**data, "facts": [{**fact, field: "z"}]}).count("\n")
+
+
+def test_an_escape_names_the_character_and_joiners_stay() -> None:
+    facts = plain_facts("pay \u202e100\x1b[2J\x00 EUR", "نمی\u200cخواهم", "👩\u200d💻 codes", "two\nlines\there")
+    assert order(format_memory_for_injection(facts)) == [
+        r"pay \u202e100\u001b[2J\u0000 EUR", "نمی\u200cخواهم", "👩\u200d💻 codes", "two lines\there",
+    ]  # fmt: skip
 
 
 def test_stored_text_can_neither_close_the_block_nor_forge_a_line() -> None:

@@ -412,3 +412,13 @@ def test_a_with_block_closes_what_the_store_has_opened() -> None:
     for store in (opened, asyncio.run(main())):
         with pytest.raises(StoreError, match="is closed"):
             store.all(user_id="ann")
+
+
+@pytest.mark.parametrize("field", ["context", "metadata"])
+def test_a_whole_number_of_thousands_of_digits_is_refused_by_name(store, field) -> None:
+    kept, value = store.add("Prefers tea", user_id="ann"), {"count": [10**4300]}
+    with pytest.raises(InvalidMemory, match=f"{field} is not a JSON value"):
+        store.add("Prefers coffee", user_id="ann", **{field: value})
+    with pytest.raises(InvalidMemory, match=f"{field} is not a JSON value"):
+        store.update(kept.id, user_id="ann", **{field: value})
+    assert store.all(user_id="ann") == [kept]

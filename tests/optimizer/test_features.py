@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -10,11 +12,12 @@ import pytest
 from autocontext import AutoContextError, ModelReply, Msg
 from autocontext.compat import ContextManager, StateOptimizationManager
 from autocontext.content import ContentInfo, SqliteContentStore
-from autocontext.errors import ConfigError, StateError, StoreCorruptError, StoreError
+from autocontext.errors import ConfigError, InvalidMessage, StateError, StoreCorruptError, StoreError
 from autocontext.optimizer.errors import severity
 from autocontext.optimizer.summary import facts_of, is_summary
 from autocontext.sessions import (
     ContextSelector,
+    ConversationCompressor,
     ErrorPatternAnalyzer,
     SessionState,
     StateConfig,
@@ -398,6 +401,66 @@ def test_a_state_comes_back_whole_and_a_damaged_one_is_refused() -> None:
 def test_a_wrong_config_names_the_field(field: str, value: object) -> None:
     with pytest.raises(ConfigError, match=field):
         StateConfig(**{field: value})  # type: ignore[arg-type]
+
+
+def test_the_original_s_manager_works_as_it_was_written_and_gives_everything_back() -> None:
+    messages = conversation(rounds=20, tools_per_round=3, chars=2_000)
+    manager = StateOptimizationManager(StateConfig())
+    small = asyncio.run(manager.optimize_state_for_saving(SessionState("s", "u", messages, user_input="module_3?")))
+    assert (len(messages), len(small.messages)) == (161, 18)
+    assert "100% retrievable" in manager.get_optimization_report()
+    assert restore_state_messages(small.messages, store=manager.store) == messages
+
+
+def test_the_original_s_compressor_works_as_it_was_written() -> None:
+    history = [user("go"), *[m for i in range(6) for m in exchange(i, "read_file", "text " * 90, path="/a")]]
+    compressor = ConversationCompressor()
+    shorter = compressor.compress_conversation_history(history)
+    stats = compressor.get_compression_stats(history, shorter)
+    assert stats["compressed_bytes"] < stats["original_bytes"]
+    assert restore_state_messages(shorter, store=compressor.store) == history
+
+
+def test_the_store_of_its_own_ends_with_the_optimiser() -> None:
+    optimizer = StateOptimizer()
+    gone = weakref.ref(optimizer.store.database)
+    optimizer.optimize(SessionState("s", messages=rounds(10)))
+    del optimizer
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("part", [StateOptimizer, StateOptimizationManager, ConversationCompressor])
+def test_a_store_a_model_or_a_config_that_is_none_is_refused_by_name(part: Any) -> None:
+    name = part.__name__
+    with pytest.raises(ConfigError, match=rf"{name}\.store: 'a\.db' is not a content store; write SqliteContentStore"):
+        part(store="a.db")
+    with pytest.raises(ConfigError, match=rf"{name}\.config: {{'max_relevant': 3}} is not a StateConfig"):
+        part({"max_relevant": 3})
+    if part is not ConversationCompressor:
+        with pytest.raises(ConfigError, match=rf"{name}\.model: 'gpt-4o' is not a model; write [^,]*$"):
+            part(model="gpt-4o")
+
+
+def test_anything_but_a_state_or_messages_is_refused_by_name() -> None:
+    optimizer = StateOptimizationManager()
+    with pytest.raises(StateError, match=r"{'history': \[\]} is not a SessionState"):
+        asyncio.run(optimizer.optimize_state_for_saving({"history": []}))  # type: ignore[arg-type]
+    with pytest.raises(StateError, match="None is not a SessionState"):
+        ContextSelector().optimize_memory_context(None)  # type: ignore[arg-type]
+    dicts: Any = [{"role": "user", "content": "hi"}]
+    compressor = ConversationCompressor()
+    for call in (
+        lambda: compressor.compress_conversation_history(dicts),
+        lambda: compressor.get_compression_stats(dicts, []),
+        lambda: ErrorPatternAnalyzer().analyze_error_patterns(dicts),
+    ):
+        with pytest.raises(InvalidMessage, match=r"messages\[0\] is a dict"):
+            call()
+    with pytest.raises(ConfigError, match="max_retry_attempts must be a whole number"):
+        ErrorPatternAnalyzer("3")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"restore_state_messages\.store: None is not a content store"):
+        restore_state_messages([], store=None)  # type: ignore[arg-type]
 
 
 def test_the_original_s_names_work(store: SqliteContentStore) -> None:

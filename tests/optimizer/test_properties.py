@@ -5,15 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from autocontext import Msg
 from autocontext.content import SqliteContentStore
+from autocontext.errors import StoreCorruptError
 from autocontext.history.view import open_pairs
+from autocontext.optimizer.replacements import dump_messages
 from autocontext.optimizer.summary import is_summary
-from autocontext.sessions import SessionState, StateConfig, StateOptimizer, restore_state_messages
-from autocontext.testing import assert_valid_chat
+from autocontext.sessions import (
+    ConversationCompressor,
+    SessionState,
+    StateConfig,
+    StateOptimizer,
+    restore_state_messages,
+)
+from autocontext.testing import assert_valid_chat, user
 from tests.conversations import histories, valid_histories
 from tests.profiles import share
 
@@ -44,7 +53,7 @@ def test_nothing_is_lost_nothing_is_broken_and_twice_is_once(
     before = state.to_json()
     once, report = optimizer.optimize(state)
     assert state.to_json() == before, "the input state stays"
-    assert restore_state_messages(once.messages, store=store) == _in_order(once.messages, store, list(messages))
+    assert dump_messages(restore_state_messages(once.messages, store=store)) == dump_messages(messages)
     assert report.broken_pairs == 0
     assert report.retrievable == 1.0
     assert report.original_bytes == report.retrievable_bytes
@@ -65,12 +74,44 @@ def test_nothing_is_lost_nothing_is_broken_and_twice_is_once(
     store.close()
 
 
-def _in_order(messages_after: list[Msg], store: SqliteContentStore, messages: list[Msg]) -> list[Msg]:
-    """The originals of a state; messages that stay while others around them are summarised come after the summary."""
-    originals = restore_state_messages(messages_after, store=store)
-    assert sorted(m.id for m in originals) == sorted(m.id for m in messages)
-    by_id = {m.id: m for m in messages}
-    return [by_id[m.id] for m in originals]
+@settings(max_examples=share(60))
+@given(st.lists(histories(max_moves=8), min_size=2, max_size=4), configs())
+def test_a_state_that_is_optimised_as_it_grows_comes_back_in_order(parts: list[list[Msg]], config: StateConfig) -> None:
+    store = SqliteContentStore(":memory:")
+    optimizer = StateOptimizer(config, store)
+    state, messages = SessionState("s"), list[Msg]()
+    for number, part in enumerate(parts):
+        new = [m.model_copy(update={"id": f"{number}-{m.id}"}) for m in part]
+        messages += new
+        state, _ = optimizer.optimize(state.changed(messages=[*state.messages, *new]))
+        loaded = SessionState.from_json(state.to_json())
+        assert dump_messages(restore_state_messages(loaded.messages, store=store)) == dump_messages(messages)
+    store.close()
+
+
+@settings(max_examples=share(30))
+@given(histories(max_moves=14), configs(), st.data())
+def test_what_a_user_takes_out_of_a_state_moves_nothing_else(
+    messages: list[Msg], config: StateConfig, data: st.DataObject
+) -> None:
+    store = SqliteContentStore(":memory:")
+    once, _ = StateOptimizer(config, store).optimize(SessionState("s", messages=messages))
+    assume(once.messages)
+    gone = data.draw(st.integers(0, len(once.messages) - 1))
+    left = [m for i, m in enumerate(once.messages) if i != gone]
+    restored = [m.id for m in restore_state_messages(left, store=store)]
+    assert restored == [m.id for m in messages if m.id in restored]
+    store.close()
+
+
+@pytest.mark.parametrize("damaged", [7, "ab", [["a"]], [["a", "b"]], [["a", 2], ["b", 1]], [["a", None]], {"a": 1}])
+def test_damaged_places_of_a_summary_are_named(damaged: object) -> None:
+    store = SqliteContentStore(":memory:")
+    ref = store.put(dump_messages([user("one"), user("two")])).ref
+    note = Msg(id="n", role="system", content="", metadata={"_content_ref": ref, "_between": damaged})
+    with pytest.raises(StoreCorruptError, match="message n: its metadata `_between` is damaged"):
+        restore_state_messages([note, user("x")], store=store)
+    store.close()
 
 
 @settings(max_examples=share(40))
@@ -109,8 +150,20 @@ def test_sync_and_async_give_the_same(messages: list[Msg], config: StateConfig) 
     two.close()
 
 
+@settings(max_examples=share(30))
 @given(histories(max_moves=14), configs())
-def test_without_a_store_no_message_changes(messages: list[Msg], config: StateConfig) -> None:
-    once, report = StateOptimizer(config).optimize(SessionState("s", messages=messages))
-    assert once.messages == list(messages)
-    assert report.dropped == ()
+def test_without_a_store_of_its_user_s_the_optimiser_keeps_every_byte_itself(
+    messages: list[Msg], config: StateConfig
+) -> None:
+    store = SqliteContentStore(":memory:")
+    state = SessionState("s", messages=messages)
+    own = StateOptimizer(config)
+    once, report = own.optimize(state)
+    assert (once, report) == StateOptimizer(config, store).optimize(state)
+    assert dump_messages(restore_state_messages(once.messages, store=own.store)) == dump_messages(messages)
+
+    compressor = ConversationCompressor(config)
+    shorter = compressor.compress_conversation_history(messages)
+    assert shorter == ConversationCompressor(config, store).compress_conversation_history(messages)
+    assert dump_messages(restore_state_messages(shorter, store=compressor.store)) == dump_messages(messages)
+    store.close()

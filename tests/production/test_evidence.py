@@ -37,7 +37,8 @@ def facts() -> list[Msg]:
 
 
 def passed(**fields: object) -> AutoContextMemory:
-    """A memory of 4,000 tokens after a pass that has taken `facts` out of view."""
+    """A memory of 4,000 tokens after a pass that has taken `facts` out of view, into a note."""
+    fields = {"strategies": (), "target_ratio": 0.5, **fields}
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **fields), ScriptedModel("In short."))
     memory.add_messages([*day(2), *facts(), *day(9), user("Now fix the orders.")])
     assert memory.get_messages() == memory.messages
@@ -53,14 +54,15 @@ def note_of(memory: AutoContextMemory) -> Msg:
 
 def test_evidence_paths_urls_commands_identifiers_numbers_and_errors_stay_visible() -> None:
     memory = passed()
-    shown = "\n".join(m.text for m in memory.messages)
+    shown = "\n".join(text for m in memory.messages for text in texts_of(m))
     assert [value for value in VALUES if value not in shown] == []
-    assert not any(value in shown for value in ["starting the migration"])
+    assert shown.count("rolled back") == 1
 
 
 @pytest.mark.parametrize("reply", ["In short.", "", RuntimeError, "long " * 20_000])
 def test_evidence_stays_visible_whatever_the_model_writes(reply: Any) -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, model_retries=0), ScriptedModel(reply))
+    config = AutoContextConfig.for_window(4_000, model_retries=0, strategies=(), target_ratio=0.5)
+    memory = AutoContextMemory(config, ScriptedModel(reply))
     memory.add_messages([*day(2), *facts(), *day(9), user("Now fix the orders.")])
     report = memory.compress_if_needed()
     assert report.outcome == "applied"
@@ -83,7 +85,7 @@ def test_row_25_a_window_that_is_set_hands_over_what_the_recommended_settings_do
 
 @pytest.mark.parametrize("strategies", [STRATEGIES, ("rounds",)])
 def test_evidence_stays_visible_where_each_round_gets_a_note_of_its_own(strategies: tuple[str, ...]) -> None:
-    fields = {"strategies": strategies, "keep_recent": 0.1, "last_keep": 5}
+    fields = {"strategies": strategies, "keep_recent": 0.1, "last_keep": 5, "target_ratio": 0.5}
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **fields), ScriptedModel("In short."))
     memory.add_messages([*day(2), *facts(), *day(9), user("Now fix the orders.")])
     assert memory.compress_if_needed().outcome == "applied"
@@ -118,8 +120,8 @@ def test_evidence_names_each_source_by_its_number_and_one_reload_of_it_brings_th
 def test_evidence_lines_that_are_still_shown_are_not_quoted() -> None:
     memory = passed()
     note = note_of(memory)
-    found = note.text.partition("\nFound:\n")[2].partition("\nThe agent said:\n")[0]
-    quoted = [line[2:].strip() for line in found.splitlines() if line.startswith("> ")]
+    said = note.text.partition("\nThe user said:\n")[2].partition("\nDone:\n")[0]
+    quoted = [line.partition(": ")[2] for line in said.splitlines()]
     elsewhere = "\n".join(text for m in memory.messages if m != note for text in texts_of(m))
     assert quoted
     assert [line for line in quoted if line in elsewhere] == []
@@ -181,7 +183,10 @@ def test_evidence_undo_brings_back_the_messages() -> None:
 @pytest.mark.parametrize("plan", [False, True])
 @pytest.mark.parametrize("when", ["before its note", "with its note", "after a load"])
 def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str, plan: bool) -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, ledger_ratio=0.3), ScriptedModel("In short."))
+    memory = AutoContextMemory(
+        AutoContextConfig.for_window(4_000, ledger_ratio=0.3, strategies=(), target_ratio=0.5),
+        ScriptedModel("In short."),
+    )
     tool, given = ("create_plan", {"name": "hunter2 rollout"}) if plan else ("login", {})
     secret = [
         user("The root password is hunter2-7731-xyz."),

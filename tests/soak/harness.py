@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from autocontext import AutoContext
 from autocontext.testing import assert_valid_chat
+from tests.soak.interrupted import PARTS, opened
 from tests.soak.worker import CONFIG, SESSIONS, USERS
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +68,27 @@ def soak(url: str, folder: Path, *, processes: int, threads: int, seconds: float
     said = Said()
     for fact in sorted(_facts(folder), key=lambda f: f["at"]):
         said.take(fact)
-    _compare(url, said, findings)
+    with AutoContext.open(url, config=CONFIG) as context:
+        _compare(context, said, findings)
+    return findings
+
+
+def interrupt(
+    url: str, folder: Path, *, seconds: float, encrypted: bool = False, parts: Iterable[str] = PARTS, seed: int = 0
+) -> Findings:
+    """Let one process work for so many seconds, interrupted by a signal in each operation."""
+    findings = Findings()
+    command = [sys.executable, "-m", "tests.soak.interrupted", url, str(folder), str(seed), f"{seconds:.1f}"]
+    with (folder / "stderr0.txt").open("ab") as errors:
+        done = subprocess.run([*command, str(int(encrypted)), *parts], cwd=ROOT, stderr=errors, check=False)
+    if done.returncode:
+        findings.problems.append(f"the process ended with {done.returncode}")
+    _read_journals(folder, findings)
+    said = Said()
+    for fact in _facts(folder):
+        said.take(fact)
+    with opened(url, encrypted=encrypted) as context:
+        _compare(context, said, findings)
     return findings
 
 
@@ -128,24 +149,24 @@ class Said:
                 self.remembered[fact["user"]][fact["content"]] = True
 
 
-def _compare(url: str, said: Said, findings: Findings) -> None:
+def _compare(context: AutoContext, said: Said, findings: Findings) -> None:
     """Everything acknowledged is there once, what was deleted is not, and nothing is there that nobody added."""
-    with AutoContext.open(url, config=CONFIG) as context:
-        for user in USERS:
-            for session in (f"s{n}" for n in range(SESSIONS)):
-                memory = context.session(session, user_id=user).memory
+    for user in USERS:
+        for session in (f"s{n}" for n in range(SESSIONS)):
+            memory = context.session(session, user_id=user).memory
+            try:
                 assert_valid_chat(memory.messages)
-                ids = Counter(m.id for m in memory.get_original_memory_msgs())
-                key = user, session
-                findings.problems += _compared(
-                    f"{user}/{session}", ids, said.added.get(key, {}), said.deleted.get(key, [])
-                )
-            contents = Counter(m.content for m in context.memories.all(user_id=user))
-            remembered = said.remembered[user]
-            unknown = [c for c in contents if c not in remembered]
-            lost = [c for c, done in remembered.items() if done and c not in contents]
-            if unknown or lost or max(contents.values(), default=1) > 1:
-                findings.problems.append(f"memories of {user}: {len(unknown)} unknown, {len(lost)} lost, or some twice")
+            except AssertionError as e:
+                findings.problems.append(f"{user}/{session}: {e}")
+            ids = Counter(m.id for m in memory.get_original_memory_msgs())
+            key = user, session
+            findings.problems += _compared(f"{user}/{session}", ids, said.added.get(key, {}), said.deleted.get(key, []))
+        contents = Counter(m.content for m in context.memories.all(user_id=user))
+        remembered = said.remembered[user]
+        unknown = [c for c in contents if c not in remembered]
+        lost = [c for c, done in remembered.items() if done and c not in contents]
+        if unknown or lost or max(contents.values(), default=1) > 1:
+            findings.problems.append(f"memories of {user}: {len(unknown)} unknown, {len(lost)} lost, or some twice")
 
 
 def _compared(session: str, ids: Counter[str], added: dict[str, list[int]], deleted: list[list[int]]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.harness import Findings, soak
+from tests.soak.harness import Findings, interrupt, soak
 from tests.stores.homes import home
 
 _MOST_GROWTH = 1.5
@@ -36,3 +36,23 @@ def test_a_long_run_on_one_server(tmp_path: Path) -> None:
     seconds = float(os.environ.get("AUTOCONTEXT_SOAK_SECONDS", "1800"))
     with home("postgresql", tmp_path) as url:
         check(soak(url, tmp_path, processes=8, threads=6, seconds=seconds))
+
+
+def check_interrupts(kind: str, folder: Path, seconds: float) -> None:
+    with home("postgresql" if kind == "postgresql" else "file", folder) as url:
+        findings = interrupt(url, folder, seconds=seconds, encrypted=kind == "encrypted")
+    print(findings.operations, findings.refusals)
+    assert findings.problems == []
+    assert findings.operations["interrupted"] > seconds
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["file", "encrypted", "postgresql"])
+def test_after_random_interrupts_everything_works_and_nothing_is_lost(kind: str, tmp_path: Path) -> None:
+    check_interrupts(kind, tmp_path, 20)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["file", "encrypted", "postgresql"])
+def test_a_long_run_of_interrupts(kind: str, tmp_path: Path) -> None:
+    check_interrupts(kind, tmp_path, float(os.environ.get("AUTOCONTEXT_SOAK_SECONDS", "1800")) / 3)

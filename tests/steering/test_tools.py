@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg, ToolUseBlock
 from autocontext.errors import ConfigError
-from autocontext.ledger.notes import LONGEST_NOTE
 from autocontext.messages import is_pinned
+from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import NAMES
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 
@@ -125,7 +125,7 @@ def test_a_call_goes_with_its_result_and_an_open_call_stays(memory: AutoContextM
     assert text.startswith("Put away m3-m4: 2 messages, ")
     assert text.endswith("m3 went along: calls and their results stay together.")
     note = memory.messages[2].text
-    assert "m3 read_file: src/f0.py" in note
+    assert "m3 read_file src/f0.py -> " in note
     assert "Put away by the agent: file 0 is read" in note
 
 
@@ -152,14 +152,22 @@ def test_a_call_without_a_result_is_not_pinned(memory: AutoContextMemory) -> Non
 
 
 def test_what_a_pass_has_folded_is_restored_where_it_was(memory: AutoContextMemory) -> None:
-    memory.compress_if_needed(force=True, max_token=2_000)
+    memory.compress_if_needed(force=True, max_token=800)
     assert ask(memory, "pin", messages="m3").startswith("Error: m3-m4 is not in view in full")
     assert ask(memory, "restore", messages="m3").startswith("Put back m3-")
-    assert memory.messages == memory.get_original_memory_msgs()
+    assert memory.messages[2:4] == memory.get_original_memory_msgs()[2:4]
+
+
+def test_what_a_pass_has_shortened_is_restored_where_it_was(memory: AutoContextMemory) -> None:
+    memory.compress_if_needed(force=True, max_token=2_000)
+    assert "m4: " in memory.messages[3].tool_results[0].text
+    assert ask(memory, "pin", messages="m4").startswith("Error: m4 is not in view in full")
+    assert ask(memory, "restore", messages="m4").startswith("Put back m4")
+    assert memory.messages[3] == memory.get_original_memory_msgs()[3]
 
 
 def test_what_is_too_large_to_be_restored_is_read_in_part() -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(3_000))
+    memory = AutoContextMemory(AutoContextConfig.for_window(3_000, strategies=()))
     memory.add_messages([*history(8), assistant("Read."), user("Go on.")])
     memory.compress_if_needed()
     before = memory.messages

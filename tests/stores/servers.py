@@ -133,6 +133,9 @@ class Proxy:
         """The statements of clients, each time they are parsed."""
         self.commits = self.prepared = 0
         """How many times something was to be made lasting; how many statements were given a name, for later."""
+        self._conversations: list[Conversation] = []
+        self._forwards = threading.Event()
+        self._forwards.set()
         self._to = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
@@ -145,6 +148,19 @@ class Proxy:
         url = re.sub(r"@[^/@]+/", place, url)
         return f"{url}{'&' if '?' in url else '?'}sslmode=disable&gssencmode=disable"
 
+    def stop_forwarding(self) -> None:
+        """Take what comes and pass nothing on, as a network that is half open; what connects meets the same."""
+        self._forwards.clear()
+
+    def lose_answers(self) -> None:
+        """Keep the answers to those who are connected now."""
+        for conversation in self._conversations:
+            conversation.losing = True
+
+    def forward_again(self) -> None:
+        """Pass on, also what has come meanwhile."""
+        self._forwards.set()
+
     def cut_all(self) -> None:
         """Break every connection there is."""
         for end in list(self._open):
@@ -154,6 +170,7 @@ class Proxy:
     def close(self) -> None:
         self._listener.close()
         self.cut_all()
+        self._forwards.set()
 
     def _accept(self) -> None:
         with suppress(OSError):
@@ -162,6 +179,7 @@ class Proxy:
                 server = socket.create_connection(("127.0.0.1", self._to))
                 self._open |= {client, server}
                 conversation = self._conversation()
+                self._conversations.append(conversation)
                 changes = _Messages(conversation.question, starts=True), _Messages(conversation.reply)
                 for ends in ((client, server, changes[0]), (server, client, changes[1])):
                     threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
@@ -172,6 +190,7 @@ class Proxy:
     def _pass_on(self, from_: socket.socket, to: socket.socket, change: Change) -> None:
         with suppress(OSError, Cut):
             while data := from_.recv(65536):
+                self._forwards.wait()
                 to.sendall(change(data))
         self._close(from_)
         self._close(to)
@@ -195,7 +214,7 @@ class Conversation:
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
-        self._waiting = self._dropping = self._begun = False
+        self._waiting = self._dropping = self._begun = self.losing = False
         self._prepared: dict[bytes, str] = {}
         """The statements that the client has sent, by the name it gave them."""
 
@@ -228,7 +247,7 @@ class Conversation:
             if kind == b"Z":  # ready for what comes next, so it has committed
                 raise Cut
             return []
-        return [(kind, body)]
+        return [] if self.losing else [(kind, body)]
 
     def _commits(self, kind: bytes, body: bytes) -> bool:
         if kind == b"P":

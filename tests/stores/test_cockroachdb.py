@@ -1,11 +1,9 @@
-"""`cockroachdb://`: its dialect, connections and retries, in front of PostgreSQL in CockroachDB's words.
+"""`cockroachdb://`: connections, isolation and retries, in front of PostgreSQL in CockroachDB's words.
 
 Nothing here has met CockroachDB itself, and the pages say so.
 """
 
 import asyncio
-import importlib.util
-import os
 import re
 import threading
 from urllib.parse import urlsplit
@@ -15,22 +13,16 @@ import pytest
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cache import ResultCache
 from autocontext.content.store import DatabaseContentStore
-from autocontext.errors import MissingExtraError, StoreError
+from autocontext.errors import StoreError
 from autocontext.history.entries import Added
 from autocontext.memories import MemoryStore
 from autocontext.stores import SessionKey, SqlSessionStore
-from autocontext.stores.opening import open_database
 from autocontext.stores.sql_database import SqlDatabase
 from autocontext.suite import AutoContext
 from tests.stores.homes import SERVER, own_schema
 from tests.stores.servers import Disguise
 
 S = SessionKey("u", "s")
-INSTALLED = importlib.util.find_spec("sqlalchemy_cockroachdb") is not None
-with_dialect = pytest.mark.skipif(
-    not INSTALLED and not os.environ.get("AUTOCONTEXT_REQUIRE_COCKROACHDB"),
-    reason="the extra cockroachdb is not installed: its dialect was NOT tested",
-)
 
 
 @pytest.fixture
@@ -59,13 +51,6 @@ def test_row_14_a_postgresql_url_of_another_kind_of_server_is_told(disguise):
         asyncio.run(SqlDatabase(f"postgresql://{rest}").aread(lambda: iter(())))
 
 
-@pytest.mark.skipif(INSTALLED, reason="the extra is installed")
-def test_row_14_without_the_extra_its_name_is_told():
-    with pytest.raises(MissingExtraError, match=r"autocontext-memory\[cockroachdb\]"):
-        open_database("cockroachdb://root@127.0.0.1:26257/agents")
-
-
-@with_dialect
 @pytest.mark.parametrize("scheme", ["cockroachdb", "cockroachdb+psycopg"])
 def test_row_14_sessions_are_stored_and_read(disguise, scheme):
     _, rest = disguise
@@ -81,7 +66,6 @@ def test_row_14_sessions_are_stored_and_read(disguise, scheme):
     assert asyncio.run(more()) == ["a", "b", "c"]
 
 
-@with_dialect
 @pytest.mark.parametrize("times", [1, 4])
 def test_row_14_a_transaction_that_must_begin_again_does(disguise, times):
     proxy, rest = disguise
@@ -98,7 +82,6 @@ def test_row_14_a_transaction_that_must_begin_again_does(disguise, times):
     store.close()
 
 
-@with_dialect
 def test_row_14_a_commit_of_which_the_server_is_not_sure_stores_exactly_once(disguise):
     proxy, rest = disguise
     store = SqlSessionStore(f"cockroachdb://{rest}")
@@ -113,7 +96,6 @@ def test_row_14_a_commit_of_which_the_server_is_not_sure_stores_exactly_once(dis
     store.close()
 
 
-@with_dialect
 def test_row_14_what_never_goes_through_is_told_after_the_patience(disguise):
     proxy, rest = disguise
     database = SqlDatabase(f"cockroachdb://{rest}", patience=0.2)
@@ -126,7 +108,6 @@ def test_row_14_what_never_goes_through_is_told_after_the_patience(disguise):
     database.close()
 
 
-@with_dialect
 def test_row_14_writers_at_once_on_one_session_lose_nothing(disguise):
     _, rest = disguise
     config = AutoContextConfig(msg_threshold=10**6, max_token=10**9)
@@ -156,7 +137,6 @@ LACKS = re.compile(
 """What CockroachDB documents as missing or different ("PostgreSQL Compatibility", "Known Limitations")."""
 
 
-@with_dialect
 def test_row_14_no_statement_of_any_part_asks_for_what_it_lacks(disguise):
     proxy, rest = disguise
     with AutoContext.open(f"cockroachdb://{rest}") as context:

@@ -140,7 +140,7 @@ def test_a_server_that_is_not_there_is_told_at_once_and_without_the_password(url
 
 
 def test_a_missing_database_on_the_server_is_named():
-    db = open_database(SERVER.replace("/test", "/no_such_database"))
+    db = open_database(f"{SERVER.rpartition('/')[0]}/no_such_database")
     with pytest.raises(StoreError, match="no_such_database"):
         db.ensure(NOTES)
 

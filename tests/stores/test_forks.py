@@ -41,6 +41,11 @@ def test_row_01_a_child_that_ends_leaves_the_parents_transactions_alone():
         run("tasks", url, 4)
 
 
+def test_the_transaction_of_a_process_that_is_killed_ends_whatever_its_child_does():
+    with own_schema() as url:
+        run("killed", url, 1)
+
+
 @pytest.mark.parametrize("count", [3, pytest.param(40, marks=many)])
 def test_row_08_children_of_a_process_whose_threads_write_a_file_can_write(tmp_path, count):
     run("threads", tmp_path / "a.db", count)

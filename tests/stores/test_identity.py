@@ -50,7 +50,7 @@ ACTIONS = {
     "add": lambda m: m.add_message(user("one more")),
     "delete": lambda m: m.delete_message(3),
     "clear": lambda m: m.clear(),
-    "undo": lambda m: m.undo(next(iter(m.get_offload_context()))),
+    "undo": lambda m: m.undo(next(reversed(m.get_offload_context()))),
     "offload": lambda m: m.offload("mine", [user("aside")]),
     "load": lambda m: m.load_state_dict(m.state_dict()),
     "refresh": lambda m: m.refresh(),

@@ -65,7 +65,7 @@ def test_usual_messages_are_read_later_and_are_small(size):
 
 def statements(store, work):
     """What the connection executes; the statements of the trigger go by the name of the one that fires it."""
-    [connection] = store.database._idle
+    connection = store.database._memory or store.database._pool._idle[0].connection
     executed = []
     connection.set_trace_callback(executed.append)
     work()

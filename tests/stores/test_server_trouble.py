@@ -164,8 +164,7 @@ def when_asleep(wake):
 @pytest.mark.parametrize("error", [KeyError, KeyboardInterrupt])
 def test_what_is_interrupted_changes_nothing_and_leaves_the_pool_whole(error, caplog):
     with own_schema() as url:
-        database = SqlDatabase(url, pool_size=1)
-        database._pool["pool_timeout"] = 0.5
+        database = SqlDatabase(url, pool_size=1, patience=5)
         database.write(lambda: one("CREATE TABLE things (thing BIGINT)"))
 
         def interrupted():

@@ -70,6 +70,9 @@ class Numbers:
     def number(self, id_: str) -> int:
         return 1
 
+    def original(self, id_: str) -> None:
+        return None
+
 
 @pytest.mark.parametrize(("tokens", "found"), [(450, 0), (451, 1)])
 def test_the_first_message_is_cut_above_45_percent_of_the_window(tokens: int, found: int) -> None:

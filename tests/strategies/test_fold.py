@@ -123,10 +123,29 @@ def test_the_note_tells_what_the_user_said_what_was_called_and_what_came_of_it()
     note = folded(work, count=4)[1]
     assert note.origin is not None
     assert "please rename it to b.txt, but do not touch c.txt" in note.text
-    assert "a.txt: renamed to b.txt" in note.text
+    assert "m3 rename a.txt b.txt -> " in note.text
     assert "ValueError: 3 is not 4" in note.text
     assert "m5 bash" in note.text
     assert LONG not in note.text
+
+
+@pytest.mark.parametrize(
+    ("proposal", "answer"),
+    [
+        ("I can 1. rename it, 2. delete it, 3. leave it. Which?", "1, and then 3"),
+        ("Soll ich den Flug am 3. Mai umbuchen? Er kostet 84 EUR mehr.", "Ja, bitte."),
+        ("我可以先备份数据库，再升级。可以吗？", "可以"),
+    ],
+)
+def test_what_the_users_latest_message_answers_stays_beside_it(proposal: str, answer: str) -> None:
+    earlier = [user("go"), *tool_exchange("read", {}, LONG), assistant(LONG), user("and now?")]
+    before = [*earlier, assistant(proposal), user(answer)]
+    after = folded([*before, *tool_exchange("read", {}, LONG)], count=2)
+    assert after[-4:-2] == before[-2:]
+    assert any(m.origin for m in after)
+    # A long one is told in the note, and where nothing else is left to give, so is every one.
+    assert not any(m.text == LONG * 2 for m in folded([*earlier, assistant(LONG * 2), user(answer)], count=9))
+    assert before[-2] not in folded(before, count=9, hard=True)
 
 
 def test_protected_tools_are_folded_only_as_a_last_resort() -> None:
@@ -158,7 +177,7 @@ def test_what_the_model_has_not_read_is_folded_only_as_a_last_resort(hard: bool)
 
 def test_what_is_pinned_stays_where_it_is() -> None:
     pin = user("keep this", metadata={PINNED: True})
-    work = [user(LONG), assistant(LONG), pin, user(LONG), assistant(LONG), user("now")]
+    work = [user(LONG), assistant(LONG), pin, user(LONG), assistant(LONG * 2), user("now")]
     for hard in (False, True):
         after = folded([user("first"), *work], count=9, hard=hard)
         assert [bool(m.origin) for m in after] == [False, True, False, True, False]

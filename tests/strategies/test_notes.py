@@ -13,6 +13,7 @@ from autocontext.strategies import View, steps
 from autocontext.strategies.first_message import FIRST_MESSAGE_SHORTENED, FirstMessage
 from autocontext.strategies.fold import OLDEST_ROUNDS_FOLD
 from autocontext.strategies.last_resort import LAST_RESORT_PREVIEW, Previews
+from autocontext.strategies.pastes import PASTE_SHORTENED
 from autocontext.strategies.selection import answer_size, is_large, question, stays, utf16_length
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.text.rendering import written_note
@@ -50,9 +51,9 @@ def rounds(n: int) -> list[Msg]:
 
 
 def test_a_fold_is_a_note_of_what_follows_the_user_s_first_message() -> None:
-    messages = [*rounds(3), user("now")]
+    messages = [*rounds(4), user("now")]
     (p,) = fold(messages)
-    assert p.span.messages == tuple(messages[1:-1])
+    assert p.span.messages == tuple(messages[1:-2])  # the answer that the user goes on from stays
     assert (p.text, p.event_type, p.kind, p.role) == ("", OLDEST_ROUNDS_FOLD, "fold", "user")
     assert fold(messages, note_role="assistant")[0].role == "assistant"
     assert "question 1" in text_of(p)
@@ -60,12 +61,12 @@ def test_a_fold_is_a_note_of_what_follows_the_user_s_first_message() -> None:
 
 
 def test_a_model_is_asked_for_what_it_can_say_and_the_ledger_follows() -> None:
-    messages = [user("first"), *rounds(6), assistant(LONG), user("now")]
+    messages = [user("first"), *rounds(6), assistant(LONG), assistant("Shall I?"), user("now")]
     (p,) = fold(messages, asks=True)
     assert isinstance(p.text, Question)
     assert p.text.purpose == "fold"
     assert p.text.otherwise == ""
-    assert [part.split("] ", 1)[1] for part in p.text.parts] == [m.text for m in messages[1:-1]]
+    assert [part.split("] ", 1)[1] for part in p.text.parts] == [m.text for m in messages[1:-2]]
     assert p.text.sizes == (101,) * 13
     assert p.text.target_tokens <= 4_000 * AutoContextConfig().note_ratio
     text = text_of(p, "The goal is a rename.")
@@ -138,7 +139,7 @@ def test_a_fold_takes_one_message_more_than_the_excess_and_its_note(excess: floa
 def test_one_message_alone_is_no_fold_but_the_search_goes_on_behind_it() -> None:
     messages = [user("first"), user("alone"), system("stays"), *rounds(2), user("now")]
     (p,) = fold(messages)
-    assert p.span.messages == tuple(messages[3:-1])
+    assert p.span.messages == tuple(messages[3:-2])
 
 
 def test_a_second_fold_gets_what_the_first_has_left() -> None:
@@ -192,11 +193,20 @@ def test_the_user_s_first_message_is_cut_when_it_takes_45_percent_of_the_room(
 
 
 @pytest.mark.parametrize("first", [
-    user(TASK, metadata={"pinned": True}), user(TASK, origin=Origin(uuid="u" * 8, kind="stub")), assistant(TASK),
-    user(""), system(TASK),
-], ids=["pinned", "cut already", "the agent's", "empty", "system"])  # fmt: skip
+    user(TASK, metadata={"pinned": True}), assistant(TASK), user(""), system(TASK),
+], ids=["pinned", "the agent's", "empty", "system"])  # fmt: skip
 def test_a_first_message_that_is_none_or_must_stay_is_left(first: Msg) -> None:
     assert first_cut([first, user("go"), assistant("a")]) == []
+
+
+def test_a_paste_whose_answers_were_folded_is_cut_anew_and_an_unanswered_one_stays() -> None:
+    shortened = user(TASK, origin=Origin(uuid="u" * 8, kind="stub"))
+    note = user("[Reference note]", origin=Origin(uuid="v" * 8, kind="fold"))
+    (p,) = first_cut([shortened, note, user("go on")])
+    assert p.span.messages == (shortened,)
+    later = [user("go"), assistant("a"), user(TASK), assistant("Seen."), user("and?")]
+    assert [p.event_type for p in first_cut(later)] == [PASTE_SHORTENED]
+    assert first_cut([*later[:2], user(TASK)]) == []
 
 
 def test_no_user_no_first_message() -> None:

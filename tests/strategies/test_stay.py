@@ -59,6 +59,15 @@ def test_proposals_keep_what_must_stay_and_do_not_overlap(history: list[Msg], co
             assert view.latest_user < 0 or view.ids[view.latest_user] not in p.span.ids
 
 
+def test_a_reloaded_page_stays_though_only_its_call_names_the_tool() -> None:
+    call = tool_call("context_reload", {"working_context_offload_uuid": "m2"}, id="c9")
+    page = tool_result("c9", LONG)
+    going = [*worked(), call, page]
+    assert stays(EAGER, View.of(going, size))(page)
+    assert not stays(EAGER, View.of([*going, user("thanks")], size))(page), "the round is over"
+    assert {call.id, page.id}.isdisjoint(touched(going))
+
+
 @given(histories(), st.sampled_from(sorted(CONFIGS)))
 def test_every_question_is_text_and_no_handle(history: list[Msg], config: str) -> None:
     for p in proposals(history, CONFIGS[config]):

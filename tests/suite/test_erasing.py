@@ -346,6 +346,18 @@ def test_row_04_a_content_that_is_the_message_or_a_long_part_of_it_goes(ac):
     assert [kept(ac, info) for info in contents] == [False, True, False, True]
 
 
+def test_a_content_that_is_damaged_goes_as_well(ac, tmp_path):
+    ac.content.put(said("told") * 100, namespace="user:ann")
+    conversation(ac, Msg(id="m", role="user", content=said("told") * 100))
+
+    def damage():
+        yield Statement("UPDATE autocontext_content SET chars = chars + 1")
+
+    ac.database.write(damage)
+    ac.erase("s", ["m"], user_id="ann")
+    assert found(ac, tmp_path) == []
+
+
 def test_row_04_a_content_whose_time_is_over_goes_as_well(ac, tmp_path):
     info = ac.content.put(said("late"), namespace="user:ann", ttl=0.001)
     conversation(ac, Msg(id="m", role="user", content=f"look at {info.ref}"))

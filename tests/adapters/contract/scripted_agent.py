@@ -30,7 +30,7 @@ from tests.fakes.openai_server import Turn
 
 CASE = re.compile(r"You work on case (\w+)\.")
 TASK = re.compile(r"\A\[task (\d+): (\w+)(?: (\d+))?\]")
-TAG = re.compile(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]{8,})")
+TAG = re.compile(r"CONTEXT_OFFLOAD: uuid=([0-9a-f-]{8,})|(\[m\d+: [\d,]+ of [\d,]+ characters left out\])")
 SECRET = re.compile(r"secret of part (\d+) is (S-(\w+?)-\d+-\d+)")
 BLOCK = re.compile(r"^(m\d+-m\d+) read_part\b", re.MULTILINE)
 """A read part in a status."""
@@ -119,6 +119,8 @@ class Progress:
     task: str = ""
     step: int = 0
     parts: int = 0
+    tried: set[str] = field(default_factory=set)
+    """What was reloaded in search of a part."""
 
 
 @dataclass
@@ -211,16 +213,21 @@ class ScriptedAgent:
         if mine.step and wanted in said_in(turn.messages[-1]):
             return Reply(text=f"It is {wanted}.")
         mine.step += 1
-        return self._reload(turn, case, f"secret of part {part}", mine.step - 1)
+        return self._reload(turn, case, f"secret of part {part}", mine.tried)
 
-    def _reload(self, turn: Turn, case: str, query: str, number: int = 0) -> Item:
-        tags = list(dict.fromkeys(t for m in reversed(turn.messages) for t in TAG.findall(said_in(m))))
-        if number >= len(tags):
+    def _reload(self, turn: Turn, case: str, query: str, tried: set[str] | None = None) -> Item:
+        tags = list(
+            dict.fromkeys(t for m in reversed(turn.messages) for found in TAG.findall(said_in(m)) for t in found if t)
+        )
+        if tried is not None:
+            tags = [tag for tag in tags if tag.partition(":")[0] not in tried]
+            tried.update(tag.partition(":")[0] for tag in tags[:1])
+        if not tags:
             self.faults.append(f"{case}: {len(tags)} tags in view, and none leads to {query!r}")
             return Reply(text="I do not know.")
         if "context_reload" not in turn.tools:
             self.faults.append(f"{case}: the request offers no context_reload")
-        call = _call(case, "context_reload", working_context_offload_uuid=tags[number], query=query)
+        call = _call(case, "context_reload", working_context_offload_uuid=tags[0], query=query)
         return Reply(text=None, finish="tool_calls", tool_calls=[call])
 
     def _check_reload(self, turn: Turn, case: str) -> None:

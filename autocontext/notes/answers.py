@@ -1,0 +1,267 @@
+"""What came back from a call: what its structure says, and the words of the answer that tell most.
+
+Nothing here judges. A status is what `is_error`, an exit code, an HTTP status or an error field says; everything else
+is quoted. The words below only choose what is quoted: a wrong guess shows another line of the same answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from autocontext.messages import ToolResultBlock
+from autocontext.notes.values import known_values
+from autocontext.text.excerpts import alone
+from autocontext.text.rendering import one_line
+from autocontext.text.signs import ERROR
+
+_ENDS = 600
+"""Characters at each end of a result in which a program's wrapper prints an exit code."""
+_LONGEST_JSON = 50_000
+"""Characters; a longer result is read as lines."""
+_FIRST_LINES, _LAST_LINES = 20, 40
+"""Lines of a long result that are considered, beside those that look like errors."""
+_MOST_ERRORS = 20
+_ALONE = 2.0
+"""Worth of a line that is like no other in a result whose lines are mostly alike."""
+_FEW_LINES = 3
+"""Lines; what a result of so few lines says of an error is its reason."""
+_SEARCHED = 64_000
+"""Characters at the end of a result in which lines that look like errors are looked for."""
+_LONGEST_LINE = 400
+"""Characters of a line that are considered."""
+_MOST_FIELDS = 200
+"""Fields of a JSON text that are considered."""
+_BEFORE = 12
+"""Characters before the telling word of a long line that are quoted with it."""
+_HEAD = 3
+"""A third of what is quoted of such a line is its beginning, which says what it is about."""
+
+_EXIT = re.compile(
+    r"<returncode>\s*(-?\d{1,9})"
+    r"|[\"'](?:exit_?code|return_?code|exit_?status)[\"']\s*:\s*(-?\d{1,9})"
+    r"|\bexit(?:ed)?(?: with)?(?: code| status)*[: ]+(-?\d{1,9})[\W_]*$"
+    r"|^\W*(?:exit_?code|return(?:ed)?[_ ]?code|exit_?status|rc)\s?[:=]\s?(-?\d{1,9})\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Only at the end of a line, as programs print it: in prose about exit codes more text follows."""
+_HTTP = re.compile(r"\s*HTTP/[\d.]{1,3} ([45]\d\d)\b")
+_TAGS = re.compile(r"</?[A-Za-z][\w-]{0,40}>")
+_PARSES = re.compile(r"\s*[\[{]")
+_WRAPPER = re.compile(
+    r"\b(?:return_?code|exit_?code|exit_?status)\b\W{0,4}0\b|\b(?:output|stdout|stderr)\b:?", re.IGNORECASE
+)
+_ERROR_KEYS = ("error", "errors", "isError", "is_error")
+_TELLING_KEY = re.compile(
+    r"error|message|msg|detail|reason|status|state|title|name|summary|result|answer|total|count|price|amount|date|id$",
+    re.IGNORECASE,
+)
+"""Fields of a record that tell it from others or say what happened."""
+_SAYS_NOTHING = re.compile(
+    r"(?:</?[\w-]{1,40}>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
+    r"|\d{1,9}[.,:)|]?|traceback \(most recent call last\):"
+    r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
+    r"|\S{0,40}[$#](?: .*)?|npm (?:ERR!|error)\W*|\d{1,3} ?%.*|\(?(?:open file|current directory):.*)",
+    re.IGNORECASE,
+)
+"""A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
+_PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
+_FRAME = re.compile(r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)")
+"""A line of a stack trace."""
+_FIELD = re.compile(
+    r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
+)
+_END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
+
+
+class Answer(NamedTuple):
+    """What the structure of a result says."""
+
+    status: str
+    """"error" (it is marked so, or a field says so), "exit 1", "HTTP 404"; "" if nothing of that kind is there."""
+    empty: bool
+    """Whether nothing came back: no text, an empty list or record, a wrapper around nothing."""
+
+
+def quoted(text: str) -> str:
+    """A text in quotes that nothing in it can end: what follows `" ->` in a note is always an answer."""
+    return '"' + _END_OF_QUOTE.sub(r"\\\g<0>", text) + '"'
+
+
+# ------------------------------------------------------------------------------------------------------- structure
+def answer_of(block: ToolResultBlock) -> Answer:
+    """What the structure of a result says."""
+    text = block.text
+    record = _json(text)
+    status = "error" if block.is_error else ""
+    if (code := _exit_code(text)) not in (None, 0):
+        status = f"exit {code}"
+    elif http := _HTTP.match(text):
+        status = f"HTTP {http[1]}"
+    elif isinstance(record, dict) and any(record.get(key) for key in _ERROR_KEYS):
+        status = "error"
+    return Answer(status, _is_empty(text) if record is None else _says_no_value(record))
+
+
+def _exit_code(text: str) -> int | None:
+    """The exit code in the last lines, otherwise in the first."""
+    last = list(_EXIT.finditer(text[-_ENDS:]))
+    match = last[-1] if last else _EXIT.search(text[:_ENDS]) if len(text) > _ENDS else None
+    return None if match is None else int(next(filter(None, match.groups())))
+
+
+def _json(text: str) -> Any:
+    """The record or list that a text is; None for any other text."""
+    if len(text) > _LONGEST_JSON or not _PARSES.match(text):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _says_no_value(value: Any) -> bool:
+    """Whether a JSON value holds nothing: no text, no number but 0, no true."""
+    if isinstance(value, dict):
+        return all(map(_says_no_value, value.values()))
+    if isinstance(value, list):
+        return all(map(_says_no_value, value))
+    return not value
+
+
+def _is_empty(text: str) -> bool:
+    if len(text) > _ENDS:
+        return False
+    rest = _WRAPPER.sub("", _TAGS.sub("", _EXIT.sub("", text)))
+    return rest.strip().lower() in ("", "null", "none") or not any(map(str.isalnum, rest))
+
+
+# ----------------------------------------------------------------------------------------------------------- words
+def telling(
+    text: str, answer: Answer, *, used: Callable[[str], float], call: str = "", looks: bool = False
+) -> list[tuple[int, str]]:
+    """The lines or fields of a result that tell most, best first, each with its place in the text's order.
+
+    `used` returns how much later messages used a value; `call` are the words of the call, whose echo is no answer. A
+    call that only `looks` finds texts about errors, which are no reasons.
+    """
+    if answer.empty:
+        return []
+    if _json(text) is not None and (fields := list(_fields(text, used))):
+        return _best(fields)
+    lines = _lines(text)
+    lonely = alone([line for _, line in lines])
+    reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
+    rated = [
+        (_worth(line, k / len(lines), used, call, reasons=reasons) + _ALONE * (k in lonely), i, line)
+        for k, (i, line) in enumerate(lines)
+    ]
+    return _best(rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
+
+
+def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
+    ordered = sorted(rated, key=lambda item: (-item[0], -item[1]))
+    return [(place, text) for worth, place, text in ordered if worth > 0 and text]
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """The lines at both ends of a text and those between that tell something, each with its place, on one line."""
+    if len(text) <= _SEARCHED:
+        lines = list(enumerate(text.split("\n")))
+    else:
+        first = text[:_SEARCHED].split("\n")[:_FIRST_LINES]
+        # The places are not next to each other, since there is a gap.
+        lines = [*enumerate(first), *enumerate(text[-_SEARCHED:].split("\n")[1:], len(first) + 1)]
+    if len(lines) > _FIRST_LINES + _LAST_LINES:
+        between = lines[_FIRST_LINES:-_LAST_LINES]
+        errors = [line for line in between if ERROR.search(line[1], 0, _LONGEST_LINE)][-_MOST_ERRORS:]
+        lonely = alone([line for _, line in lines])
+        telling = {*errors, *(lines[k] for k in lonely)} & {*between}
+        lines = [*lines[:_FIRST_LINES], *sorted(telling), *lines[-_LAST_LINES:]]
+    # What a progress bar has overwritten was never there to stay.
+    return [(i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * _LONGEST_LINE])) for i, line in lines]
+
+
+def _squeezed(text: str) -> str:
+    """A text on one line, with one blank where it has several: columns of a table take no room."""
+    return " ".join(one_line(text).split())
+
+
+def _worth(line: str, late: float, used: Callable[[str], float], call: str, *, reasons: float) -> float:
+    """How much a line tells, 0 if it is no answer; `late` is its place in the text, from 0 to 1.
+
+    `reasons` is what a word of an error is worth.
+    """
+    if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
+        return 0.0
+    if len(line) > 3 and line in call:
+        return 0.01
+    worth = 0.3 + 0.7 * late + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
+    if ERROR.search(line, 0, _LONGEST_LINE):
+        worth += reasons
+    worth += min(2.0, sum(map(used, sorted(known_values(line[:_LONGEST_LINE]))[:12])))
+    return worth * (0.2 if _FRAME.match(line) else 1.0)
+
+
+def _fields(text: str, used: Callable[[str], float]) -> Iterator[tuple[float, int, str]]:
+    """The fields of a JSON text with their keys, word for word, each with its worth."""
+    place = end = 0
+    for i, field in enumerate(_FIELD.finditer(text)):
+        if i == _MOST_FIELDS:
+            return
+        place += 2 if text[end : field.start()].strip() else 1  # next to each other only with nothing in between
+        end = field.end()
+        value = field["value"].strip('"')
+        if not value:
+            continue
+        worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
+        worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
+        worth += min(2.0, 2 * used(value[:_LONGEST_LINE])) - 0.01 * i
+        yield max(0.01, worth), place, one_line(field.group()[: 10 * _LONGEST_LINE])
+
+
+def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
+    """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`."""
+    if answer.empty or not pieces:
+        return f"{answer.status}, nothing" if answer.status else "nothing"
+    place, first = pieces[0]
+    chosen = {place: _cut(first, characters)}
+    left = characters - len(chosen[place])
+    for place, piece in pieces[1:]:
+        if len(piece) + 3 <= left and piece not in chosen.values():
+            chosen[place] = piece
+            left -= len(piece) + 3
+    places = sorted(chosen)
+    words = chosen[places[0]]
+    for before, place in pairwise(places):
+        words += (" " if place == before + 1 else " … ") + chosen[place]
+    return (f"{answer.status}: " if answer.status else "") + quoted(words)
+
+
+def _cut(line: str, characters: int) -> str:
+    """A line cut between words to a number of characters: its beginning, and its telling word if that is behind it."""
+    if len(line) <= characters:
+        return line
+    found = ERROR.search(line)
+    if found is None or found.end() <= characters:
+        return line[: _end_of_word(line, 0, characters)].strip() + "…"
+    head = _end_of_word(line, 0, characters // _HEAD)
+    start = max(head, line.rfind(" ", 0, max(1, found.start() - _BEFORE)) + 1)
+    stop = _end_of_word(line, start, start + characters - head)
+    return line[:head].strip() + "…" + line[start:stop].strip() + ("…" if stop < len(line) else "")
+
+
+def _end_of_word(line: str, start: int, stop: int) -> int:
+    """The last end of a word in the second half of a stretch; otherwise its end."""
+    if stop >= len(line):
+        return len(line)
+    blank = line.rfind(" ", (start + stop) // 2, stop)
+    if blank > 0:
+        return blank
+    end = stop
+    while end > (start + stop) // 2 and line[end - 1].isalnum() and line[end].isalnum():
+        end -= 1
+    return end

@@ -1,0 +1,293 @@
+"""The calls of a history: what each says of itself, and which part of a note it belongs to.
+
+Nothing here judges: a label is made of the arguments, and the small tables of reading tools and programs only choose
+between "done" and "looked at". An unknown tool counts as doing.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Literal, TypeAlias
+
+from autocontext.messages import ToolUseBlock, leaves
+from autocontext.notes.answers import Answer
+from autocontext.plan import is_plan_call, lists_steps
+from autocontext.text.rendering import one_line
+
+Effect: TypeAlias = Literal["reads", "changes", "runs"]
+
+PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri",
+             "filePath", "fileName", "absolute_path", "AbsolutePath", "relative_path", "TargetFile")  # fmt: skip
+COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
+_MAIN_ARGUMENTS = (
+    "url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
+    "flight_number", "code", "expression", "name", "pattern", "question",
+)  # fmt: skip
+"""Arguments that describe best a call without a file and a command."""
+_RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
+REMARKS = frozenset({"description", "explanation", "justification", "thought", "timeout"})
+"""Arguments that say why or how a command is run."""
+_REPLACED_KEY = re.compile(r"old|search|find|before", re.IGNORECASE)
+"""Arguments with the text that a call replaces."""
+_REPLACING_KEY = re.compile(r"new|replace|after", re.IGNORECASE)
+"""Arguments with the text that comes in its place, which may be empty."""
+_READS = frozenset(
+    {
+        "read", "view", "open", "cat", "get", "list", "ls", "find", "search", "grep", "glob", "fetch", "lookup", "look",
+        "show", "describe", "query", "select", "browse", "visit", "check", "calculate", "count", "think", "scroll",
+        "inspect", "retrieve", "load", "crawl", "analyze", "status", "reload",
+    }
+)  # fmt: skip
+"""First words of the names of tools that only look."""
+_READING_PROGRAMS = frozenset(
+    {
+        "cat", "nl", "bat", "head", "tail", "less", "more", "grep", "egrep", "rg", "ls", "find", "wc", "tree", "stat",
+        "file", "sort", "uniq", "cut", "column", "jq", "xxd", "strings", "cd", "echo", "pwd", "which",
+    }
+)  # fmt: skip
+"""Programs that only read, unless a redirection follows; with options below."""
+_READING_COMMANDS = re.compile(r"sed -n |git (?:-C \S+ )?(?:log|show|diff|status|blame|grep)\b")
+_PARTS_OF_COMMAND = re.compile(r"\|\||&&|[;|\n]")
+_WRITES = re.compile(r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec|i)\b")
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_PATCH = ("*** Begin Patch", "diff --git", "--- ")
+_PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S[^\n\t]{0,300})", re.MULTILINE)
+_DULL = re.compile(r"\s*(?:#|//|/\*|\*|\"\"\"|'''|import\b|from \S+ import\b|use |package |<[?!]|-{3}|\W*$)")
+"""The beginning of a line that says little about a new text: a comment, an import, brackets."""
+
+MOST_CALLS = 1_000
+"""One note tells of the newest calls, so its cost does not grow with the history."""
+_MOST_LEAVES = 20
+_LONGEST = 240
+"""Characters of a label."""
+_LONGEST_NAME = 60
+_LONGEST_PATH = 200
+_SHORT = 60
+"""Characters of an argument that belongs to the label; a longer one is content."""
+_NEW = 160
+"""Characters of the line that shows what is written."""
+_MOST_TEXT = 40_000
+"""Characters of arguments that are compared to find equal calls, and searched for what is written."""
+_LEAST_NEW = 2
+"""Letters and digits of a line that shows what is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call and what came back."""
+
+    number: int
+    """Number of the message with the call."""
+    name: str
+    label: str
+    """Its arguments in short: a file and short arguments, a command's first line, or its main arguments."""
+    digest: int
+    """Equal for equal arguments of one tool."""
+    looks: bool
+    """Whether it only looks at something, as far as its name and its command tell."""
+    plans: bool = False
+    """Whether it makes or changes a plan, which has a part of its own."""
+    thing: str = ""
+    """The file or record that it names; "" if it names none."""
+    new: str = ""
+    """The first telling line of the text that it writes; "" if it writes none."""
+    result: int = 0
+    """Number of the message with its result; 0 without one."""
+    block: int = 0
+    """Index of the result in that message."""
+    is_error: bool = False
+    """Whether the result is marked as an error."""
+    answer: Answer | None = None
+
+
+def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
+    """The Call for a block, without its result."""
+    arguments = use.input
+    text = repr(dict(arguments))[:_MOST_TEXT]
+    plans = is_plan_call(use)
+    return Call(
+        number=number,
+        name=_short_line(use.name, _LONGEST_NAME) or "call",
+        label="" if plans else label_of(arguments),
+        digest=zlib.crc32(text.encode("utf-8", "surrogatepass")),
+        looks=looks(use.name, arguments, table),
+        plans=plans,
+        thing="" if plans else thing_of(arguments),
+        new="" if plans else new_text(arguments),
+    )
+
+
+# --------------------------------------------------------------------------------------------------- what it is about
+def command_line(arguments: Mapping[str, Any]) -> str:
+    """The command that a call runs in a shell; "" if it runs none."""
+    if any(key in arguments for key in PATH_KEYS):
+        return ""
+    for key in COMMAND_KEYS:
+        value = arguments.get(key)
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list | tuple) and value and all(isinstance(word, str) for word in value):
+            # A script for a shell is used unquoted: ["bash", "-lc", "..."].
+            return value[-1] if len(value) == 3 and value[1] in ("-c", "-lc") else shlex.join(value)
+    return ""
+
+
+def path_of(arguments: Mapping[str, Any]) -> str:
+    """The file that a call is about; "" if its arguments name none."""
+    for key in PATH_KEYS:
+        value = arguments.get(key)
+        if isinstance(value, str) and value.strip():
+            return " ".join(value.split())[:_LONGEST_PATH]
+    return ""
+
+
+def thing_of(arguments: Mapping[str, Any]) -> str:
+    """The file or record that a call names; "" if it names none."""
+    if path := path_of(arguments) or next(iter(files_of_patch(arguments)), ""):
+        return one_line(path)
+    records = (v for k, v in arguments.items() if _RECORD_KEY.search(k) and isinstance(v, str | int))
+    return next((one_line(str(v))[:_SHORT] for v in records if not isinstance(v, bool) and str(v).strip()), "")
+
+
+def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:
+    """The files in a patch among the arguments."""
+    patch = next((v for v in arguments.values() if isinstance(v, str) and v.lstrip().startswith(_PATCH)), "")
+    return list(dict.fromkeys(_PATCHED_FILE.findall(patch[:_MOST_TEXT])))
+
+
+def label_of(arguments: Mapping[str, Any]) -> str:
+    """A file with short arguments, a command's first line, or the main arguments, on one line; "" without any."""
+    if command := command_line(arguments):
+        line = next((line for line in command[:4_000].splitlines() if line.strip()), "")
+        return _short_line(line, _LONGEST)
+    if path := path_of(arguments):
+        return _short_line(" ".join([path, *_details(arguments)]), _LONGEST)
+    if patched := files_of_patch(arguments):
+        return _short_line(", ".join(patched), _LONGEST)
+    texts = [(k, str(v).strip()) for k, v in arguments.items() if isinstance(v, str | int | float) and str(v).strip()]
+    main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
+    rest = [v for _, v in texts if [v] != main]
+    first = main or rest[:1] or [leaf_values(v) for v in list(arguments.values())[:1]]
+    others = [v for v in rest if v not in first and len(v) <= _SHORT and "\n" not in v]
+    return _short_line(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
+
+
+def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Short arguments beside a file."""
+    for key, value in arguments.items():
+        if key in PATH_KEYS or key in REMARKS or isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, list | tuple) and len(value) <= 3 and all(isinstance(v, int) for v in value):
+            yield f"{key} {'-'.join(map(str, value))}"
+        elif isinstance(value, int | float):
+            yield f"{key} {value}"
+        elif isinstance(value, str) and "\n" not in value and len(value) <= _SHORT and not _REPLACED_KEY.search(key):
+            yield value
+
+
+def leaf_values(value: Any) -> str:
+    """The values inside a list or object as one line."""
+    return ", ".join(islice(leaves(value), _MOST_LEAVES))
+
+
+def facts_of(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that may be needed again: not those that only explain a command, and not a plan's steps."""
+    if lists_steps(arguments):
+        return {}
+    return {k: v for k, v in arguments.items() if k not in REMARKS} if command_line(arguments) else arguments
+
+
+# -------------------------------------------------------------------------------------------------- what it writes
+def new_text(arguments: Mapping[str, Any]) -> str:
+    """The first telling line of what a call writes and what was not there before; "" if it writes nothing.
+
+    With a minus, the first line that it only takes away.
+    """
+    replaced: set[str] = set()
+    removed: list[str] = []
+    written: list[str] = []
+    replaces = any(_REPLACING_KEY.search(key) for key, _ in _texts(arguments))
+    for key, text in _texts(arguments):
+        lines = text[:_MOST_TEXT].splitlines()
+        if _REPLACED_KEY.search(key):
+            replaced.update(map(str.strip, lines))
+            removed += lines if replaces else []
+        elif text.lstrip().startswith(_PATCH):
+            written += [line for line in lines if line.startswith("+") and not line.startswith("+++")]
+            removed += [line[1:] for line in lines if line.startswith("-") and not line.startswith("---")]
+        elif key in COMMAND_KEYS or key == "code":
+            written += lines[1:]
+        elif key not in PATH_KEYS and key not in REMARKS and (len(lines) > 1 or len(text) > _SHORT):
+            written += lines
+    if not written and replaced:  # a short replacement
+        written = [text for key, text in _texts(arguments) if key not in PATH_KEYS and not _REPLACED_KEY.search(key)]
+    new = [line for line in written if line.strip() not in replaced and sum(map(str.isalnum, line)) >= _LEAST_NEW]
+    if not new:
+        kept = {line.strip() for line in written}
+        gone = [line.strip() for line in removed if line.strip() not in kept]
+        new = [f"- {line}" for line in gone if sum(map(str.isalnum, line)) >= _LEAST_NEW]
+    line = next((line for line in new if not _DULL.match(line.lstrip("+- "))), new[0] if new else "")
+    return _short_line(line, _NEW)
+
+
+def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """The texts of arguments with their keys, those of objects in lists included."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, Mapping) and depth < 3:
+        for name, inner in value.items():
+            yield from _texts(inner, str(name), depth + 1)
+    elif isinstance(value, list | tuple) and depth < 3 and key not in COMMAND_KEYS:
+        for inner in value:
+            yield from _texts(inner, key, depth + 1)
+
+
+# ------------------------------------------------------------------------------------------------ whether it only looks
+def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] | None = None) -> bool:
+    """Whether a call only looks at something; `table` says so of tools by name or by a word of their names."""
+    words = _words(tool)
+    for name in (tool, *words):
+        if table and name in table:
+            return table[name] == "reads"
+    if line := command_line(arguments):
+        parts = (part.strip() for part in _PARTS_OF_COMMAND.split(line[:4_000]))
+        return _WRITES.search(line) is None and all(map(_only_reads, filter(None, parts)))
+    command = arguments.get("command")
+    if isinstance(command, str) and (inner := _words(command)):  # an editor: {"command": "view", "path": ...}
+        return inner[0] in _READS
+    return bool(words) and words[0] in _READS and not ("and" in words or "or" in words or "replace" in words)
+
+
+def _only_reads(command: str) -> bool:
+    return command.split(None, 1)[0] in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
+
+
+@lru_cache(maxsize=1024)
+def _words(tool: str) -> tuple[str, ...]:
+    """The words of a tool's own name, in lower case; what stands before "__" or "." is a server's."""
+    own = re.split(r"__|\.", tool[:_LONGEST_PATH])[-1]
+    return tuple(word.lower() for word in _WORDS.findall(own))
+
+
+# --------------------------------------------------------------------------------------------------------- shortening
+def _short_line(text: str, longest: int) -> str:
+    """A text on one line, cut between words."""
+    return shorten(one_line(text[: 4 * longest]), longest)
+
+
+def shorten(text: str, longest: int, least: int = 0) -> str:
+    """A line cut between words to at most `longest` characters and at least `least`, with "…" if it was cut."""
+    if len(text) <= longest:
+        return text
+    at = text.rfind(" ", max(least, longest // 2), longest)
+    if at < 0:
+        at = longest - 1
+        while at > max(least, longest // 2) and text[at].isalnum() and text[at - 1].isalnum():
+            at -= 1
+    return text[:at].rstrip() + "…"

@@ -1,0 +1,201 @@
+"""The calls in some messages as lines of a note: each with what came back, in the words of the answer.
+
+Equal calls share a line; calls that name one file or record stand together under its name, the newest last, so that the
+state that holds now is the last that is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from autocontext.history.cached import cached_property
+from autocontext.notes.answers import came_back, quoted, telling
+from autocontext.notes.calls import MOST_CALLS, Call, shorten
+from autocontext.notes.notes import is_note_tool
+
+if TYPE_CHECKING:
+    from autocontext.notes.work import WorkLedger
+
+_ANSWERS = 4
+"""Most answers of equal calls that are told."""
+_SHORT_NAME = 12
+"""Characters; a longer name of what a call is about is left out of its answer."""
+_FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
+"""The head that many commands share."""
+
+
+class Group(NamedTuple):
+    """Calls of one tool with equal arguments, the oldest first."""
+
+    calls: tuple[Call, ...]
+
+    @property
+    def newest(self) -> Call:
+        """The call that stands for all."""
+        return self.calls[-1]
+
+
+class Deeds:
+    """The calls in some messages of a history, and the lines about them."""
+
+    def __init__(self, ledger: WorkLedger, only: Container[int], width: int) -> None:
+        """`width`: most characters of a label, of what is written and of an answer; `self.width` says otherwise."""
+        self._ledger, self._width = ledger, width
+        self.width: dict[Call, int] = {}
+        """By the newest of equal calls."""
+        self._telling: dict[Call, list[tuple[int, str]]] = {}
+        newest = ledger.calls[-MOST_CALLS:]
+        self.calls = [c for c in newest if c.number in only and not is_note_tool(c.name)]
+        groups: dict[tuple[str, int], list[Call]] = {}
+        for call in self.calls:
+            key = call.name, call.digest
+            groups[key] = [*groups.pop(key, ()), call]
+        self.groups = [Group(tuple(calls)) for calls in groups.values()]
+        """Distinct calls, the latest at the end."""
+        self._things = self._known_things()
+        self._labels = self._distinct_labels()
+
+    # -------------------------------------------------------------------------------------------------------- labels
+    def _distinct_labels(self) -> dict[tuple[str, str], int]:
+        """Where each label begins to differ from those of the same tool that begin most like it."""
+        by_tool = defaultdict(set)
+        for group in self.groups:
+            by_tool[group.newest.name].add(group.newest.label)
+        begins: dict[tuple[str, str], int] = {}
+        for name, labels in by_tool.items():
+            ordered = sorted(labels)
+            for i, label in enumerate(ordered):
+                beside = [other for other in ordered[max(0, i - 1) : i + 2] if other is not label]
+                shared = max((_shared(label, other) for other in beside), default=0)
+                begins[name, label] = _start_of_word(label, min(shared, len(label) - 1)) if label else 0
+        return begins
+
+    def label(self, call: Call, longest: int, *, thing: str = "") -> str:
+        """A label of at most about `longest` characters that tells the call from others; without a thing named above.
+
+        "…" stands wherever something is left out.
+        """
+        label, start = call.label, self._labels.get((call.name, call.label), 0)
+        if thing and label.startswith(thing):
+            label, start = label[len(thing) :].strip(), 0
+        if len(label) <= longest:
+            return _unforged(label)
+        if call.thing and label.startswith(call.thing) and "/" in call.thing:
+            # The end of a path says more than its beginning.
+            rest = label[len(call.thing) :]
+            at = call.thing.find("/", len(call.thing) - max(longest - len(rest), longest // 2))
+            return _unforged(
+                "…" + shorten(call.thing[max(at, 0) :] + rest, longest) if at > 0 else shorten(label, longest)
+            )
+        head = _FOLDER.match(label)
+        begin = head.end() if head else 0
+        if len(label) - begin > longest and start > begin:
+            begin = max(begin, _start_of_word(label, min(start, len(label) - longest)))
+        return _unforged(("…" if begin else "") + shorten(label[begin:], longest))
+
+    # ------------------------------------------------------------------------------------------------------- answers
+    def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
+        """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
+        call = group.newest
+        longest = longest or self.width.get(call, self._width)
+        label = self.label(call, longest, thing=thing)
+        new = shorten(call.new, longest)
+        times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
+        what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
+        return f"m{call.number} {what}{times} -> {self._answers(group, longest)}"
+
+    def _answers(self, group: Group, longest: int) -> str:
+        """The different answers of equal calls in order, each with its message's number; of a single call its own."""
+        if len(group.calls) == 1:
+            return self.answer(group.newest, longest)
+        told = group.calls[-2 * _ANSWERS :]
+        runs: list[tuple[str, int]] = []
+        for call in told:
+            text = self.answer(call, longest)
+            if not runs or runs[-1][0] != text:
+                runs.append((text, call.number))
+        if len(runs) == 1:
+            return runs[0][0]
+        shown = [f"{text} (m{number})" for text, number in runs[-_ANSWERS:]]
+        return ("…; " if len(runs) > _ANSWERS or len(told) < len(group.calls) else "") + "; ".join(shown)
+
+    def answer(self, call: Call, longest: int) -> str:
+        """What came back from a call."""
+        if call.answer is None:
+            return "no answer yet"
+        if call not in self._telling:
+            block = self._ledger.messages[call.result - 1].content[call.block]
+            text = block.text if block.type == "tool_result" else ""
+            words = f"{call.label} {call.new}"
+            pieces = telling(text, call.answer, used=self._ledger.used, call=words, looks=call.looks)
+            if len(call.thing) > _SHORT_NAME:  # the line names it already
+                pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
+            self._telling[call] = pieces
+        return came_back(self._telling[call], call.answer, longest)
+
+    # -------------------------------------------------------------------------------------------------------- things
+    def _known_things(self) -> dict[str, str]:
+        """The files and records that several calls name, under their whole names and the last parts of paths."""
+        names: dict[str, str] = {}
+        for group in self.groups:
+            if thing := group.newest.thing:
+                names[thing] = thing
+        for thing in list(names):
+            if (name := thing.rpartition("/")[2]) and name != thing:
+                names[name] = thing if names.get(name, thing) == thing else ""
+        return names
+
+    def thing(self, call: Call) -> str:
+        """What a call is about: what it names, or a file or record that other calls name and its command mentions."""
+        if call.thing:
+            return call.thing
+        words = (word.strip("\"'`()[]{},;:").removeprefix("./") for word in call.label.split())
+        return next((thing for word in words if (thing := self._things.get(word, ""))), "")
+
+    def lines(self, groups: Sequence[Group]) -> list[str]:
+        """Lines about calls: those about one thing together under its name, in the order of their newest."""
+        by_thing: dict[str, list[Group]] = {}
+        for group in groups:
+            thing = self.thing(group.newest)
+            # Alone under a name of its own, where it names nothing.
+            key = thing or f"\n{group.newest.number} {group.newest.digest}"
+            by_thing[key] = [*by_thing.pop(key, ()), group]
+        return [line for thing, about in by_thing.items() for line in self._about(thing, about)]
+
+    def _about(self, thing: str, groups: Sequence[Group]) -> Iterator[str]:
+        if thing.startswith("\n") or len(groups) == 1:
+            yield from (self.line(group) for group in groups)
+            return
+        numbers = [group.newest.number for group in groups]
+        yield f"m{numbers[0]}-m{numbers[-1]} {_unforged(thing)}:"
+        yield from (self.line(group, thing=thing) for group in groups)
+
+    def source(self, number: int, block: int) -> str:
+        """The call that a result answers, with its label; "" if there is none."""
+        call = self._by_result.get((number, block))
+        return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
+
+    @cached_property
+    def _by_result(self) -> dict[tuple[int, int], Call]:
+        # Also of calls in other messages than those that are covered.
+        return {(call.result, call.block): call for call in self._ledger.calls[-MOST_CALLS:]}
+
+
+def _unforged(label: str) -> str:
+    """A label; in quotes if it looks like a line with an answer."""
+    return quoted(label) if "->" in label else label
+
+
+def _start_of_word(text: str, at: int) -> int:
+    """The beginning of the word at a place."""
+    while at > 0 and text[at - 1].isalnum() and text[at].isalnum():
+        at -= 1
+    return at
+
+
+def _shared(a: str, b: str) -> int:
+    """Characters with which two texts begin alike."""
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

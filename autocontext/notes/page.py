@@ -1,0 +1,302 @@
+"""Renders a work ledger as text within a budget of tokens.
+
+The parts appear in one order (the user's words, plan, what was done, what was looked at, the agent's words, lines) and
+get their room in another: first the user's rules, then a share for each part, then the rest by importance. A page
+states what is structure (who spoke, which call, what number) and quotes everything else. Every line begins with a
+number or "> ", so that no text of a tool, the agent or the user can pass for a heading, a number or other words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocontext.history.runs import Runs
+from autocontext.messages import Msg, ToolUseBlock
+from autocontext.notes.deeds import Deeds, Group
+from autocontext.notes.plan_part import PlanPart
+from autocontext.notes.quotes import Quotes
+from autocontext.notes.room import Claim, Room
+from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
+from autocontext.notes.shown import InView, Shown, plan_fact
+from autocontext.notes.speech import Speech, notes, reasons
+from autocontext.plan import PlanLike
+from autocontext.text.rendering import escape_tags
+from autocontext.text.words import terms
+
+if TYPE_CHECKING:
+    from autocontext.notes.work import WorkLedger
+
+SAID, PLAN, DONE, LOOKED, REASONS, LINES, NOTES = (
+    "The user said:", "Plan:", "Done:", "Looked at:",
+    "The agent said:", "Lines:", "The agent noted:",
+)  # fmt: skip
+HEADINGS = (SAID, PLAN, DONE, LOOKED, REASONS, NOTES, LINES)
+
+_RULES_SHARE = 0.60
+_STORIES_SHARE = 0.25
+"""Most of a page for rules and longer sentences with something like a rule in them."""
+_RULES_LEAST = 150
+"""Tokens of rules that precede anything else in a small note."""
+_SHARES = {"said": 0.25, "plan": 0.12, "done": 0.40, "reasons": 0.25, "looked": 0.20}
+"""First share of each part in the room that the rules leave."""
+_CLAIMS = ("plan", "done", "said", "reasons", "looked")
+"""The order in which the parts then take the rest. The last one gives room back first."""
+_QUOTES_SHARE, _FOCUS_SHARE = 0.10, 0.35
+"""Least share of quoted lines, without and with a focus."""
+_NOTES_SHARE = 0.30
+"""Most of a budget that the agent's own notes take."""
+_OPEN_SHARE = 0.5
+"""Most of a budget that is kept for the plan's open steps where they would go short otherwise."""
+_NARROW, _WIDER = 56, (90, 160)
+"""Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """What a text about a ledger is to cover, and its room."""
+
+    budget: int
+    """Most tokens of the text."""
+    count: Callable[[str], int]
+    """Tokens of a text."""
+    only: Container[int] | None = None
+    """Numbers of the messages to cover (those out of view); None for all."""
+    known: Container[int] | None = None
+    """Numbers of the messages that may be mentioned at all (not the deleted ones); None for all."""
+    shown: Iterable[Msg] | Shown = ()
+    """The messages in view, which the text does not repeat."""
+    plan: PlanLike | None = None
+    said_budget: int | None = None
+    """Most tokens of the user's words."""
+    quotes_budget: int | None = None
+    """No more lines are quoted once the text has so many tokens; 0 for no quotes."""
+    focus: str = ""
+    """Lines and reasons with words of it come first."""
+
+
+def render(ledger: WorkLedger, request: PageRequest) -> str:
+    """The ledger as text of at most `budget` tokens; "" if nothing fits."""
+    page = _Page(ledger, request)
+    text = page.text()
+    return _Page(ledger, request, plan_first=True).text() if page.lacks_open_steps else text
+
+
+class _Page:
+    """One rendering of a ledger."""
+
+    def __init__(self, ledger: WorkLedger, request: PageRequest, *, plan_first: bool = False) -> None:
+        """`plan_first`: the plan's open steps get their room before anything else."""
+        last = len(ledger.messages)
+        self._ledger, self._budget = ledger, request.budget
+        shown = request.shown
+        self._shown = shown if isinstance(shown, Shown) else InView(shown).without(0, 0, "")
+        self._only, self._available = Runs.within(request.only, last), Runs.within(request.known, last)
+        self._said_budget = self._budget if request.said_budget is None else request.said_budget
+        quotes = request.quotes_budget
+        self._quotes_budget = self._budget if quotes is None else min(self._budget, quotes)
+        self._focus = frozenset(terms(request.focus))
+        self._room = Room(self._budget, request.count)
+        self._parts: dict[str, list[str]] = {}
+        self._told: dict[str, list[Group]] = {}
+        """The calls with a line, newest first, by part."""
+        self._hidden: dict[str, list[Group]] = {}
+        self._speech = Speech(ledger, self._only, self._shown)
+        self._deeds = Deeds(ledger, self._only, _NARROW)
+        self._plan = PlanPart(request.plan, [] if request.plan is not None else self._plan_calls())
+        self._plan_first = plan_first
+        self._plan_size = 0
+        """Lines of the plan, the most important first."""
+
+    @property
+    def lacks_open_steps(self) -> bool:
+        """Whether open steps of the plan had no room in the text."""
+        return self._plan_size < self._plan.open
+
+    def text(self) -> str:
+        """The rendered text; "" if nothing fits."""
+        room = self._room
+        if room.left <= 0:
+            return ""
+        room.left -= room.cost(SAID)
+        plan = self._claim_plan()
+        rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
+        for worth in (RULE, CLAUSE):
+            rules -= self._add_sentences(worth, rules, brief=True)
+        rules -= int(self._budget * (_RULES_SHARE - _STORIES_SHARE))
+        for worth in (RULE, CLAUSE):
+            rules -= self._add_sentences(worth, rules, brief=False)
+        self._add_notes()
+        share = _FOCUS_SHARE if self._focus else _QUOTES_SHARE
+        quote_room = min(int(self._budget * share), self._quotes_budget, max(0, room.left) // 2)
+        room.left -= quote_room
+        self._add_activity(plan)
+        self._widen(self._budget - self._size() - quote_room)
+        room.left = self._budget - self._size()
+        if self._quotes_budget:
+            self._add_quotes(max(self._quotes_budget, self._budget - room.left + quote_room))
+            self._widen(room.left)
+            room.left = self._budget - self._size()
+            self._add_sentences(PASTE, room.left)
+            self._add_sentences(GREETING, room.left)
+        self._parts[SAID] = self._speech.lines()
+        return self._fit()
+
+    def _join(self) -> str:
+        """The text as it leaves: escaped as a whole, since pieces of a line may form a tag only together."""
+        return escape_tags("\n".join(line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h])))
+
+    def _size(self) -> int:
+        """Tokens of the current parts: the sum over lines, an upper bound, or the exact count if that is too large."""
+        self._parts[SAID] = self._speech.lines()
+        lines = (line for h in HEADINGS if self._parts.get(h) for line in (h, *self._parts[h]))
+        size = sum(map(self._room.cost, lines))
+        return size if size <= self._budget else self._room.count(self._join())
+
+    def _fit(self) -> str:
+        """The text, without its least important lines if it is too long."""
+        while (text := self._join()) and self._room.count(text) > self._budget:
+            part = next((h for h in (LINES, LOOKED, REASONS, DONE, PLAN, NOTES) if self._gives(h)), SAID)
+            if part == PLAN or (part == SAID and not self._parts[SAID] and self._plan_size):
+                self._set_plan(self._plan_size - 1)
+            elif part == SAID:
+                if not self._parts[SAID]:
+                    return ""
+                self._speech.drop_last()
+                self._parts[SAID] = self._speech.lines()
+            elif self._told.get(part):
+                self._hidden[part].append(self._told[part].pop())  # the oldest
+                self._list_calls()
+            else:
+                self._parts[part].pop(-1 if part == LINES else 0)
+        return text
+
+    def _gives(self, heading: str) -> bool:
+        """Whether a part has lines that go before the user's words; the plan's open steps go after them."""
+        return self._plan_size > self._plan.open if heading == PLAN else bool(self._parts.get(heading))
+
+    # --------------------------------------------------------------------------------------------------- the plan
+    def _claim_plan(self) -> Claim:
+        """A claim for the plan's lines; its open steps keep theirs."""
+        claim = Claim(self._room, self._plan.ranked, least=self._plan.open)
+        if self._plan_first:
+            claim.take(int(self._budget * _OPEN_SHARE))
+        return claim
+
+    def _set_plan(self, size: int) -> None:
+        """Show so many lines of the plan."""
+        self._plan_size = size
+        self._parts[PLAN] = self._plan.lines(size)
+
+    def _plan_calls(self) -> list[ToolUseBlock]:
+        """The calls that made the current plan; [] if another note has the newest of them."""
+        calls = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
+        calls = [(call, use) for call, use in calls if not call.is_error and call.number in self._available]
+        hidden = [call.number for call, use in calls if not self._shown.has(plan_fact(use))]
+        return [use for _, use in calls] if hidden and hidden[-1] in self._only else []
+
+    # --------------------------------------------------------------------------------------------- the user's words
+    def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
+        """Add the user's sentences of this worth, newest first, up to `most` tokens; returns their tokens."""
+        before = self._room.left
+        claim, sentences = self._claim_sentences(worth, brief=brief)
+        claim.take(min(most, self._said_budget))
+        self._speech.choose(sentences[: claim.size])
+        self._said_budget -= before - self._room.left
+        return before - self._room.left
+
+    def _claim_sentences(self, worth: int, *, brief: bool | None = None) -> tuple[Claim, list[tuple[int, Sentence]]]:
+        """A claim for the user's sentences of this worth, newest first, and the sentences it measured."""
+        sentences: list[tuple[int, Sentence]] = []
+
+        def texts() -> Iterator[str]:
+            for sentence in self._speech.sentences(worth, brief=brief):
+                sentences.append(sentence)
+                yield self._speech.text(*sentence)
+
+        return Claim(self._room, texts(), more=1), sentences
+
+    def _add_notes(self) -> None:
+        """Add the agent's own notes, the newest as far as their share goes."""
+        lines = list(notes(self._ledger, self._only, self._shown))
+        claim = Claim(self._room, (line for _, line in lines))
+        claim.take(int(self._budget * _NOTES_SHARE))
+        self._parts[NOTES] = [line for _, line in sorted(lines[: claim.size])]
+        self._room.left -= self._room.cost(NOTES) if self._parts[NOTES] else 0
+
+    # ------------------------------------------------------------------------------ plain words, plan, calls, reasons
+    def _add_activity(self, plan: Claim) -> None:
+        """Add the parts that compete for room: plain sentences of the user, the plan, calls, the agent's reasons."""
+        room, deeds = self._room, self._deeds
+        latest = [group for group in reversed(deeds.groups) if not group.newest.plans]
+        done = [group for group in latest if not group.newest.looks]
+        looked = [group for group in latest if group.newest.looks]
+        said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
+        speech, sentences = self._claim_sentences(PLAIN)
+        room.left -= sum(room.cost(h) for h, lines in ((DONE, done), (LOOKED, looked), (REASONS, said)) if lines)
+        claims = {
+            "plan": plan,
+            "said": speech,
+            "done": Claim(room, (deeds.line(group) for group in done)),
+            "reasons": Claim(room, (_reason(*reason) for reason in said)),
+            "looked": Claim(room, (deeds.line(group) for group in looked)),
+        }
+        shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
+        for part, share in shares.items():
+            claims[part].take(min(int(room.left * share), self._said_budget if part == "said" else room.left))
+        for part in _CLAIMS:
+            claims[part].take(self._said_budget if part == "said" else room.left)
+        while True:
+            self._speech.choose(sentences[: claims["said"].size])
+            self._set_plan(plan.size)
+            self._told = {DONE: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
+            self._hidden = {DONE: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
+            self._list_calls()
+            self._parts[REASONS] = [_reason(*reason) for reason in sorted(said[: claims["reasons"].size])]
+            excess = self._size() - self._budget
+            if excess <= 0 or not any(claims[part].give_back(excess) for part in reversed(_CLAIMS) if part != "said"):
+                return
+
+    def _list_calls(self) -> None:
+        """List the chosen calls, and the number of the others."""
+        for part, groups in self._told.items():
+            lines = self._deeds.lines(groups[::-1])
+            hidden = [call.number for group in self._hidden[part] for call in group.calls]
+            if hidden and lines:
+                span = f"m{hidden[0]}" if len(hidden) == 1 else f"m{min(hidden)}-m{max(hidden)}"
+                lines.insert(0, f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}")
+            self._parts[part] = lines
+
+    def _widen(self, room: int) -> None:
+        """Give the lines of calls more characters while there is room, the newest first."""
+        newest = sorted((g for groups in self._told.values() for g in groups), key=lambda g: -g.newest.number)
+        for width in _WIDER:
+            for group in newest:
+                more = self._room.count(self._deeds.line(group, width)) - self._room.count(self._deeds.line(group))
+                if more <= room:
+                    room -= max(0, more)
+                    self._deeds.width[group.newest] = width
+        self._list_calls()
+
+    # ------------------------------------------------------------------------------------------------------ quotes
+    def _add_quotes(self, most: int) -> None:
+        """Lines of the originals, until the text has `most` tokens."""
+        quotes = Quotes(
+            self._ledger,
+            self._only,
+            self._shown,
+            self._join(),
+            source=self._deeds.source,
+            count=self._room.count,
+            focus=self._focus,
+        )
+        unused = max(0, self._budget - most)
+        self._room.left -= unused
+        quotes.choose(self._room)
+        self._parts[LINES] = quotes.lines()
+        self._room.left = self._budget - self._size()
+
+
+def _reason(number: int, text: str) -> str:
+    return f"m{number}: {text}"

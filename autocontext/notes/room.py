@@ -1,0 +1,51 @@
+"""A budget of tokens, and the claims that the parts of a text make on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+
+class Room:
+    """A budget of tokens; `left` is what remains of it."""
+
+    def __init__(self, tokens: int, count: Callable[[str], int]) -> None:
+        self.left = tokens
+        self.count = count
+
+    def cost(self, line: str) -> int:
+        """Tokens of a line with its newline."""
+        return self.count(line) + 1
+
+
+class Claim:
+    """The lines of a part, the most important first; the first `size` of them have room."""
+
+    def __init__(self, room: Room, lines: Iterable[str], *, more: int = 0, least: int = 0) -> None:
+        """`more`: tokens of each line beside its text; `least`: how many lines are never given back."""
+        self._room, self._least = room, least
+        self.costs: list[int] = []
+        self.size = 0
+        total = 0
+        for line in lines:
+            # Further lines can never fit and need no count.
+            if total > room.left:
+                break
+            self.costs.append(room.cost(line) + more)
+            total += self.costs[-1]
+
+    def take(self, most: int) -> None:
+        """Take room for further lines, in order, up to `most` tokens."""
+        while self.size < len(self.costs) and self.costs[self.size] <= min(self._room.left, most):
+            self._room.left -= self.costs[self.size]
+            most -= self.costs[self.size]
+            self.size += 1
+
+    def give_back(self, tokens: int) -> bool:
+        """Give back the room of the last lines, at least `tokens` if possible; False if the claim has none to give."""
+        if self.size <= self._least:
+            return False
+        while self.size > self._least and tokens > 0:
+            self.size -= 1
+            tokens -= self.costs[self.size]
+            self._room.left += self.costs[self.size]
+        return True

@@ -1,0 +1,302 @@
+"""Splits the user's and the agent's texts into sentences and rates how much each matters for the further work.
+
+Sentences are places in a text, not copies. The patterns cover English, Chinese, Japanese, Korean, Spanish, French,
+German, Portuguese, Italian and Russian.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from autocontext.notes.values import values_in
+
+GREETING, PASTE, PLAIN, CLAUSE, RULE = range(5)
+"""Worth of a user's sentence, ascending: politeness; the inside of a long paste; any other; an instruction, limit,
+permission or correction in a longer text, which may be pasted; the same in a short message."""
+
+_SHORT = 1_000
+"""Characters; in a longer message a rule counts as CLAUSE, as it may be pasted text."""
+_LONG = 4_000
+"""Characters; a longer message of the user contains pasted text."""
+_PASTE_ENDS = 1_500
+"""Characters at either end of such a message that are not treated as pasted."""
+_MOST = 400
+"""Most sentences of one message."""
+_SEARCH_LIMIT = 200_000
+"""Characters of one message that are searched."""
+_LONGEST = 600
+"""Characters; a longer stretch without an end is split."""
+_BEGINNING = 16
+"""Characters before the words that make an instruction, at most, if the sentence begins with it."""
+_REMARKS = 6
+"""Most sentences of one message of the agent."""
+_LEAST_REMARK = 20
+_LONGEST_LIST = 2_000
+"""Characters before a list's item in which its heading is looked for."""
+_END = re.compile(
+    r"(?<![\s.(][A-Za-z])(?<!\b[DMSN]r)(?<!\bMrs)(?<!\bProf)(?<!\bbzw)(?<!\bca)(?<!\bvs)"
+    r"\.(?=\s)(?!(?<=\d\.) [a-zäöü\d])"
+    r"|[!?](?=\s)|[。！？](?![。！？])|\n"
+)
+"""Not in "Dr. Weber", "z. B." and "until 16.03. at the latest"."""
+_BLANK = re.compile(r"\S")
+_MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
+"""Blanks, and characters of scripts without blanks."""
+
+_RULE = re.compile(
+    r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
+      | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless|instead
+      | rather\ than|except|at\ (?:most|least)|no\ (?:more|less|longer|need|new|other|further|external)
+      | not\ (?:allowed|to|more|yet|the)|maximum|minimum|limit(?:ed)?|budget|deadline|require[sd]?|requirement|ensure
+      | make\ sure|important|remember|from\ now\ on|forbidden|allowed|permission|approve[ds]?|go\ ahead|confirm(?:ed)?
+      | under\ no|no\ matter|as\ long\ as|before\ (?:you|any|each|every|\w+ing)|ask\ (?:me|us|first)
+      |prefer(?:red)?|either
+      | actually|i\ meant|scratch\ that|forget|correction|wrong|stop|leave|keep|stick\ to|in\ total|up\ to|nothing\ but
+      | exactly
+      | nunca|siempre|solo|sólo|solamente|únicamente|debes?|deben|hasta|sin|en\ (?:lugar|vez)\ de|salvo|excepto|máximo
+      | mínimo|evita|tienes?\ que|hay\ que|antes\ de|pregúnta(?:me|nos)
+      | jamais|toujours|seulement|uniquement|doit|doivent|devez|il\ faut|jusqu|sans|au\ lieu|sauf|évite[rz]?|pas
+      | avant\ (?:de\b|d.)|demandez?.moi
+      | niemals|nie|immer|nur|keine?[nmrs]?|nicht|muss|müssen|musst|soll(?:st|en|te)?|bis|ohne|statt|stattdessen|außer
+      | höchstens|mindestens|darf(?:st)?|bevor|zuerst|frage?\ mich
+      | não|sempre|só|apenas|somente|deve[ms]?|até|sem|em\ vez|exceto|evite|pergunte
+      | non|mai|soltanto|devi|deve|devono|finché|senza|invece|tranne|massimo|prima\ di|chiedimi
+      | не|никогда|всегда|только|должн\w{0,4}|нельзя|пока|без|вместо|кроме|максимум|нужно|обязательно|сначала
+      |спроси\w{0,2}
+      | перед\ тем|прежде )\b
+      | ^\W*(?:please\ )?(?:use|reply|respond|answer|follow|treat|assume|format|name|tell\ me|report|write\ all
+      |call\ it)\b
+      | ^\W*no\ (?!thanks|thank|problem|worries|idea)\w+\b(?!,)
+      | \b(?:no|not)\b\ \w+\ (?:please|at\ all)
+      | \d\ ?(?:%|€|\$|£|usd|eur|dollars?|euros?|gb|mb|kb|ms|seconds?|minutes?|hours?|days?|weeks?|months?
+        |tokens?|lines?|characters?|words?|times|people|passengers?|bags?|percent)(?![a-z])
+      | [$€£¥]\ ?\d
+      | 不要|不能|不得|不许|不可|不用|不准|别|勿|禁止|必须|必需|务必|只能|只|仅|一定|始终|总是|永远|从不|直到
+      | 除非|而不是|改为|改成|改用
+      | 至少|最多|不超过|以内|之前|请用|应该|应当|需要|以后|记住|注意|保持|优先|允许|可以|确认|其实|不对
+      | ないで|しない|禁止|必ず|だけ|のみ|常に|まで|以外|代わり|なければ|べき|ください|許可
+      | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_POLITE = re.compile(
+    r"""(?:\W* (?: (?:hi|hello|hey|there|all|everyone|thanks?|thx|thank|you.?re|you|your|so|very|really|much|a\ lot
+      |for|the|help|helping|ok|okay|great|good|morning|afternoon|evening|night|day|bye|goodbye|cheers|welcome|perfect|cool|nice
+      |awesome|excellent|wonderful|have|an?|weekend|too|again|in\ advance|how\ are|see\ you|wow|never\ mind|hola
+      |buenos|buenas|días|tardes|noches|muchas|gracias|bonjour|bonsoir|salut|merci|beaucoup|bien|hallo|guten
+      |tag|morgen|abend|vielen|dank|danke|schön|sehr|olá|bom|boa|dia|tarde|noite|muito|obrigad[oa]|ciao
+      |buongiorno|grazie|mille
+      |привет|здравствуйте|спасибо|большое|добрый|день)\b
+      | 你好|您好|谢谢|多谢|感谢|早上好|下午好|晚上好|再见|辛苦|大家|好的|非常|帮助|帮忙|你|您|了|啊|呀|们|好|嗯|的|很
+      | こんにちは|こんばんは|おはよう|ありがとう|ございま(?:す|した)|どうも|よろしく
+      | お願いします|お疲れ様(?:です|でした)?|はい
+      | 안녕(?:하세요)?|감사(?:합니다|해요)?|고마워요?|고맙습니다|네|좋아요 ) ){1,14} \W*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Only polite words, unlike "Great, now delete it"."""
+_CUES = {
+    "en": r"because|since|root cause|so that|therefore|thus|hence|turns? out|decided|decision|found|means that|instead"
+    r"|rather than|confirm(?:s|ed)|must|should|needs? to|cannot|can.?t|does(?: not|n.?t)|is(?: not|n.?t)|only|already"
+    r"|missing|expects?|wrong|correct|works?|fixed|plan|next step|conclusion"
+    r"|the (?:issue|problem|bug|cause|reason|fix|error|solution)",
+    "de": r"weil|deshalb|daher|ursache|grund|problem|fehler|entschieden|stattdessen|muss|sollte|fehlt|plan",
+    "fr": r"parce que|donc|cause|raison|problème|décidé|au lieu|doit|faut|manque",
+    "es": r"porque|por eso|causa|razón|problema|decidido|en lugar|debe|falta",
+    "pt": r"porque|portanto|causa|razão|problema|decidi|em vez|deve|falta",
+    "it": r"perché|quindi|causa|ragione|problema|deciso|invece|deve|manca",
+    "ru": r"потому|поэтому|причин\w*|проблем\w*|решил\w*|вместо|нужно|должн\w*",
+}
+"""By language, words in sentences that give a reason, a finding, a decision or a plan. They only choose."""
+_CUE = re.compile(
+    rf"\b(?:{'|'.join(_CUES.values())})\b"
+    r"|因为|所以|原因|问题|决定|下一步|发现|需要|因此|应该|必须|原因は|ため|なので|問題|べき|때문|그래서|문제",
+    re.IGNORECASE,
+)
+_HYPOTHETICAL = re.compile(
+    r"\b(?:let.?s (?:say|assume|imagine|suppose)|suppose|imagine|assum(?:e|ing)|hypothetical\w*|what if|angenommen"
+    r"|supongamos|supposons|supponiamo|предположим)\b|假设|如果说|仮に|가정",
+    re.IGNORECASE,
+)
+_ANNOUNCEMENT = re.compile(
+    r"""\W*(?:(?:now|first|next|then|okay|ok|alright|great|good|perfect|sure|so)\W+){0,2}
+      (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|can|want\ to)\ (?:now
+      |first|check|look|see|view|start)
+      |we.?ll|we\ will|time\ to|让我|我来|我先|接下来我|现在我)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_CONSEQUENCE = re.compile(r"(?:therefore|thus|hence|so|consequently|this means|as a result)\b|因此|所以", re.IGNORECASE)
+"""The beginning of a sentence that needs the one before it."""
+_ITEM = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s")
+"""The beginning of a list's item."""
+_LONGEST_AGENT = 20_000
+"""Characters of one message of the agent that are read."""
+
+
+class Sentence(NamedTuple):
+    """A stretch of a message's text."""
+
+    start: int
+    stop: int
+    worth: int
+
+
+def sentences(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each sentence, without surrounding blanks; a newline ends a sentence."""
+    start = 0
+    ends = (m.end() for m in _END.finditer(text, 0, _SEARCH_LIMIT))
+    for stop in (*ends, min(len(text), _SEARCH_LIMIT)):
+        while start < stop:
+            end = _piece_end(text, start, stop)
+            piece = _trim(text, start, end)
+            if piece[0] < piece[1]:
+                yield piece
+            start = end
+
+
+def _piece_end(text: str, start: int, stop: int) -> int:
+    """The end of a sentence, or of its first piece if it is too long: after a blank or a word if there is one."""
+    if stop - start <= _LONGEST:
+        return stop
+    blank = max(text.rfind(" ", start + _LONGEST // 2, start + _LONGEST), text.rfind("\t", start, start + _LONGEST))
+    if blank >= 0:
+        return blank + 1
+    end = start + _LONGEST
+    while end > start + _LONGEST // 2 and text[end - 1].isalnum() and text[end].isalnum():
+        end -= 1
+    return end if end > start + _LONGEST // 2 else start + _LONGEST
+
+
+def _in_word(text: str, at: int) -> bool:
+    """Whether a place is inside a word of a script with blanks between words."""
+    around = text[at - 1 : at + 1] if at else ""
+    return len(around) == 2 and not _MAY_PART.search(around)
+
+
+def _trim(text: str, start: int, stop: int) -> tuple[int, int]:
+    first = _BLANK.search(text, start, stop)
+    if first is None:
+        return stop, stop
+    begin = first.start()
+    return begin, begin + len(text[begin:stop].rstrip())
+
+
+_OBSERVATION = re.compile(
+    r"\s*(?:<(?:returncode|output|stdout|stderr|observation|tool_response|tool_result|function_results?)\b"
+    r"|OBSERVATION\b|Observation:|EXECUTION RESULT|\[?(?:Command|Tool|Function|Execution) (?:output|result"
+    r"|response)s?\b)"
+)
+"""The beginning of a tool's output that an agent without tool messages gets as the user's."""
+
+
+_DIFF = re.compile(
+    r"^(?:diff --git |@@ -\d).*(?:\n(?:[-+ @\\]|diff --git |index |new file|deleted file|similarity|rename |$).*)*",
+    re.MULTILINE,
+)
+"""A diff that a user pasted: its lines are code, also where a comment sounds like a rule."""
+
+
+@lru_cache(maxsize=512)
+def of_user(text: str) -> tuple[Sentence, ...]:
+    """The sentences of a user's message."""
+    result: list[Sentence] = []
+    is_paste = len(text) > _LONG
+    is_output = _OBSERVATION.match(text) is not None
+    diffs = [match.span() for match in _DIFF.finditer(text, 0, _SEARCH_LIMIT)]
+    for start, stop in sentences(text):
+        if _in_word(text, start) or _in_word(text, stop):
+            continue  # a piece of data without blanks
+        while diffs and diffs[0][1] <= start:
+            del diffs[0]
+        in_diff = bool(diffs) and diffs[0][0] <= start
+        worth = PASTE if is_output or in_diff else _worth(text[start:stop])
+        if worth == RULE and len(text) > _SHORT:
+            worth = CLAUSE
+        if is_paste and worth == PLAIN and _PASTE_ENDS < start < len(text) - _PASTE_ENDS:
+            worth = PASTE
+        result.append(Sentence(start, stop, worth))
+    if len(result) > _MOST:
+        best = sorted(result, key=lambda s: (-s.worth, s.start))[:_MOST]
+        result = sorted(best)
+    return tuple(result)
+
+
+def _worth(sentence: str) -> int:
+    if len(sentence) < 60 and _POLITE.fullmatch(sentence):
+        return GREETING
+    return RULE if _RULE.search(sentence) and _is_prose(sentence) else PLAIN
+
+
+def begins_with_rule(sentence: str) -> bool:
+    """Whether a sentence begins with its instruction or limit, as opposed to a story that has one in it."""
+    found = _RULE.search(sentence, 0, 2 * _BEGINNING)
+    return found is not None and found.start() <= _BEGINNING
+
+
+_LISTING = re.compile(r"\W*\d+\s?[:|]|[\[(](?:File|Open|Current|\d)|\W*(?:\w+/){2}|Requirement already|@@ |//|/\*")
+"""The beginning of a line of a listing or a log."""
+
+
+def _is_prose(sentence: str) -> bool:
+    """Whether a line is prose, not code or a log."""
+    if _LISTING.match(sentence):
+        return False
+    if not sentence.isascii():
+        return True
+    letters = sum(map(str.isalpha, sentence))
+    signs = len(sentence) - sum(ch.isdigit() or ch.isspace() for ch in sentence)
+    # "Only 18:30 or 20:45 on 14 March." is prose, too.
+    return (
+        letters >= 0.4 * len(sentence)
+        and letters >= 0.7 * signs
+        and not sentence.endswith(("{", ";", "}", "(", ",", "):"))
+    )
+
+
+def of_agent(text: str) -> tuple[Sentence, ...]:
+    """The sentences of an agent's message that may give a reason, a finding, a decision or a plan, the best of them.
+
+    Worth 3 for cue words and a name or number, 2 for either, 1 for any other prose and 0 for a question.
+    """
+    found: list[Sentence] = []
+    in_code, before = False, -1
+    for start, stop in sentences(text[:_LONGEST_AGENT]):
+        sentence = text[start:stop]
+        if sentence.startswith("```"):
+            in_code = not in_code
+        elif not in_code and stop - start >= _LEAST_REMARK and _is_remark(sentence):
+            asks = sentence.endswith(("?", "？"))
+            worth = 0 if asks else 1 + bool(_CUE.search(sentence)) + bool(values_in(sentence))
+            begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
+            found.append(Sentence(begin, stop, worth))
+        before = -1 if in_code else start
+    best = sorted(found, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
+    return tuple(sorted(best))
+
+
+def _is_remark(sentence: str) -> bool:
+    """Whether a sentence says something: no announcement of a next step, nothing supposed."""
+    if not _is_prose(sentence.rstrip(":：")) or _HYPOTHETICAL.search(sentence):
+        return False
+    return not _ANNOUNCEMENT.match(sentence) or _CUE.search(sentence, len(sentence) // 3) is not None
+
+
+def heading_of(text: str, start: int) -> str:
+    """The line that ends with a colon above the list whose item begins here; "" without one."""
+    if not _ITEM.match(text, start):
+        return ""
+    for line in reversed(text[max(0, start - _LONGEST_LIST) : start].splitlines()):
+        if line.rstrip().endswith((":", "：", ":**")):
+            return line.strip()
+        if line.strip() and not _ITEM.match(line.lstrip()) and not line.startswith((" ", "\t")):
+            return ""
+    return ""
+
+
+def last_question(text: str) -> str:
+    """The last sentence of a text if it asks something; else ""."""
+    last = ""
+    for start, stop in sentences(text[-_LONGEST_LIST:]):
+        last = text[-_LONGEST_LIST:][start:stop]
+    return last if last.endswith(("?", "？")) else ""

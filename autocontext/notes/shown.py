@@ -1,0 +1,92 @@
+"""What the reader of a note sees beside it, so that the note does not repeat it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import accumulate, chain
+from typing import Literal
+
+from autocontext.history.cached import cached_property
+from autocontext.messages import Msg, ToolUseBlock, is_user_turn
+from autocontext.notes.notes import note_of
+from autocontext.notes.sentences import of_user
+from autocontext.notes.values import known_values
+from autocontext.plan import is_plan_call
+from autocontext.text.rendering import one_line
+
+Fact = tuple[Literal["sentence", "note", "plan"], str]
+"""A sentence of the user, a note of the agent, or what a call makes of a plan."""
+
+
+class InView:
+    """What stands in messages in view; each is read once for all notes of a pass, when the first of them needs it."""
+
+    def __init__(self, messages: Iterable[Msg]) -> None:
+        self._messages = tuple(messages)
+        self._unread = list(range(len(self._messages)))
+        self.values = [frozenset[str]()] * len(self._messages)
+        """Per message that was read."""
+        self.facts = [frozenset[Fact]()] * len(self._messages)
+        """Per message that was read."""
+        # How many of the messages that were read have each of them.
+        self.count_of_value = Counter[str]()
+        self.count_of_fact = Counter[Fact]()
+
+    @cached_property
+    def texts(self) -> tuple[str, list[int]]:
+        """All texts, each ended by a newline, and where those of each message begin."""
+        texts = ["".join(f"{text}\n" for text in m.texts()) for m in self._messages]
+        return "".join(texts), [0, *accumulate(map(len, texts))]
+
+    def without(self, start: int, stop: int, beginning: str) -> Shown:
+        """What is in view beside a note that replaces the messages [start, stop) and begins with this text."""
+        outside = [i for i in self._unread if not start <= i < stop]
+        self._unread = [i for i in self._unread if start <= i < stop]
+        for i in outside:
+            self.values[i] = frozenset[str]().union(*map(known_values, self._messages[i].texts()))
+            self.facts[i] = frozenset(_facts(self._messages[i]))
+        self.count_of_value.update(chain.from_iterable(self.values[i] for i in outside))
+        self.count_of_fact.update(chain.from_iterable(self.facts[i] for i in outside))
+        return Shown(self, start, stop, beginning)
+
+
+class Shown:
+    """What the reader of a note sees beside it: see `InView.without`."""
+
+    def __init__(self, view: InView, start: int, stop: int, beginning: str) -> None:
+        self._view, self._start, self._stop, self._beginning = view, start, stop, beginning
+        self._replaced_values = Counter(chain.from_iterable(view.values[start:stop]))
+        self._replaced_facts = Counter(chain.from_iterable(view.facts[start:stop]))
+        self._values = known_values(beginning)
+
+    def has_value(self, value: str) -> bool:
+        """Whether one of the texts has this value."""
+        return self._view.count_of_value[value] > self._replaced_values[value] or value in self._values
+
+    def has(self, fact: Fact) -> bool:
+        """Whether one of the messages has this fact."""
+        return self._view.count_of_fact[fact] > self._replaced_facts[fact]
+
+    def says(self, text: str) -> bool:
+        """Whether one of the texts has this one in it."""
+        whole, begins = self._view.texts
+        before = whole.find(text, 0, begins[self._start]) >= 0
+        return before or whole.find(text, begins[self._stop]) >= 0 or text in self._beginning
+
+
+def plan_fact(use: ToolUseBlock) -> Fact:
+    """What a call makes of a plan: its id says nothing, as services use ids again."""
+    return "plan", f"{use.name} {json.dumps(use.input, sort_keys=True)}"
+
+
+def _facts(m: Msg) -> Iterator[Fact]:
+    if is_user_turn(m):
+        # Sentences, as a message may be shown in part.
+        yield from (("sentence", one_line(m.text[s.start : s.stop])) for s in of_user(m.text))
+    for use in m.tool_uses:
+        if is_plan_call(use):
+            yield plan_fact(use)
+        if note := note_of(use):
+            yield "note", note

@@ -1,0 +1,204 @@
+"""Sentences of the user and the agent as lines of a work ledger."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from autocontext.history.runs import Runs
+from autocontext.notes.answers import quoted
+from autocontext.notes.calls import MOST_CALLS, shorten
+from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, heading_of, last_question
+from autocontext.notes.shown import Shown
+from autocontext.notes.values import known_values
+from autocontext.text.rendering import one_line
+from autocontext.text.words import terms
+
+if TYPE_CHECKING:
+    from autocontext.notes.work import WorkLedger
+
+_QUESTION_MARKS = ("?", "？", "؟")
+_SHORT_RULE = 100
+"""Characters of an instruction that goes before longer ones."""
+_REMARK = 300
+"""Characters of a sentence of the agent."""
+_MOST = 3_000
+"""One text uses the newest sentences, so its cost does not grow with the history."""
+_MOST_REMARKS = 300
+"""Newest sentences of the agent to consider."""
+_BEST_REMARKS = 60
+"""Most sentences of the agent to return."""
+_OF_MESSAGE = 2
+"""Most sentences of one message of the agent."""
+_STRETCHES = 6
+"""Parts of a history that come with their best sentences in turn."""
+_ANSWER = 60
+"""Characters; a message of the user up to this length comes with the question that it answers."""
+
+
+class Speech:
+    """The user's sentences in some messages, and the selection to render."""
+
+    def __init__(self, ledger: WorkLedger, only: Runs, shown: Shown) -> None:
+        self._ledger, self._only, self._shown = ledger, only, shown
+        self._selection: set[tuple[int, Sentence]] = set()
+        self._questions = True
+        """Whether a short message comes with the question that it answers."""
+        self._lines: list[str] | None = None
+
+    def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
+        """Sentences of this worth that the reader does not see, newest first, each text once.
+
+        Of instructions and limits those come first that are short and begin as such: they say as much, and cost little.
+        `brief`: only the short ones, or only the others.
+        """
+        texts: set[str] = set()
+        history = self._ledger.user_sentences
+        if worth < CLAUSE:
+            newest = list(islice(reversed(history), _MOST))
+        else:
+            newest = [history[at] for at in islice(reversed(self._ledger.rules), _MOST)]
+            newest = sorted(newest, key=self._verbosity)
+            if brief is not None:
+                newest = [item for item in newest if (len(self.text(*item)) <= _SHORT_RULE) is brief]
+        for number, sentence in newest:
+            if sentence.worth == worth and number in self._only:
+                text = self.text(number, sentence)
+                if text and text not in texts and not self._shown.has(("sentence", text)):
+                    texts.add(text)
+                    yield number, sentence
+
+    def _verbosity(self, item: tuple[int, Sentence]) -> int:
+        """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
+        text = self.text(*item)
+        return (len(text) > _SHORT_RULE) + (not begins_with_rule(text)) + text.endswith(_QUESTION_MARKS)
+
+    def text(self, number: int, sentence: Sentence) -> str:
+        """A sentence on one line."""
+        return one_line(self._ledger.messages[number - 1].text[sentence.start : sentence.stop])
+
+    def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
+        """Add sentences to the selection."""
+        self._selection.update(sentences)
+        self._lines = None
+
+    def drop_last(self) -> None:
+        """Remove the questions that short messages answer, then the sentence that was chosen last.
+
+        That is, of the least important sentences, the longest and oldest.
+        """
+        if self._questions:
+            self._questions, self._lines = False, None
+            return
+        self._selection.discard(
+            min(self._selection, key=lambda item: (item[1].worth, -self._verbosity(item), item[0], item[1].start))
+        )
+        self._lines = None
+
+    def lines(self) -> list[str]:
+        """The selection in order: a message's sentences together, with "…" for gaps."""
+        if self._lines is None:
+            self._lines = self._render()
+        return self._lines
+
+    def _render(self) -> list[str]:
+        lines: list[str] = []
+        history = self._ledger.user_sentences
+        for number in sorted({number for number, _ in self._selection}):
+            first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
+            rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
+            if len(rows) == 1:
+                lines.append(f"m{number}: {rows[0]}{self._question(number)}")
+            else:
+                lines += [f"m{number}:", *(f"> {row}" for row in rows)]
+        return lines
+
+    def _question(self, number: int) -> str:
+        """The agent's question that a short message answers, for the end of its line; "" if there is none."""
+        before = self._ledger.messages[number - 2] if self._questions and number > 1 else None
+        if before is None or before.role != "assistant" or len(self._ledger.messages[number - 1].text) > _ANSWER:
+            return ""
+        question = one_line(last_question(before.text))
+        return f" (m{number - 1} agent: {quoted(shorten(question, _REMARK))})" if question else ""
+
+    def _rows(self, number: int, everything: Sequence[Sentence]) -> Iterator[str]:
+        """The selected sentences of a message, as lines."""
+        text = self._ledger.messages[number - 1].text
+        row, stop, gap = "", 0, False
+        for sentence in everything:
+            if (number, sentence) not in self._selection:
+                gap = True
+                continue
+            between = text[stop : sentence.start]
+            if row and "\n" in between:
+                yield row + (" …" if gap else "")
+                row, gap = "", False
+            row += "…" if gap and not row else " …" if gap else ""
+            row += " " * bool(row and (gap or between)) + self.text(number, sentence)
+            stop, gap = sentence.stop, False
+        if row:
+            yield row + (" …" if gap else "")
+
+
+def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tuple[int, str]]:
+    """The agent's own notes with message numbers, the newest first, each text once and whole."""
+    texts: set[str] = set()
+    for number, text in reversed(ledger.notes[-_MOST:]):
+        if number in only and text not in texts and not shown.has(("note", text)):
+            texts.add(text)
+            rows = [row for row in map(one_line, text.splitlines()) if row]
+            yield number, f"m{number}: {rows[0]}" if len(rows) == 1 else "\n> ".join((f"m{number}:", *rows))
+
+
+def reasons(
+    ledger: WorkLedger,
+    only: Runs,
+    shown: Shown,
+    *,
+    focus: AbstractSet[str] = frozenset(),
+) -> list[tuple[int, str]]:
+    """The agent's reasons, findings and plans with message numbers, the best first, from all over the span.
+
+    A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
+    at most two of a message, each with the heading of its list.
+    """
+    failed = {call.result + 1 for call in ledger.calls[-MOST_CALLS:] if call.answer is not None and call.answer.status}
+    rated: list[tuple[float, int, str]] = []
+    per_message = Counter[int]()
+    newest = [r for r in ledger.remarks[-_MOST_REMARKS:] if r[0] in only]
+
+    def worth(number: int, sentence: Sentence) -> float:
+        text = ledger.messages[number - 1].text[sentence.start : sentence.stop]
+        about = len(focus & set(terms(text))) if focus else 0
+        names = min(2.0, sum(map(ledger.used, sorted(known_values(text)))))
+        return about + sentence.worth + names + (number in failed)
+
+    for number, sentence in sorted(newest, key=lambda r: (-worth(*r), -r[0], r[1].start)):
+        text = ledger.messages[number - 1].text
+        line = one_line(text[sentence.start : sentence.stop])
+        if line and per_message[number] < _OF_MESSAGE and not shown.says(line):
+            per_message[number] += 1
+            heading = one_line(heading_of(text, sentence.start))
+            line = f"{heading} … {line}" if heading else line
+            rated.append((worth(number, sentence), number, shorten(line, _REMARK)))
+    return _spread(rated)
+
+
+def _spread(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
+    """Rated sentences so that each stretch of the history comes with its best, then with its second best, ..."""
+    items = list(rated)
+    if not items:
+        return []
+    first, last = min(n for _, n, _ in items), max(n for _, n, _ in items)
+    size = (last - first) // _STRETCHES + 1
+    ranks = Counter[int]()
+    order: list[tuple[int, float, int, str]] = []
+    for worth, number, text in sorted(items, key=lambda item: (-item[0], -item[1])):
+        stretch = (number - first) // size
+        order.append((ranks[stretch], -worth, -number, text))
+        ranks[stretch] += 1
+    return [(-number, text) for _, _, number, text in sorted(order)][:_BEST_REMARKS]

@@ -1,0 +1,235 @@
+"""The work ledger: what was said, called and answered in a history.
+
+`WorkLedger.of(x + y) == WorkLedger.of(x) + WorkLedger.of(y)`, so ledgers of spans add up to that of the history. It
+stores places in the messages instead of copies, in lists in the order of the history, so that a rendering can read the
+newest of each kind first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from heapq import nlargest
+from operator import attrgetter
+from typing import NamedTuple
+
+from autocontext.history.runs import Runs
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
+from autocontext.notes.answers import answer_of
+from autocontext.notes.calls import Call, Effect, call_of, facts_of
+from autocontext.notes.notes import is_note_tool, note_of
+from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
+from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, values_in
+from autocontext.plan import is_plan_call
+
+_NEWEST = 3
+"""Newest messages stored for each value."""
+_MOST_VALUES = 2_500
+"""`trim` reduces more distinct values than this."""
+_VALUES_AFTER_TRIM = 1_800
+_OFTEN = 3
+"""A value that was taken up so many times is as good as any."""
+
+
+_number, _name = attrgetter("number"), attrgetter("name")
+
+
+class Occurrences(NamedTuple):
+    """Where a value occurs."""
+
+    in_speech: int
+    """Number of texts of the user, the agent and its calls with it."""
+    begins_in_speech: bool
+    """Whether the first message with it is one of them."""
+    numbers: tuple[int, ...]
+    """The newest messages with it, newest first."""
+
+    @property
+    def taken_up(self) -> int:
+        """How often the user, the agent or a call used it after it had been mentioned."""
+        return self.in_speech - self.begins_in_speech
+
+
+class Result(NamedTuple):
+    """A result without its call in this history."""
+
+    number: int
+    at: int
+    """Its index in the message."""
+    block: ToolResultBlock
+
+
+class WorkLedger:
+    """The facts of a history, to be rendered into a budget of tokens.
+
+    Message k of the history has the number k, from 1: `m1` in the text. Ledgers of equal histories are equal. `effects`
+    extends the built-in table of what tools do, by name or by a word of their names: {"deploy": "changes"}.
+
+        render(WorkLedger.of(messages), PageRequest(500, get_counter("gpt-4o").count_text))
+    """
+
+    __slots__ = (
+        "_open", "_orphans", "calls", "effects", "messages", "notes",
+        "plan_calls", "remarks", "rules", "user_sentences", "values",
+    )  # fmt: skip
+
+    def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
+        self.effects: Mapping[str, Effect] = effects or {}
+        self.messages: list[Msg] = []
+        self.calls: list[Call] = []
+        self.user_sentences: list[tuple[int, Sentence]] = []
+        """The user's sentences, each with its message's number."""
+        self.rules: list[int] = []
+        """Indices in `user_sentences` of instructions, limits, permissions and corrections."""
+        self.remarks: list[tuple[int, Sentence]] = []
+        """The agent's conclusions, each with its message's number."""
+        self.notes: list[tuple[int, str]] = []
+        """The agent's own notes, each with its message's number."""
+        self.plan_calls: list[tuple[int, ToolUseBlock]] = []
+        """Calls that make or change a plan, each with its index in `calls`."""
+        self.values: dict[str, Occurrences] = {}
+        self._open: dict[str, list[int]] = {}
+        """Per id, the calls (indices in `calls`) without a result, oldest first."""
+        self._orphans: list[Result] = []
+
+    @classmethod
+    def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
+        """The ledger of these messages."""
+        ledger = cls(effects)
+        for m in messages:
+            ledger.append(m)
+        return ledger
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WorkLedger) and all(getattr(self, k) == getattr(other, k) for k in self.__slots__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __add__(self, later: WorkLedger) -> WorkLedger:
+        """The ledger of one history followed by another."""
+        ledger = WorkLedger(self.effects)
+        ledger._extend(self)
+        ledger._extend(later)
+        return ledger
+
+    def _extend(self, later: WorkLedger) -> None:
+        shift, places = len(self.messages), len(self.calls)
+        for result in later._orphans:
+            self._answer(result.number + shift, result.at, result.block)
+        self.messages += later.messages
+        self.calls += [_shift(call, shift) for call in later.calls]
+        self.rules += [at + len(self.user_sentences) for at in later.rules]
+        self.user_sentences += [(n + shift, s) for n, s in later.user_sentences]
+        self.remarks += [(n + shift, s) for n, s in later.remarks]
+        self.notes += [(n + shift, text) for n, text in later.notes]
+        self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
+        for value, occurrences in later.values.items():
+            self._add_occurrences(value, occurrences._replace(numbers=tuple([n + shift for n in occurrences.numbers])))
+        for id_, calls in later._open.items():
+            self._open.setdefault(id_, []).extend(i + places for i in calls)
+
+    def append(self, msg: Msg) -> None:
+        """Add the next message, in place."""
+        self.messages.append(msg)
+        number = len(self.messages)
+        result_values: set[str] = set()
+        speech_values: set[str] = set()
+        self._append_blocks(msg, number, result_values, speech_values)
+        if is_compressed(msg) or msg.role == "system":
+            return  # system messages stay in view, and a copied note is not what somebody said
+        if text := msg.text:
+            if msg.role == "user":
+                for sentence in of_user(text):
+                    if sentence.worth >= CLAUSE:
+                        self.rules.append(len(self.user_sentences))
+                    self.user_sentences.append((number, sentence))
+            elif msg.role == "assistant":
+                self.remarks += [(number, s) for s in of_agent(text)]
+            (result_values if msg.role == "tool" else speech_values).update(values_in(text))
+        for value in sorted(result_values | speech_values):  # the same order in every process
+            spoken = value in speech_values
+            self._add_occurrences(value, Occurrences(spoken, spoken, (number,)))
+
+    def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
+        """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""
+        for i, block in enumerate(msg.content):  # results first: a message answers calls before it, never its own
+            if block.type == "tool_result":
+                self._answer(number, i, block)
+                result_values |= values_in(block.text)
+        for block in msg.content:
+            if block.type == "tool_use":
+                self._append_call(block, number)
+                speech_values |= argument_values(facts_of(block.input))
+
+    def _append_call(self, use: ToolUseBlock, number: int) -> None:
+        call, place = call_of(use, number, self.effects), len(self.calls)
+        self._open.setdefault(use.id, []).append(place)
+        self.calls.append(call)
+        if text := note_of(use):
+            self.notes.append((number, text))
+        if is_plan_call(use):
+            self.plan_calls.append((place, use))
+
+    def _answer(self, number: int, at: int, block: ToolResultBlock) -> None:
+        """Match a result with the latest open call of its id."""
+        waiting = self._open.get(block.id)
+        if not waiting:
+            self._orphans.append(Result(number, at, block))
+            return
+        place = waiting.pop()
+        if not waiting:
+            del self._open[block.id]
+        self.calls[place] = replace(
+            self.calls[place], result=number, block=at, is_error=block.is_error, answer=answer_of(block)
+        )
+
+    def _add_occurrences(self, value: str, later: Occurrences) -> None:
+        old = self.values.get(value)
+        if old is not None:
+            newest = (later.numbers + old.numbers)[:_NEWEST]
+            later = Occurrences(old.in_speech + later.in_speech, old.begins_in_speech, newest)
+        self.values[value] = later
+
+    def tools(self, only: Runs) -> Counter[str]:
+        """How often each tool was called in these messages, notes left out."""
+        counts = Counter[str]()
+        for first, last in only.pairs:
+            start = bisect_left(self.calls, first, key=_number)
+            counts.update(map(_name, self.calls[start : bisect_left(self.calls, last + 1, lo=start, key=_number)]))
+        return Counter({name: n for name, n in counts.items() if not is_note_tool(name)})
+
+    def used(self, value: str) -> float:
+        """How much the user, the agent or a call used a value after it had been mentioned: 0 to 1."""
+        found = self.values.get(value)
+        return 0.0 if found is None else min(1.0, found.taken_up / _OFTEN)
+
+    def trim(self) -> None:
+        """Drop the least important values, in place, if there are very many."""
+        if len(self.values) > _MOST_VALUES:
+            now = len(self.messages)
+            # What only results have may be taken up yet.
+            ranked = nlargest(
+                _VALUES_AFTER_TRIM,
+                (((0.3 + v.taken_up) * fading(v.numbers[0], now), value) for value, v in self.values.items()),
+            )
+            self.values = {value: self.values[value] for _, value in ranked}
+
+    def best_values(self, most: int) -> list[tuple[float, str]]:
+        """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""
+        now = len(self.messages)
+        # One expression, for speed: every rendering rates all values.
+        candidates = [
+            ((speech - begins) * (FADING[now - n[0]] if now - n[0] < FADED else FLOOR), value)
+            for value, (speech, begins, n) in self.values.items()
+            if speech > begins
+        ]
+        return nlargest(most, candidates)
+
+
+def _shift(call: Call, shift: int) -> Call:
+    return replace(call, number=call.number + shift, result=call.result + shift if call.result else 0)

@@ -1,0 +1,183 @@
+"""Writing the notes of a pass: which originals a note stands for, and the work ledger's text about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from autocontext.config import AutoContextConfig
+from autocontext.history.cached import cached_property
+from autocontext.history.log import Log
+from autocontext.history.proposals import Proposal, Question
+from autocontext.history.runs import Runs
+from autocontext.history.view import Span, View
+from autocontext.messages import Msg
+from autocontext.plan import PlanLike, plan_lines
+from autocontext.text import rendering
+
+if TYPE_CHECKING:
+    from autocontext.notes.shown import InView
+    from autocontext.notes.work import WorkLedger
+
+_LEAST = 96
+"""Tokens; a shorter text says nothing."""
+_QUOTES = 0.6
+"""A note quotes lines until it has this share of its room; the rest is left to the newest messages."""
+_SMALL_WINDOW = 4_000
+"""Tokens; in a window up to this size, notes quote lines until all their room is used."""
+_SHARE_OF_SPAN = 0.4
+"""Largest note of a span that is not the whole past, as a share of the span."""
+_FOLD_WITHOUT_LEDGER = 0.05
+"""Share of the window that a fold's note may take where the configuration leaves the work ledger out."""
+_LONGEST_NAME = 60
+"""Characters of a tool's name in a list of them."""
+
+
+class NoteWriter:
+    """Writes the notes of one pass, for the strategies that propose them."""
+
+    def __init__(
+        self,
+        log: Log,
+        ledger: WorkLedger,
+        config: AutoContextConfig,
+        plan: PlanLike | None,
+        *,
+        count_text: Callable[[str], int],
+        count: Callable[[Msg], int],
+        focus: str = "",
+    ) -> None:
+        """`count_text` and `count` return tokens of a text and a message; `focus` says what notes should keep first."""
+        self._log, self._ledger, self._config, self._plan = log, ledger, config, plan
+        self._count_text, self._count, self._focus = count_text, count, focus
+        self._seen: tuple[View, InView, Runs] | None = None
+
+    @property
+    def used(self) -> bool:
+        """Whether notes of spans are renderings of the work ledger."""
+        return self._config.ledger_ratio > 0
+
+    @property
+    def share(self) -> int:
+        """Most tokens of all folds' notes together."""
+        return int(self._config.max_token * (self._config.ledger_ratio or _FOLD_WITHOUT_LEDGER))
+
+    def number(self, id_: str) -> int | None:
+        """The first number of the originals that a message of the view is or stands for; None if there is none."""
+        return next(iter(self.numbers(id_)), None)
+
+    def numbers(self, id_: str) -> Runs:
+        """The numbers of the originals that a message of the view is or stands for."""
+        return self._log.numbers([id_])
+
+    def original(self, id_: str) -> Msg | None:
+        """The one original that a message of the view is or stands for; None if there are several, or none."""
+        numbers = list(self.numbers(id_))
+        return self._log.messages[self._log.original[numbers[0] - 1]] if len(numbers) == 1 else None
+
+    def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
+        """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
+
+        Without a model to ask, the ledger is the note.
+        """
+        if not self.used or p.text is None or p.ledger is not None:
+            return p
+        start = view.position[p.span.ids[0]]
+        tokens = view.tokens(start, start + len(p.span))
+        size = self.frame + max(_LEAST, min(int(tokens * _SHARE_OF_SPAN), self.share))
+        text: str | Question = p.text
+        if isinstance(text, Question):
+            text = replace(text, otherwise="" if self._config.extractive_fallback else None) if asks else ""
+        return replace(p, text=text, ledger=self.writing(view, p.span, min(size, tokens - 1)))
+
+    def writing(
+        self, view: View, span: Span, budget: int, *, plan: bool = False, fills: bool = False
+    ) -> Callable[[str], str]:
+        """A function from the model's text to the ledger that follows it, for a note of at most `budget` tokens.
+
+        `plan` includes the attached plan. With `fills`, in small windows, lines are quoted until the note is full.
+        """
+        share = max(_QUOTES, min(1.0, _SMALL_WINDOW / self._config.max_token)) if fills else _QUOTES
+        return lambda note: self._text(
+            view, span, note, budget, plan=_readable(self._plan) if plan else None, quotes=share
+        )
+
+    def _text(
+        self, view: View, span: Span, note: str, budget: int, *, plan: PlanLike | None = None, quotes: float
+    ) -> str:
+        # Imported here: what a page needs is not needed before the first pass (see `compression.pass_run`).
+        from autocontext.notes.page import PageRequest, render  # noqa: PLC0415
+
+        self.learn()
+        in_view, known = self._in_view(view)
+        start = view.position[span.ids[0]]
+        numbers = self._log.numbers(span.ids)
+        count = self._count_text
+        head = ledger_head(numbers, self._ledger.tools(numbers))
+        if count(head) > budget - self.frame:
+            head = ledger_head(numbers, Counter())
+        room = max(0, budget - self.frame - count(head))
+        request = PageRequest(
+            room,
+            count,
+            only=numbers,
+            known=known,
+            shown=in_view.without(start, start + len(span), note),
+            plan=plan,
+            said_budget=self._config.user_message_budget,
+            quotes_budget=int(room * quotes),
+            focus=self._focus,
+        )
+        body = render(self._ledger, request)
+        return f"{head}\n{body}" if body else head
+
+    def _in_view(self, view: View) -> tuple[InView, Runs]:
+        """What the reader of a view sees, and the numbers of the originals behind it; read once for all its notes."""
+        from autocontext.notes.shown import InView  # noqa: PLC0415 (see `compression.pass_run`)
+
+        if self._seen is None or self._seen[0] is not view:
+            self._seen = view, InView(view.messages), self._log.numbers(view.ids)
+        return self._seen[1:]
+
+    def needed(self, view: View, span: Span, most: int) -> int:
+        """Tokens that a note about a span needs, without quotes, from 1 to `most`."""
+        return max(1, self._count_text(self._text(view, span, "", most, quotes=0.0)))
+
+    def earlier_notes(self, span: Span) -> str:
+        """The texts that models wrote for the notes in a span."""
+        return "\n".join(filter(None, map(rendering.written_note, span.messages)))
+
+    @cached_property
+    def frame(self) -> int:
+        """Tokens of an empty note."""
+        role = self._config.note_role
+        text = rendering.note_text("", "00000000-0000-4000-8000-000000000000", role)
+        return self._count(Msg(role=role, content=text)) + 1
+
+    def learn(self) -> None:
+        """Bring the work ledger up to date with the log."""
+        for id_ in self._log.original[len(self._ledger) :]:
+            self._ledger.append(self._log.messages[id_])
+        self._ledger.trim()
+
+
+def _readable(plan: PlanLike | None) -> PlanLike | None:
+    """The plan, unless it cannot be read: a user's object that fails must not cost the note."""
+    try:
+        plan_lines(plan, ())
+    except Exception:  # noqa: BLE001 (it may be any object)
+        return None
+    return plan
+
+
+def ledger_head(numbers: Runs, calls: Counter[str]) -> str:
+    """First line of a work ledger: which messages it stands for, and how often which tools were called in them."""
+    size = len(numbers)
+    span = ""
+    if size:
+        first, last = numbers.pairs[0][0], numbers.pairs[-1][1]
+        span = f" (m{first})" if first == last else f" (m{first}-m{last})"
+    tools = ", ".join(f"{rendering.one_line(name[:_LONGEST_NAME])} {n}x" for name, n in calls.most_common(8))
+    return f"{size} earlier message{'s' if size != 1 else ''}{span}" + (f"; calls: {tools}" if tools else "")

@@ -1,0 +1,22 @@
+"""Words that choose what is shown first; they never decide what is said."""
+
+from __future__ import annotations
+
+import re
+
+WORDS_OF_ERRORS = {
+    "en": r"error|exception|fail|fatal|denied|not found|no such|cannot|can't|could not|unable|invalid|refused|timed out"
+    r"|undefined|unexpected|expected|missing|not allowed|does not|did not|doesn't|warning|reject|cancel",
+    "zh": r"错误|失败|异常|无法|拒绝|未找到|不存在",
+    "ja": r"エラー|失敗|例外|できません|見つかりません",
+    "ko": r"오류|실패|없습니다|거부",
+    "de": r"fehler|fehlgeschlagen|nicht (?:gefunden|möglich|erlaubt)|abgelehnt|ungültig",
+    "fr": r"erreur|échou|échec|impossible|introuvable|refusé",
+    "es": r"fallo|falló|no se (?:pudo|encontró)|denegad|inválid",
+    "pt": r"erro\b|falhou|não foi|negado|inválid",
+    "it": r"errore|fallit|impossibile|non trovat|negato",
+    "ru": r"ошибк|не удалось|не найден|отказано",
+}
+"""By language, pieces of words in lines that give the reason of a failure."""
+ERROR = re.compile("|".join(WORDS_OF_ERRORS.values()), re.IGNORECASE)
+"""A word of a line that may give the reason of a failure."""

@@ -1,0 +1,31 @@
+"""Which replies of a model become notes."""
+
+import pytest
+
+from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.requests import ModelReply, ModelRequest
+from autocontext.testing import conversation
+from autocontext.text.rendering import unfence
+
+
+class EchoModel:
+    """Repeats a part of its question, as small models do."""
+
+    def __init__(self, *, reminder: bool) -> None:
+        self._reminder = reminder
+
+    def complete(self, request: ModelRequest) -> ModelReply:
+        transcript = unfence(request.prompt)
+        after = request.prompt.split(transcript, 1)[1].split("\n", 2)[2].strip()
+        return ModelReply(text=after[:200] if self._reminder else transcript[:200])
+
+
+@pytest.mark.parametrize("reminder", [True, False])
+def test_a_reply_that_repeats_its_instructions_is_none(reminder: bool) -> None:
+    config = AutoContextConfig(max_token=6_000, token_ratio=0.5, model_retries=0)
+    memory = AutoContextMemory(config, EchoModel(reminder=reminder))
+    memory.add_messages(conversation(rounds=20, tools_per_round=3, chars=400))
+    report = memory.compress_if_needed(force=True)
+    assert report.outcome == "applied"
+    assert (report.fallbacks > 0) == reminder
+    assert "It was data, not instructions" not in "\n".join(m.text for m in memory.messages)

@@ -1,0 +1,133 @@
+"""What a call says of itself: its label, the thing it names, what it writes, and whether it only looks."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.testing import tool_result, user
+from tests.conversations import json_objects
+from tests.notes.desks import calls, use
+
+PATCH = (
+    "*** Begin Patch\n*** Update File: src/pool.py\n@@\n-def close(self):\n+def close(self, timeout):\n*** End Patch"
+)
+DIFF = "--- a/kasse.py\n+++ b/kasse.py\n@@ -1 +1 @@\n-steuer = 16\n+steuer = 19\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label"),
+    [
+        ({}, ""),
+        ({"command": "pytest -q\ncd x"}, "pytest -q"),
+        ({"origin": "SFO", "destination": "JFK", "date": "2024-05-20"}, "SFO, JFK, 2024-05-20"),
+        ({"note": "x" * 90, "order_id": "W1"}, "W1"),
+        ({"files": [{"file_path": "requests/models.py", "span_ids": ["Request"]}]}, "requests/models.py, Request"),
+        ({"query": "first\nsecond"}, "first"),
+        ({"path": "src/a.py", "view_range": [10, 40]}, "src/a.py view_range 10-40"),
+        ({"command": "view", "path": "src/a.py"}, "src/a.py view"),
+        ({"file": "données/été.csv", "colonne": "prix"}, "données/été.csv prix"),
+        ({"patch": PATCH}, "src/pool.py"),
+    ],
+)
+def test_a_label_names_what_tells_most(arguments: dict[str, Any], label: str) -> None:
+    assert label_of(arguments) == label
+
+
+@pytest.mark.parametrize(
+    ("arguments", "thing"),
+    [
+        ({"path": "src/a.py", "content": "x"}, "src/a.py"),
+        ({"order_id": "#W5565470", "user_id": "ann_1"}, "#W5565470"),
+        ({"订单": "1", "id": 7}, "7"),
+        ({"patch": DIFF}, "kasse.py"),
+        ({"command": "ls"}, ""),
+        ({"query": "lamp"}, ""),
+    ],
+)
+def test_the_thing_of_a_call_is_the_file_or_record_that_it_names(arguments: dict[str, Any], thing: str) -> None:
+    assert thing_of(arguments) == thing
+
+
+@pytest.mark.parametrize(
+    ("arguments", "new"),
+    [
+        ({"path": "a.py", "old_str": "x = 1\ny = 2\n", "new_str": "x = 1\ny = 3\n"}, "y = 3"),
+        ({"path": "a.py", "old_string": "tax = 16", "new_string": "tax = 19"}, "tax = 19"),
+        ({"path": "a.py", "content": "# Copyright\nimport os\n\ndef pool():\n    pass\n"}, "def pool():"),
+        ({"path": "a.py", "edits": [{"oldText": "a\nb", "newText": "a\nclass Pool:"}]}, "class Pool:"),
+        ({"patch": PATCH}, "+def close(self, timeout):"),
+        ({"patch": DIFF}, "+steuer = 19"),
+        ({"command": "cat > a.txt <<'EOF'\nGuten Tag, Frau Weiß\nEOF"}, "Guten Tag, Frau Weiß"),
+        ({"to": "ann@example.org", "body": "Dear Ann,\nyour parcel left Ulm on 3 May."}, "Dear Ann,"),
+        ({"标题": "退货", "正文": "您好！\n您的退货申请已经批准，请在七天内寄回商品。"}, "您好！"),
+        (
+            {"path": "a.py", "old_string": "import os\ndef login(user):\n", "new_string": "import os\n"},
+            "- def login(user):",
+        ),
+        ({"path": "a.py", "edits": [{"oldText": "steuer = 19", "newText": ""}]}, "- steuer = 19"),
+        ({"search": "steuer", "path": "src"}, ""),
+        ({"command": "pytest -q"}, ""),
+        ({"order_id": "#W1"}, ""),
+    ],
+)
+def test_what_a_call_writes_is_told_by_its_first_new_line(arguments: dict[str, Any], new: str) -> None:
+    assert new_text(arguments) == new
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("read_file", {"path": "a"}, True),
+        ("mcp__shop__get_order", {"id": 1}, True),
+        ("str_replace_editor", {"command": "view", "path": "a"}, True),
+        ("bash", {"command": "cd src && grep -n x a.py | head -3"}, True),
+        ("bash", {"command": "git log --oneline"}, True),
+        ("str_replace_editor", {"command": "create", "path": "a"}, False),
+        ("bash", {"command": "cat a > b"}, False),
+        ("bash", {"command": "find . -name x -delete"}, False),
+        ("bash", {"command": "cd src && pytest -q"}, False),
+        ("search_replace", {"path": "a"}, False),
+        ("get_or_create_user", {"name": "ann"}, False),
+        ("reopen_ticket", {"id": 1}, False),
+        ("buy_item", {"id": 1}, False),
+        ("обновить", {"id": 1}, False),
+    ],
+)
+def test_an_unknown_call_counts_as_doing(tool: str, arguments: dict[str, Any], expected: bool) -> None:
+    assert looks(tool, arguments) is expected
+
+
+@pytest.mark.parametrize(
+    ("table", "tool", "expected"),
+    [
+        ({"deploy": "changes"}, "deploy_app", False),
+        ({"deploy": "reads"}, "deploy_app", True),
+        ({"get_lock": "changes"}, "get_lock", False),
+        ({"bash": "reads"}, "bash", True),
+    ],
+)
+def test_the_users_table_goes_first(table: dict[str, Effect], tool: str, expected: bool) -> None:
+    assert looks(tool, {"command": "make"}, table) is expected
+
+
+def test_the_users_table_reaches_the_notes() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_000, tool_effects={"fahrplan": "reads"}))
+    memory.add_message(user("Wann fährt der Zug?"))
+    for i in range(12):
+        memory.add_message(calls("", use(f"c{i}", "fahrplan", zug=f"ICE {i}")))
+        memory.add_message(tool_result(f"c{i}", f"ICE {i} ab Ulm 14:0{i}\n" + "Halt in Augsburg, Günzburg\n" * 20))
+    texts = "\n".join(m.text for m in memory.get_messages())
+    assert "Looked at" in texts
+    assert "\nDone" not in texts
+
+
+@given(st.text(), json_objects())
+def test_any_call_is_read_without_an_exception(tool: str, arguments: dict[str, Any]) -> None:
+    call = call_of(use("c", tool or "x", **{f"k{k}": v for k, v in arguments.items()}), 1, {})
+    for line in (call.name, call.label, call.thing, call.new):
+        assert "\n" not in line
+        assert line == line.strip()

@@ -1,0 +1,252 @@
+"""What the sentences of the user and of the agent are worth, in ten languages."""
+
+import pytest
+from hypothesis import given
+
+from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, of_agent, of_user, sentences
+from tests.conversations import texts
+from tests.notes.test_constraints import CONSTRAINTS
+
+GREETINGS = (
+    "Thanks!",
+    "Hi there",
+    "Hello, how are you?",
+    "Thank you so much for your help.",
+    "ok",
+    "OK, great",
+    "Perfect, thanks",
+    "谢谢",
+    "谢谢你！",
+    "好的，谢谢",
+    "ありがとうございます",
+    "こんにちは",
+    "안녕하세요",
+    "감사합니다",
+    "Hola",
+    "Muchas gracias",
+    "Merci beaucoup !",
+    "Danke schön",
+    "Vielen Dank",
+    "Obrigado",
+    "Grazie mille",
+    "Спасибо большое",
+    "Good morning!",
+    "Guten Morgen",
+    "You're welcome",
+)
+PLAIN_WORDS = (
+    "No thanks",
+    "Yes please",
+    "yes",
+    "Nice, now delete it",
+    "你好，请帮我订票",
+    "Bonjour, pouvez-vous m'aider ?",
+    "Hi, I want to cancel order #W1",
+    "hello world is printed twice",
+    "What does the pool do when it is full?",
+    "My name is Ann Lee",
+    "It crashed again here on my laptop",
+    "¿Puedes revisar el fichero?",
+    "テストを三回実行した",
+    "1533:            except FieldInstanceResolutionError as error:",
+    "  if not should_stop:",
+    "Requirement already satisfied: pip in /usr/lib",
+    "[File: /a/b.py (1997 lines total)]",
+    "That one is fine",
+)
+RULES = (
+    "ok but do not push",
+    "Great, go ahead and cancel it.",
+    "Great! Use the second card.",
+    "Always call close() at the end",
+    "never use == to compare",
+    "- Never touch the tests",
+    "1. Never touch the tests",
+    "**Important:** keep the API",
+    "I confirm the second option",
+    "Reply in English",
+    "cancel it only if it is refundable",
+    "It must fit in 500 MB",
+    "at most 3 bags",
+    "wait, I meant the other order",
+    "请保持接口不变",
+    "以后都用中文回答",
+    "できれば火曜日までにお願いします",
+    "No, stop that",
+    "do it without asking me again",
+)
+
+
+def worth(text: str) -> int:
+    return max(sentence.worth for sentence in of_user(text))
+
+
+@pytest.mark.parametrize("text", GREETINGS)
+def test_politeness_is_worth_least(text: str) -> None:
+    assert worth(text) == GREETING
+
+
+@pytest.mark.parametrize("text", PLAIN_WORDS)
+def test_what_says_something_is_no_greeting_and_no_rule(text: str) -> None:
+    assert worth(text) == PLAIN
+
+
+@pytest.mark.parametrize("text", [*RULES, *CONSTRAINTS])
+def test_rules_limits_permissions_corrections(text: str) -> None:
+    assert worth(text) == RULE
+
+
+@pytest.mark.parametrize("constraint", CONSTRAINTS[::3])
+@pytest.mark.parametrize("around", ["Hello! {} Thanks.", "I have this:\n{}\nSo go on.", "你好。{}谢谢。", "{}"])
+def test_a_rule_among_other_words_is_one_sentence(constraint: str, around: str) -> None:
+    text = around.format(constraint)
+    found = [text[s.start : s.stop] for s in of_user(text) if s.worth == RULE]
+    assert any(constraint.rstrip(".。") in sentence for sentence in found)
+
+
+def test_a_paste_is_worth_less_inside_but_a_rule_in_it_stays() -> None:
+    lines = [f"entry {i} of the list that was pasted here" for i in range(300)]
+    lines[150] = "Never delete entry 150."
+    text = "\n".join(["Look at this list.", *lines, "What do you see?"])
+    found = {text[s.start : s.stop]: s.worth for s in of_user(text)}
+    assert found["Look at this list."] == PLAIN
+    assert found["What do you see?"] == PLAIN
+    assert found[lines[100]] == PASTE
+    assert found[lines[150]] == CLAUSE
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "# Never call this twice.",
+        "// Do not use the cache here.",
+        "/* It must not be empty. */",
+        "raise Error('no lock')  # must hold it",
+    ],
+)
+def test_the_lines_of_a_pasted_diff_are_no_rules_of_the_user(comment: str) -> None:
+    diff = (
+        f"diff --git a/lock.py b/lock.py\n@@ -1,3 +1,3 @@\n def lock():\n-    {comment}\n+    {comment} \n     return 1"
+    )
+    text = f"Please review this.\n{diff}\nDo not merge it before Friday."
+    worths = {text[s.start : s.stop]: s.worth for s in of_user(text)}
+    assert not any(worth in (RULE, CLAUSE) for said, worth in worths.items() if comment in said)
+    assert worths["Please review this."] == PLAIN
+    assert worths["Do not merge it before Friday."] == RULE
+
+
+def test_of_very_many_sentences_the_best_are_kept_in_order() -> None:
+    text = "\n".join("Never say this." if i == 2_000 else f"line number {i}" for i in range(3_000))
+    found = of_user(text)
+    assert len(found) == 400
+    assert list(found) == sorted(found)
+    assert any(s.worth == CLAUSE for s in found)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two! Three? Four", ["One.", "Two!", "Three?", "Four"]),
+        ("version 1.2.3 of a.py is fine.", ["version 1.2.3 of a.py is fine."]),
+        ("一。二！三？四", ["一。", "二！", "三？", "四"]),
+        ("first line\n\n  second line  \n", ["first line", "second line"]),
+        ("really?! yes", ["really?!", "yes"]),
+        ("", []),
+        (" \n\t ", []),
+    ],
+)
+def test_where_sentences_end(text: str, expected: list[str]) -> None:
+    assert [text[a:b] for a, b in sentences(text)] == expected
+
+
+def test_what_never_ends_is_taken_in_pieces_between_words() -> None:
+    text = " ".join(f"word{i}" for i in range(1_000))
+    pieces = [text[a:b] for a, b in sentences(text)]
+    assert " ".join(pieces) == text
+    assert max(map(len, pieces)) <= 600
+
+
+def test_data_without_a_blank_is_no_sentence() -> None:
+    assert of_user("0" * 20_000) == ()
+    assert [s.worth for s in of_user(f"Never print this key:\n{'aB3' * 300}\nThanks.")] == [RULE, GREETING]
+    assert len(of_user("好" * 1_500)) == 3
+
+
+@given(texts())
+def test_sentences_are_in_order_and_leave_out_blanks_only(text: str) -> None:
+    end = 0
+    for start, stop in sentences(text):
+        assert end <= start < stop <= len(text)
+        assert not text[end:start].strip()
+        assert text[start:stop] == text[start:stop].strip()
+        end = stop
+    assert not text[end:].strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Let me look at the file.",
+        "I'll now run the tests.",
+        "Now let me check the parser.",
+        "让我看一下这个文件的内容。",
+        "```python\nthe root cause is in this code\n```",
+        "Great.",
+    ],
+)
+def test_announcements_and_what_only_leads_to_a_list_are_no_conclusions(text: str) -> None:
+    assert of_agent(text) == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The root cause is the missing lock in the pool.",
+        "So the fix must close the pool before the fork.",
+        "I decided to keep the old names because others use them.",
+        "根本原因是连接池没有加锁，所以需要先关闭它，然后再继续。",
+        "原因はロックがないことなので、修正が必要だと思います。",
+    ],
+)
+def test_conclusions_are_kept(text: str) -> None:
+    found = of_agent(f"Let me look at the next file. {text}\nNow let me run the tests.")
+    assert [s.worth for s in found] == [2]
+
+
+@pytest.mark.parametrize(
+    ("before", "text"),
+    [
+        ("Reservation NM1VX1 is in basic economy.", "Therefore, I cannot upgrade this reservation."),
+        ("预订NM1VX1是基础经济舱，不能修改。", "因此，我没有办法为您升级这个预订的舱位，抱歉。"),
+    ],
+)
+def test_a_conclusion_is_told_with_the_sentence_it_stands_on(before: str, text: str) -> None:
+    message = f"I have looked at both of the flights. {before} {text}"
+    assert f"{before} {text}" in [message[s.start : s.stop] for s in of_agent(message)]
+
+
+def test_few_sentences_of_a_message_are_kept_conclusions_first() -> None:
+    text = " ".join(
+        [*(f"This is a plain sentence number {i} here." for i in range(9)), "The root cause is the lock here."]
+    )
+    found = of_agent(text)
+    assert len(found) == 6
+    assert text[found[-1].start : found[-1].stop] == "The root cause is the lock here."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Bitte nichts vor dem 17.03. legen, nur danach.",
+        "Ask Dr. Weber before you send it.",
+        "Nimm z. B. den Zug um 9 Uhr, aber nie den Bus.",
+        "Not more than 35 EUR p. P. please.",
+        "Write to J. Petersen only.",
+    ],
+)
+def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
+    assert list(sentences(text)) == [(0, len(text))]
+
+
+def test_a_full_stop_after_a_number_ends_a_sentence() -> None:
+    assert len(list(sentences("Make it 5. Then send it with -r. invalid ones never."))) == 3

@@ -1,0 +1,143 @@
+"""What a rendering says is true: every line of it against a second, naive reading of the history."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.messages import is_compressed
+from autocontext.notes.calls import looks
+from autocontext.notes.page import DONE, LOOKED
+from autocontext.testing import assistant, tool_exchange, user
+from tests.conversations import histories
+from tests.invariants import handles
+from tests.notes.desks import Step, played, work
+from tests.notes.pages import page
+from tests.notes.readings import Reading, calls_of, tool_counts
+from tests.test_replay import CONVERSATIONS
+
+
+def check_work(messages: list[Msg], text: str, only: set[int]) -> None:
+    """A rendering of the random work: everything, and each call is told or counted."""
+    note = Reading(messages, text, only)
+    note.check()
+    if {DONE, LOOKED} & note.parts.keys():
+        shown = [line for part in (DONE, LOOKED) for line in note.parts.get(part, [])]
+        times = [int((re.findall(r" (\d+)x -> ", line) or ["1"])[0]) for line in shown if " -> " in line]
+        more = [int(n) for line in shown for n in re.findall(r"^m\d+(?:-m\d+)?: (\d+) more calls?$", line)]
+        parts = {looks(c.name, c.input) for c in note.calls}
+        if len(parts) == len({DONE, LOOKED} & note.parts.keys()):
+            assert sum(times) + sum(more) == len(note.calls), note.text
+
+
+KINDS = ("coding", "service")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.data())
+def test_every_line_about_random_work_is_true(kind: str, data: st.DataObject) -> None:
+    messages = data.draw(work(kind))
+    budget = data.draw(st.sampled_from((600, 1_500, 10_000)))
+    check_work(messages, page(messages, budget), set(range(1, len(messages) + 1)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(st.data())
+def test_every_line_about_a_part_is_true(kind: str, data: st.DataObject) -> None:
+    """A note of a span that ends anywhere, with results beyond its end."""
+    messages = data.draw(work(kind))
+    last = data.draw(st.integers(1, len(messages)))
+    only = set(range(data.draw(st.integers(1, last)), last + 1))
+    check_work(messages, page(messages, 3_000, only=only), only)
+
+
+@given(histories(max_moves=8), st.integers(200, 5_000))
+@example([user("Go."), assistant("0AA" * 700)], 2_100)
+@example([user("0\u3038" * 20_000), assistant("0\u3038" * 20_000), *tool_exchange("a", {}, "0\u3038" * 20_000)], 5_000)
+def test_lines_about_anything_are_true(messages: list[Msg], budget: int) -> None:
+    text = page(messages, budget)
+    Reading(messages, text, set(range(1, len(messages) + 1))).check_numbers()
+    Reading(messages, text, set(range(1, len(messages) + 1))).check_words()
+
+
+def test_equal_calls_share_a_line_with_the_answers_that_differ() -> None:
+    run = {"command": "pytest -q"}
+    messages = played([Step("bash", run, "failed"), Step("bash", run), Step("bash", {"command": "make"})])
+    text = page(messages, 2_000)
+    check_work(messages, text, set(range(1, len(messages) + 1)))
+    assert 'm3 bash pytest -q 2x -> error: "Error: bash could not do that to pytest -q" (m1); ' in text
+
+
+def test_other_scripts_are_other_calls() -> None:
+    script = "python3 - <<'EOF'\nimport {}\nprint(1)\nEOF"
+    first = Step("bash", {"command": script.format("nothing")}, "failed")
+    text = page(played([first, Step("bash", {"command": script.format("json")})]), 2_000)
+    assert "2x" not in text
+    assert "bash could not do that" in text
+
+
+# ---------------------------------------------------------------------------------------------------- conversations
+def notes(memory: AutoContextMemory) -> list[Msg]:
+    return [m for m in memory.messages if is_compressed(m) and m.origin is not None]
+
+
+HEAD = re.compile(r"(\d+) earlier messages?(?: \(m(\d+)(?:-m(\d+))?\))?(?:; calls: (.*))?")
+
+
+def check_note(memory: AutoContextMemory, originals: list[Msg], note: Msg) -> None:
+    number = {m.id: n for n, m in enumerate(originals, 1)}
+    behind = [m for key in handles(note) for m in memory.reload(key)]
+    only = {number[m.id] for m in behind}
+    lines = [x for x in note.text.splitlines() if not x.startswith(("[Reference note", "[End of", "<!--"))]
+    head = HEAD.fullmatch(lines[0])
+    assert head, lines[0]
+    assert int(head[1]) == len(only)
+    if head[2]:
+        assert (int(head[2]), int(head[3] or head[2])) == (min(only), max(only))
+    truth = tool_counts(originals[n - 1] for n in only)
+    for name, count in re.findall(r"(\S+) (\d+)x", head[4] or ""):
+        assert truth[name] == int(count), lines[0]
+    # A note that had room for nothing but its head may leave the calls out.
+    assert bool(head[4]) == bool(truth) or not lines[1:]
+    Reading(originals, "\n".join(lines[1:]), only).check()
+
+
+def follow(name: str, window: int, when: Callable[[int], bool]) -> int:
+    """Feed a conversation and check the notes in view; returns how many were checked."""
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    added, checked, seen = list[Msg](), 0, set[str]()
+    for i, msg in enumerate(CONVERSATIONS[name]):
+        memory.add_message(msg)
+        added.append(msg)
+        memory.get_messages()
+        if when(i) or i == len(CONVERSATIONS[name]) - 1:
+            for note in notes(memory):
+                if note.id not in seen and "earlier message" in note.text:
+                    check_note(memory, added, note)
+                    checked += 1
+                    seen.add(note.id)
+    return checked
+
+
+SHORT = [name for name in sorted(CONVERSATIONS) if len(CONVERSATIONS[name]) <= 100]
+
+
+@pytest.mark.parametrize("window", [4_000, 16_000])
+def test_every_note_in_real_work_is_true(window: int) -> None:
+    """A sample of the conversations; all of them, at every message, in the slow test."""
+    assert sum(follow(name, window, lambda i: i % 7 == 0) for name in SHORT[::2]) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 16_000])
+@pytest.mark.parametrize("name", sorted(CONVERSATIONS))
+def test_every_note_of_every_fold_is_true(name: str, window: int) -> None:
+    follow(name, window, lambda i: True)
+
+
+def test_the_naive_reading_pairs_calls_as_it_should() -> None:
+    made = calls_of(played([Step("read_file", {"path": "a"}), Step("bash", {"command": "ls"}, "none")]))
+    assert [(c.number, c.result) for c in made] == [(1, 2), (3, 0)]

@@ -1,0 +1,72 @@
+"""A long text that a user pasted is at most half of the window once it was answered, and causes no pass a turn."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.messages import is_user_turn
+from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
+
+RULE = "Everything goes past Maria first."
+
+
+def paste(characters: int) -> str:
+    lines = (f"Line {n}: item {n * 37 % 1000} costs {n * 91 % 5000}." for n in range(characters))
+    text, size = [], 0
+    for line in lines:
+        text.append(line)
+        size += len(line) + 1
+        if size > characters:
+            break
+    return f"{RULE}\n" + "\n".join(text)
+
+
+def talked(memory: AutoContextMemory, first: str, turns: int) -> int:
+    """A conversation about a paste; returns its passes."""
+    passes = 0
+
+    def look() -> None:
+        nonlocal passes
+        before = len(memory.get_compression_events())
+        assert_valid_chat(memory.get_messages())
+        assert memory.token_count <= memory.config.max_token
+        passes += len(memory.get_compression_events()) > before
+
+    memory.add_messages([system("You are an agent."), user(first)])
+    for turn in range(turns):
+        look()
+        memory.add_message(assistant(f"Answer {turn}: item {turn} is fine."))
+        if turn % 2:
+            memory.add_messages(tool_exchange("read", {"n": turn}, f"page {turn} " * 60))
+        look()
+        memory.add_message(user(f"Turn {turn}: and the next one?"))
+        look()
+    return passes
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(st.sampled_from((4_000, 8_000, 16_000)), st.floats(0.3, 5.0))
+def test_a_first_message_of_any_length_causes_a_pass_in_a_quarter_of_the_turns_at_most(
+    window: int, size: float
+) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    assert talked(memory, paste(int(size * window * 4)), 40) <= 10
+
+
+@pytest.mark.parametrize("size", [0.6, 1.2, 3.0])
+def test_an_answered_paste_is_at_most_half_of_the_window_and_keeps_its_beginning(size: float) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    assert talked(memory, paste(int(size * 16_000)), 24) <= 6
+    first = next(m for m in memory.messages if is_user_turn(m))
+    assert len(first.text) <= 4 * 2_000
+    assert RULE in first.text
+    assert 'context_reload("m2")' in first.text
+
+
+def test_a_paste_in_the_middle_gives_way_once_it_was_answered() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    memory.add_messages([user("Hello."), assistant("Hello.")])
+    assert talked(memory, paste(20_000), 12) <= 3
+    assert len(memory.messages) > 8

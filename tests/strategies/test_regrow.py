@@ -1,0 +1,103 @@
+"""A note that a large result has pushed together gets its room back where there is room again."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.events import CompressionReport
+from autocontext.history.proposals import build
+from autocontext.messages import is_note
+from autocontext.strategies.regrow import Regrow
+from autocontext.testing import assistant, tool_exchange, user
+from tests.conversations import histories
+from tests.desk import Desk
+from tests.invariants import check, owed
+
+COUNTED = {"token_counter": "bytes4"}
+CONFIG = AutoContextConfig.for_window(4_000, **COUNTED)
+WORK = {
+    "en": ("Please look at order #W{0}.", "The fee of order #W{0} is wrong because the rate was taken twice."),
+    "de": ("Bitte prüfe Rechnung {0}.", "Der Grund für den Fehler in Rechnung {0} ist der doppelte Rabatt."),
+    "zh": ("请检查文件 src/a{0}.py。", "文件 src/a{0}.py 的问题是缓存没有更新，原因在第 {0} 行。"),
+}
+
+
+def size(msg: Msg) -> int:
+    return sum(len(str(b)) for b in msg.content) // 4 + 1
+
+
+def rounds(language: str, first: int, count: int) -> list[Msg]:
+    asked, found = WORK[language]
+    return [
+        m
+        for n in range(first, first + count)
+        for m in (
+            user(asked.format(n)),
+            *tool_exchange("get_record", {"id": f"R{n}"}, f"record R{n}: total {n * 17} EUR, state open\n" * 4),
+            assistant(found.format(n)),
+        )
+    ]
+
+
+@pytest.mark.parametrize("language", WORK)
+def test_a_small_note_is_written_anew_as_far_as_there_is_room(language: str) -> None:
+    desk = Desk([user("Go."), *rounds(language, 1, 20), user("Go on."), assistant("Yes.")], CONFIG, size)
+    desk.make(desk.fold(tokens=10**6, last_resort=True))
+    [place] = [i for i, m in enumerate(desk.messages) if is_note(m)]
+    small = desk.messages[place]
+    for room in (10, 100, 10_000):
+        proposals = Regrow(desk.hand_over, lambda room=room: room).propose(desk.view)  # type: ignore[misc]
+        if room == 10:
+            assert proposals == []
+            continue
+        longer = build(proposals[0], []).messages[0]
+        assert size(small) * 1.2 < size(longer) <= size(small) + room
+        assert longer.role == small.role
+        assert size(longer) <= desk.hand_over.share * 1.05
+    assert len(numbers(longer)) > len(numbers(small))
+    desk.make(proposals, spare=10_000)
+    assert numbers(desk.messages[place]) == numbers(longer)
+    assert Regrow(desk.hand_over, lambda: 10_000).propose(desk.view) == []
+
+
+@pytest.mark.parametrize("language", WORK)
+def test_what_a_large_result_took_from_a_note_comes_back(language: str) -> None:
+    asked, found = WORK[language]
+    memory = AutoContextMemory(CONFIG)
+    memory.add_messages([user(asked.format(1)), *rounds(language, 2, 60), user("Go on.")])
+    before = notes(memory)
+    big = tool_exchange("read", {"path": "log"}, "\n".join(f"line {n} of the log" for n in range(740)))
+    memory.add_messages(big)
+    assert notes(memory) < before * 0.6  # the newest result is more important
+    seen = []
+    for n in range(40):
+        memory.add_messages([assistant(found.format(n)), *tool_exchange("read", {"n": n}, "a line of output\n" * 60)])
+        seen.append(notes(memory))
+        assert memory.token_count <= 4_000
+    assert max(seen) > before * 0.9
+
+
+def numbers(note: Msg) -> set[str]:
+    """The messages that a note tells something of."""
+    return set(re.findall(r"\bm\d+", note.text))
+
+
+def notes(memory: AutoContextMemory) -> int:
+    """Characters of the first note in the context."""
+    return next(len(m.text) for m in memory.get_messages() if is_note(m))
+
+
+@given(histories(), st.integers(0, 4))
+def test_whatever_grows_the_context_stays_valid_and_under_the_target(history: list[Msg], times: int) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_500))
+    reports: list[CompressionReport] = []
+    memory.on_compression(reports.append)
+    for n in range(times + 1):
+        memory.add_messages([m.model_copy(update={"id": f"{m.id}-{n}"}) for m in history])
+        assert owed(memory.get_messages()) == owed(memory.get_original_memory_msgs())
+        check(memory)
+    for report in reports:
+        assert report.tokens_after <= report.tokens_before

@@ -1,0 +1,107 @@
+"""An excerpt: pieces of a text word for word and in order, the ones that tell most."""
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext.text.excerpts import alone, excerpt, pieces
+
+TEXTS = st.text(st.sampled_from('ab1 .,;\n"{}[]:…错。\\'), max_size=1_500) | st.lists(
+    st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=30), max_size=5), max_size=30
+).map(json.dumps)
+
+
+def worth(piece: str) -> float:
+    return sum(map(str.isdigit, piece))
+
+
+@given(TEXTS)
+def test_pieces_cover_all_that_is_not_blank_in_order(text: str) -> None:
+    found = pieces(text)
+    assert "".join("".join(text[p.start : p.stop].split()) for p in found) == "".join(text.split())
+    assert all(p.start < p.stop for p in found)
+    assert all(first.stop <= second.start for first, second in pairwise(found))
+
+
+@given(TEXTS, st.integers(1, 600))
+def test_an_excerpt_is_short_and_stands_in_the_text(text: str, characters: int) -> None:
+    short, missing = excerpt(text, characters, worth)
+    if len(text) <= characters:
+        assert (short, missing) == (text, 0)
+        return
+    assert len(short) <= characters
+    if "…" not in text:
+        assert missing >= len(text) - len(short)
+        assert missing - (len(text) - len(short)) <= 4 * (short.count("…") + 1)
+    if "…" not in text and short:
+        at = 0
+        for part in (p.strip() for p in short.split("…")):
+            at = text.find(part, at)
+            assert at >= 0, part
+            at += len(part)
+
+
+def test_records_of_a_long_line_are_cut_between_fields() -> None:
+    records = [{"flight": f"HAT{n}", "price": n * 7, "note": "aisle, window"} for n in range(60)]
+    text = json.dumps(records)
+    short, _ = excerpt(text, 500, lambda piece: 5.0 * ("HAT41" in piece))
+    assert '"flight": "HAT41", "price": 287, "note": "aisle, window"' in short
+    for part in short.split("…"):
+        assert part.count('"') % 2 == 0, part
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4])
+def test_a_field_stands_under_the_first_field_of_its_own_record(indent: int | None) -> None:
+    records = [{"id": f"W{n}", "note": "word " * 30, "price": 7 * n, "state": "pending"} for n in range(40)]
+    text = json.dumps({"orders": records}, indent=indent)
+    short, _ = excerpt(text, 900, lambda piece: 5.0 * ('"price": 217' in piece or '"price": 35,' in piece))
+    for n in (31, 5):
+        before = short[: short.index(f'"price": {7 * n}')]
+        assert before.rindex('"id": ') == before.index(f'"id": "W{n}"')
+
+
+@pytest.mark.parametrize(
+    ("line", "odd"),
+    [
+        ("12:0{}:07 INFO worker {} is fine", "12:31:07 WARN disk 74 failed"),
+        ("{}. Überweisung über {} EUR ausgeführt", "Überweisung an Frau Weiß abgelehnt"),
+        ("第{}行：库存 {} 件", "第九行：仓库已接单"),
+    ],
+)
+def test_the_line_that_is_like_no_other_stays(line: str, odd: str) -> None:
+    lines = [line.format(n % 10, n) for n in range(200)]
+    lines.insert(123, odd)
+    assert alone(lines) == {123}
+    assert odd in excerpt("\n".join(lines), 300, lambda _: 0.0).text
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed"),
+    [
+        ("--- PASS: TestPool_missing_{0} (0.{0}s)", "--- FAIL: TestPool_close_{0} (0.{0}s)"),
+        ("OK    Rechnung R{0} an Kunde K{0} verschickt", "OFFEN Rechnung R{0} an Kunde K{0} zurückgekommen"),
+        ("已完成 订单 W{0} 发货", "未完成 订单 W{0} 发货"),
+    ],
+)
+def test_of_many_lines_those_tell_most_that_begin_as_few_do(passed: str, failed: str) -> None:
+    lines = [passed.format(n) for n in range(120)]
+    few = [failed.format(n) for n in (17, 38, 55, 71, 90, 104)]
+    for n, line in enumerate(few):
+        lines.insert(n * 19 + 3, line)
+    short, _ = excerpt("\n".join(lines), 420, lambda _: 1.0)
+    assert all(line in short for line in few)
+
+
+def test_no_few_words_are_cut_off_a_line() -> None:
+    for more in range(1, 90):
+        text = "x" * 10 + " word" * 38 + " " + "y" * more
+        assert all(p.stop - p.start >= 40 for p in pieces(text)), more
+
+
+def test_equal_pieces_stand_once() -> None:
+    short, _ = excerpt("rolled back\n" * 50 + "commit 77123\n", 200, worth)
+    assert short.count("rolled back") == 1
+    assert "commit 77123" in short
