@@ -38,6 +38,7 @@ class CompressionEvent(Value):
     """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages; the uuid
     of the offload entry where no message replaces them."""
     token_reduction: int = 0
+    """tokenBefore - tokenAfter; below zero where a fold's note was written anew because its pass left room."""
 
 
 class StrategyReport(Value):

@@ -120,13 +120,13 @@ def test_one_reload_of_what_the_view_shows_gives_every_original(parts: list[list
 
 
 @given(anything, configs, models)
-def test_every_edit_shrinks_and_has_its_event(history: list[Msg], config: str, model: str) -> None:
+def test_every_edit_has_its_event_and_shrinks_unless_a_note_grows(history: list[Msg], config: str, model: str) -> None:
     memory, _ = passed(history, config, model)
     events = memory.get_compression_events()
-    assert len(events) == len(memory.get_offload_context())
-    for event in events:
-        assert event.token_reduction > 0
+    for event, replaced in zip(events, memory.get_offload_context().values(), strict=True):
         assert event.token_reduction == event.metadata["tokenBefore"] - event.metadata["tokenAfter"]
+        if event.token_reduction <= 0:  # a fold's note alone may grow, where its pass has the room
+            assert [m.origin and m.origin.kind for m in replaced] == ["fold"]
 
 
 @given(anything, configs, models)

@@ -71,12 +71,16 @@ def reload_some(
 
 
 def _items(memory: AutoContextMemory) -> dict[str, Msg]:
-    """By UUID, the message that replaces each offload entry; the largest entry first."""
+    """By UUID, the message that replaces each offload entry; the largest entry first.
+
+    A note that was written anew stands for the same messages as before: one of the two is here.
+    """
     offloads = memory.get_offload_context()
     messages = (m for msgs in (memory.messages, *offloads.values()) for m in msgs)
     notes = {m.origin.uuid: m for m in messages if m.origin is not None}
-    sizes = {u: sum(map(_size, _behind(msgs, offloads))) for u, msgs in offloads.items() if msgs and u in notes}
-    return {uuid: notes[uuid] for uuid in sorted(sizes, key=lambda u: -sizes[u])}
+    behind = {u: list(_behind(msgs, offloads)) for u, msgs in offloads.items() if msgs and u in notes}
+    different = {tuple(m.id for m in msgs): u for u, msgs in behind.items()}.values()
+    return {uuid: notes[uuid] for uuid in sorted(different, key=lambda u: -sum(map(_size, behind[u])))}
 
 
 def _behind(msgs: Iterable[Msg], offloads: Mapping[str, Sequence[Msg]]) -> Iterator[Msg]:
