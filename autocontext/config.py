@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from math import log2
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import ConfigDict, Field, model_validator
@@ -22,8 +23,9 @@ _MIDDLE_WINDOW = 12_000
 """Tokens; smaller windows have a higher target."""
 _LOW_TARGET = 0.53
 """`target_ratio` of larger windows with `max_token=...`: passes are rare, so the provider's cache lives long."""
-_FILLED = 0.8
-"""`target_ratio` of the three distances: what a pass leaves of the window; the rest is for the next steps."""
+_FILLED, _FILLED_SMALL = 0.80, 0.90
+"""`target_ratio` of the three distances, from 16,000 tokens on and up to 4,000: what a pass leaves of the window. In a
+small one, a fifth for the next steps would be taken from what they need to know."""
 _SMALL_WINDOW = 4_000
 """Tokens; from here to twice as many the near part grows."""
 _DEFAULT_WINDOW = 128 * 1024
@@ -97,7 +99,7 @@ class AutoContextConfig(Value):
     escalation: Literal["until_fit", "single"] = "until_fit"
     """Go on to the next strategy until the target is met, or stop after the first that did something."""
     target_ratio: float = Field(default=0.8, gt=0, le=1)
-    """With until_fit: continue until under this share of both triggers."""
+    """With until_fit: continue until under this share of both triggers, a little more where much of the view stays."""
 
     last_resort: bool = True
     """With until_fit: if the strategies miss the target, the oldest part becomes one note; while the view is over
@@ -302,7 +304,7 @@ def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
 def _three_distances(window: int) -> dict[str, Any]:
     """Newest messages unchanged, before them rounds in short, before those a note: their shares of a window."""
     return {
-        "target_ratio": _FILLED,
+        "target_ratio": _filled(window),
         "strategies": (READ_ONCE, SHORTEN),
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
@@ -312,6 +314,11 @@ def _three_distances(window: int) -> dict[str, Any]:
 def _message_trigger(window: int) -> int:
     """Messages that trigger a pass: enough that the token trigger is reached first."""
     return max(100, window // 4)
+
+
+def _filled(window: int) -> float:
+    """What a pass leaves of a window: 0.9 at 4,000 tokens, 0.85 at 8,000, 0.8 from 16,000 on."""
+    return round(max(_FILLED, min(_FILLED_SMALL, _FILLED_SMALL - 0.05 * log2(window / _SMALL_WINDOW))), 3)
 
 
 def _near_share(window: int) -> float:

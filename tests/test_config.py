@@ -66,7 +66,7 @@ WINDOWED = ("msg_threshold", "target_ratio", "last_keep", "large_payload_thresho
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({"max_token": 4_000}, (1_000, 0.8, 4, 1_000, 0.18, THREE_DISTANCES)),
+        ({"max_token": 4_000}, (1_000, 0.9, 4, 1_000, 0.18, THREE_DISTANCES)),
         ({"max_token": "16000"}, (4_000, 0.8, 6, 1_000, 0.1, THREE_DISTANCES)),
         ({"max_token": 64_000, "token_counter": "bytes4"}, (16_000, 0.8, 24, 2_500, 0.1, THREE_DISTANCES)),
         ({"max_token": 1_048_576}, (262_144, 0.8, 400, 40_960, 0.1, THREE_DISTANCES)),
@@ -74,7 +74,7 @@ WINDOWED = ("msg_threshold", "target_ratio", "last_keep", "large_payload_thresho
         ({"max_token": 64_000, "offload_single_preview": 3_000}, (16_000, 0.53, 50, 5_120, 0.1, STRATEGIES)),
         ({"max_token": 64_000, "msg_threshold": 30}, (30, 0.8, 24, 2_500, 0.1, STRATEGIES)),
         ({"max_token": 64_000, "escalation": "single"}, (100, 0.8, 24, 2_500, 0.1, STRATEGIES)),
-        ({"max_token": 300}, (100, 0.8, 4, 1_000, 0.4, THREE_DISTANCES)),
+        ({"max_token": 300}, (100, 0.9, 4, 1_000, 0.4, THREE_DISTANCES)),
         ({"token_ratio": 0.9}, (100, 0.8, 50, 5_120, 0.1, STRATEGIES)),
     ],
     ids=str,
@@ -249,9 +249,10 @@ def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(
 
 
 def test_three_distances_share_a_window_and_the_presets_differ_in_the_ledger() -> None:
-    for window, near, note in ((2_000, 0.28, 0.27), (4_000, 0.28, 0.18), (8_000, 0.38, 0.12), (16_000, 0.38, 0.1)):
+    shares = {2_000: (0.28, 0.27, 0.9), 4_000: (0.28, 0.18, 0.9), 8_000: (0.38, 0.12, 0.85), 16_000: (0.38, 0.1, 0.8)}
+    for window, expected in shares.items():
         config = AutoContextConfig.for_window(window)
-        assert (config.keep_recent, config.ledger_ratio, config.target_ratio) == (near, note, 0.8)
+        assert (config.keep_recent, config.ledger_ratio, config.target_ratio) == expected
         assert config.strategies == THREE_DISTANCES
     assert AutoContextConfig().ledger_ratio > 0
     assert AutoContextConfig.agentscope_java().ledger_ratio == 0

@@ -12,6 +12,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionReport
 from autocontext.history.log import Log
 from autocontext.history.view import View
+from autocontext.messages import is_pinned, is_user_turn
 from autocontext.plan import PlanLike
 from autocontext.strategies.provider_compaction import ProviderCompaction
 
@@ -138,10 +139,39 @@ def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     return ""
 
 
-def target(config: AutoContextConfig, *, early: bool = False) -> Limits:
-    """Messages and tokens that a pass brings the view under."""
-    limits = Limits.of(config, early=early)
-    return Limits(limits.messages * config.target_ratio, int(limits.tokens * config.target_ratio))
+class Target:
+    """What a pass brings the view under: `target_ratio` of both triggers.
+
+    The tokens that it leaves for the next steps are a share of what can be compressed at all: where system text, pinned
+    messages and the first request take much of the window, less has to leave for them; down to half.
+    """
+
+    def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig, *, early: bool = False) -> None:
+        self._log, self._token_sum = log, token_sum
+        limits = Limits.of(config, early=early)
+        self.messages = limits.messages * config.target_ratio
+        self.least = int(limits.tokens * config.target_ratio)
+        """The least number of tokens that `tokens` may be."""
+        self._trigger = limits.tokens
+        self._seen = (-1, 0)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that the view should be under."""
+        if self._seen[0] != len(self._log.entries):
+            self._seen = len(self._log.entries), self._fixed()
+        spared = min(self._trigger // 2, self._seen[1]) / self._trigger
+        return self.least + int((self._trigger - self.least) * spared)
+
+    def _fixed(self) -> int:
+        """Tokens of what always stays."""
+        count, first, size = self._token_sum.count, True, self._token_sum.overhead
+        for id_, m in zip(self._log.view_ids, self._log.view_messages, strict=True):
+            is_first = first and is_user_turn(m)
+            first = first and not is_first
+            if is_first or m.role == "system" or is_pinned(m):
+                size += count(id_, m)
+        return size
 
 
 class PassBudget:
@@ -151,7 +181,7 @@ class PassBudget:
         self._log, self._token_sum = log, token_sum
         self._max_token = options.config.max_token
         self.limits = Limits.of(options.config, early=options.early)
-        self._target = target(options.config, early=options.early)
+        self._target = Target(log, token_sum, options.config, early=options.early)
 
     def excess(self) -> tuple[float, int]:
         """Messages and tokens over the target; half a message where the view is at the target, and not under it."""

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from autocontext.compression.limits import GROWTH, Limits, Pacing, target
+from autocontext.compression.limits import GROWTH, Limits, Pacing, Target
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.history.log import Log
@@ -88,10 +88,10 @@ class PromptCache:
 
     def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig, clock: Callable[[], float]) -> None:
         self._log, self._token_sum, self._config, self._clock = log, token_sum, config, clock
-        self._target = target(config).tokens
-        self._least = self._target + int(Limits.of(config).tokens * GROWTH)
-        """Tokens of the smallest view that is worth a pass."""
-        self.watched = self._target if config.prices or config.cache_ttl else config.max_token
+        self._target = Target(log, token_sum, config)
+        self._growth = int(Limits.of(config).tokens * GROWTH)
+        """Tokens over the target that are worth a pass."""
+        self.watched = self._target.least if config.prices or config.cache_ttl else config.max_token
         """Tokens of the smallest view whose tokens have to be counted."""
         self._rent = 0.0
         self._requested: float | None = None
@@ -106,8 +106,8 @@ class PromptCache:
         if self._config.prices is None or len(self._log.original) == self._originals:
             return
         self._originals = len(self._log.original)
-        if self._token_sum.reaches(self._target + 1):
-            self._rent += self._config.prices.request(self._token_sum.total() - self._target, 0)
+        if self._token_sum.reaches(self._target.least + 1):
+            self._rent += self._config.prices.request(max(0, self._token_sum.total() - self._target.tokens), 0)
 
     def passed(self) -> None:
         """Record that a pass was made or tried: rent starts from 0."""
@@ -134,7 +134,8 @@ class PromptCache:
         config = self._config
         if (config.prices is None and config.cache_ttl is None) or config.escalation == "single":
             return False
-        if not self._token_sum.reaches(self._least):
+        least = self._target.least + self._growth
+        if not self._token_sum.reaches(least) or not self._token_sum.reaches(self._target.tokens + self._growth):
             return False
         cold = self.cold
         asked_again = len(self._log.original) == self._originals
@@ -155,13 +156,13 @@ class PromptCache:
         notes = 0.0
         if asks and self._config.prices is not None:
             out = int(self._config.max_token * min(_SUMMARY, self._config.note_ratio))
-            used = Usage(input_tokens=total - self._target, output_tokens=out)
+            used = Usage(input_tokens=total - self._target.tokens, output_tokens=out)
             notes = self._config.prices.summaries(used)
         return pass_cost(
             self._config,
             view,
             tokens_before=total,
-            tokens_after=self._target,
+            tokens_after=self._target.tokens,
             first_changed=head,
             overhead=self._token_sum.overhead,
             cold=cold,

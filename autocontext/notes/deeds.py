@@ -86,6 +86,8 @@ class Deeds:
         if call.thing and label.startswith(call.thing) and "/" in call.thing:
             # The end of a path says more than its beginning.
             rest = label[len(call.thing) :]
+            if not call.looks:  # the next call on what was changed needs its whole name
+                return _unforged(call.thing + shorten(rest, max(longest // 2, longest - len(call.thing))))
             at = call.thing.find("/", len(call.thing) - max(longest - len(rest), longest // 2))
             return _unforged(
                 "…" + shorten(call.thing[max(at, 0) :] + rest, longest) if at > 0 else shorten(label, longest)

@@ -30,10 +30,12 @@ class Characters:
     bound = count
 
 
-def view(messages: int, tokens: int) -> tuple[Log, TokenSum]:
-    """A log with so many messages, of so many tokens together."""
-    texts = ["a" * (tokens - messages + 1), *["a"] * (messages - 1)]
-    log = Log(Added(message=Msg(role="user", content=text)) for text in texts)
+def view(messages: int, tokens: int, *, fixed: int = 0) -> tuple[Log, TokenSum]:
+    """A log with so many messages, of so many tokens together; `fixed`: those of the user's first message."""
+    texts = ["a" * (tokens - messages + 1 - fixed), *["a"] * (messages - 1)]
+    log = Log(Added(message=Msg(role="assistant", content=text)) for text in texts)
+    if fixed:
+        log.record(Added(message=Msg(role="user", content="a" * fixed)))
     return log, TokenSum(Characters(), log)
 
 
@@ -45,6 +47,21 @@ def test_a_pass_is_due_at_either_trigger(messages: int, tokens: int, due: bool) 
 @pytest.mark.parametrize(("messages", "tokens", "met"), [(15, 399, True), (16, 399, False), (15, 400, False)])
 def test_the_target_is_met_under_its_share_of_both_triggers(messages: int, tokens: int, met: bool) -> None:
     assert PassBudget(*view(messages, tokens), PassOptions(CONFIG)).met() is met
+
+
+@pytest.mark.parametrize(("fixed", "target"), [(1, 400), (100, 420), (200, 440), (250, 450), (400, 450)])
+def test_the_target_leaves_a_share_of_what_the_first_message_leaves_and_half_at_least(fixed: int, target: int) -> None:
+    assert PassBudget(*view(4, target - 1, fixed=fixed), PassOptions(CONFIG)).met()
+    assert not PassBudget(*view(4, target, fixed=fixed), PassOptions(CONFIG)).met()
+
+
+def test_system_text_schemas_and_pins_count_as_what_stays() -> None:
+    log, tokens = view(4, 300)
+    log.record(Added(message=Msg(role="system", content="a" * 50)))
+    log.record(Added(message=Msg(role="assistant", content="a" * 40, metadata={"pinned": True})))
+    tokens = TokenSum(Characters(), log)
+    tokens.set_overhead(("a" * 30,))
+    assert PassBudget(log, tokens, PassOptions(CONFIG)).excess()[1] == 300 + 50 + 40 + 30 - (400 + 120 // 5)
 
 
 @pytest.mark.parametrize(("messages", "more"), [(15, False), (16, True), (17, True)])

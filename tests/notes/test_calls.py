@@ -11,6 +11,7 @@ from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, 
 from autocontext.testing import tool_result, user
 from tests.conversations import json_objects
 from tests.notes.desks import calls, use
+from tests.notes.pages import page
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/pool.py\n@@\n-def close(self):\n+def close(self, timeout):\n*** End Patch"
@@ -112,6 +113,20 @@ def test_an_unknown_call_counts_as_doing(tool: str, arguments: dict[str, Any], e
 )
 def test_the_users_table_goes_first(table: dict[str, Effect], tool: str, expected: bool) -> None:
     assert looks(tool, {"command": "make"}, table) is expected
+
+
+LONG_PATH = "/home/ana/work/ledger-service/services/accounts/internal/handlers/transfer_handler_test.go"
+
+
+@pytest.mark.parametrize("tool", ["Edit", "write_file", "notebook_update"])
+def test_what_was_changed_stands_under_its_whole_name_and_what_was_read_may_begin_later(tool: str) -> None:
+    other = "/home/ana/work/ledger-service/services/accounts/internal/handlers/account_handler.go"
+    messages = [calls("", use("a", tool, file_path=LONG_PATH)), tool_result("a", "Saved, 2 hunks applied.")]
+    messages += [calls("", use("b", "Read", file_path=other)), tool_result("b", "package handlers")]
+    done, looked = page(messages, 100, lambda text: len(text) // 4).split("Looked at:")
+    assert f"{tool} {LONG_PATH} ->" in done
+    assert "…/" in looked
+    assert "handlers/account_handler.go ->" in looked
 
 
 def test_the_users_table_reaches_the_notes() -> None:

@@ -143,7 +143,7 @@ def test_any_object_with_a_name_and_subtasks_is_a_plan() -> None:
 def test_a_plan_stands_in_the_context_after_folds() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(3_000))
     memory.add_messages([user("Do it."), calls("", CREATED), tool_result("p0", "ok")])
-    for i in range(40):
+    for i in range(80):
         memory.add_messages(
             [calls("", use(f"c{i}", "read_file", path=f"src/{i}.py")), tool_result(f"c{i}", f"line {i}\n" * 60)]
         )
