@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
+from autocontext.notes.deeds import Deeds
+from autocontext.notes.work import WorkLedger
 from autocontext.testing import tool_result, user
 from tests.conversations import json_objects
 from tests.notes.desks import calls, use
-from tests.notes.pages import page
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/pool.py\n@@\n-def close(self):\n+def close(self, timeout):\n*** End Patch"
@@ -123,10 +124,10 @@ def test_what_was_changed_stands_under_its_whole_name_and_what_was_read_may_begi
     other = "/home/ana/work/ledger-service/services/accounts/internal/handlers/account_handler.go"
     messages = [calls("", use("a", tool, file_path=LONG_PATH)), tool_result("a", "Saved, 2 hunks applied.")]
     messages += [calls("", use("b", "Read", file_path=other)), tool_result("b", "package handlers")]
-    done, looked = page(messages, 100, lambda text: len(text) // 4).split("Looked at:")
-    assert f"{tool} {LONG_PATH} ->" in done
-    assert "…/" in looked
-    assert "handlers/account_handler.go ->" in looked
+    deeds = Deeds(WorkLedger.of(messages), range(1, 5), 56)
+    done, looked = deeds.lines(deeds.groups)
+    assert done == f'm1 {tool} {LONG_PATH} -> "Saved, 2 hunks applied."'
+    assert looked == 'm3 Read …/accounts/internal/handlers/account_handler.go -> "package handlers"'
 
 
 def test_the_users_table_reaches_the_notes() -> None:
