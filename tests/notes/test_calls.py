@@ -127,7 +127,7 @@ def test_what_was_changed_stands_under_its_whole_name_and_what_was_read_may_begi
     deeds = Deeds(WorkLedger.of(messages), range(1, 5), 56)
     done, looked = deeds.lines(deeds.groups)
     assert done == f'm1 {tool} {LONG_PATH} -> "Saved, 2 hunks applied."'
-    assert looked == 'm3 Read …/accounts/internal/handlers/account_handler.go -> "package handlers"'
+    assert looked == 'm3 Read …/services/accounts/internal/handlers/account_handler.go -> "package handlers"'
 
 
 def test_the_users_table_reaches_the_notes() -> None:
