@@ -1,8 +1,11 @@
 """An interrupt at any point of a call leaves a database that works at once, and no transaction that others wait for."""
 
 import gc
+import os
 import signal
 import sqlite3
+import threading
+import time
 from contextlib import closing, suppress
 
 import psycopg
@@ -143,13 +146,22 @@ def test_a_commit_that_an_interrupt_cannot_stop_is_waited_for(tmp_path):
         def interrupt(*_):
             raise Interrupted
 
+        def interrupt_the_commit():
+            asleep = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            with closing(psycopg.connect(where, autocommit=True)) as other:
+                while other.execute(asleep).fetchone() is None:
+                    time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGALRM)
+
         before = signal.signal(signal.SIGALRM, interrupt)
+        interrupter = threading.Thread(target=interrupt_the_commit)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            interrupter.start()
             with pytest.raises(Interrupted):
                 opened.database.write(add_two)
         finally:
             signal.signal(signal.SIGALRM, before)
+            interrupter.join()
         assert opened.database.read(things) == opened.others_see() == [1, 2]
         opened.database.close()
 
