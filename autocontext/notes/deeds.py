@@ -103,8 +103,9 @@ class Deeds:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
         call = group.newest
         longest = longest or self.width.get(call, self._width)
-        label = self.label(call, longest, thing=thing)
-        new = shorten(call.new, longest)
+        is_label = bool(call.new) and call.new in call.label  # then it is not said twice
+        label = self.label(call, longest * (1 + is_label), thing=thing)
+        new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
         what = " ".join(filter(None, (call.name, label, quoted(new) if new and new not in label else "")))
         return f"m{call.number} {what}{times} -> {self._answers(group, longest)}"

@@ -102,6 +102,7 @@ class _Page:
         self._told: dict[str, list[Group]] = {}
         """The calls with a line, newest first, by part."""
         self._hidden: dict[str, list[Group]] = {}
+        self._reasons: list[tuple[int, str]] = []
         self._speech = Speech(ledger, self._only, self._shown)
         self._deeds = Deeds(ledger, self._only, _NARROW)
         self._plan = PlanPart(request.plan, [] if request.plan is not None else self._plan_calls())
@@ -140,6 +141,7 @@ class _Page:
             room.left = self._budget - self._size()
             self._add_sentences(PASTE, room.left)
             self._add_sentences(GREETING, room.left)
+            self._add_filler()
         self._parts[SAID] = self._speech.lines()
         return self._fit()
 
@@ -253,10 +255,20 @@ class _Page:
             self._told = {DONE: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
             self._hidden = {DONE: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
             self._list_calls()
-            self._parts[REASONS] = [_reason(*reason) for reason in sorted(said[: claims["reasons"].size])]
+            self._reasons = said[: claims["reasons"].size]
+            self._parts[REASONS] = [_reason(*reason) for reason in sorted(self._reasons)]
             excess = self._size() - self._budget
             if excess <= 0 or not any(claims[part].give_back(excess) for part in reversed(_CLAIMS) if part != "said"):
                 return
+
+    def _add_filler(self) -> None:
+        """Add what the agent said without a reason or a name, where nothing else needs the room."""
+        said = reasons(self._ledger, self._only, self._shown, focus=self._focus, filler=True)
+        self._room.left -= 0 if self._reasons else self._room.cost(REASONS)
+        claim = Claim(self._room, (_reason(*reason) for reason in said))
+        claim.take(self._room.left)
+        self._reasons += said[: claim.size]
+        self._parts[REASONS] = [_reason(*reason) for reason in sorted(self._reasons)]
 
     def _list_calls(self) -> None:
         """List the chosen calls, and the number of the others."""

@@ -34,6 +34,8 @@ _BEST_REMARKS = 60
 """Most sentences of the agent to return."""
 _OF_MESSAGE = 2
 """Most sentences of one message of the agent."""
+_FILLER = 1
+"""Most that a sentence without a reason and a name is worth."""
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
 _ANSWER = 60
@@ -160,11 +162,12 @@ def reasons(
     shown: Shown,
     *,
     focus: AbstractSet[str] = frozenset(),
+    filler: bool = False,
 ) -> list[tuple[int, str]]:
     """The agent's reasons, findings and plans with message numbers, the best first, from all over the span.
 
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
-    at most two of a message, each with the heading of its list.
+    at most two of a message, each with the heading of its list. `filler`: what gives no reason and names nothing.
     """
     failed = {call.result + 1 for call in ledger.calls[-MOST_CALLS:] if call.answer is not None and call.answer.status}
     rated: list[tuple[float, int, str]] = []
@@ -180,11 +183,14 @@ def reasons(
     for number, sentence in sorted(newest, key=lambda r: (-worth(*r), -r[0], r[1].start)):
         text = ledger.messages[number - 1].text
         line = one_line(text[sentence.start : sentence.stop])
-        if line and per_message[number] < _OF_MESSAGE and not shown.says(line):
-            per_message[number] += 1
-            heading = one_line(heading_of(text, sentence.start))
-            line = f"{heading} … {line}" if heading else line
-            rated.append((worth(number, sentence), number, shorten(line, _REMARK)))
+        if not line or per_message[number] == _OF_MESSAGE or shown.says(line):
+            continue
+        if (worth(number, sentence) <= _FILLER) is not filler:
+            continue
+        per_message[number] += 1
+        heading = one_line(heading_of(text, sentence.start))
+        line = f"{heading} … {line}" if heading else line
+        rated.append((worth(number, sentence), number, shorten(line, _REMARK)))
     return _spread(rated)
 
 

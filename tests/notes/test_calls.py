@@ -10,7 +10,7 @@ from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
-from autocontext.testing import tool_result, user
+from autocontext.testing import tool_exchange, tool_result, user
 from tests.conversations import json_objects
 from tests.notes.desks import calls, use
 
@@ -147,3 +147,12 @@ def test_any_call_is_read_without_an_exception(tool: str, arguments: dict[str, A
     for line in (call.name, call.label, call.thing, call.new):
         assert "\n" not in line
         assert line == line.strip()
+
+
+def test_a_call_does_not_say_its_main_argument_twice() -> None:
+    task = "Open the page of the July paper and read the time span of the profile from its second diagram, in seconds."
+    messages = tool_exchange("WebSurfer", {"instruction": task}, "The span is 0.8 s.")
+    deeds = Deeds(WorkLedger.of(messages), range(1, 3), 56)
+    (line,) = deeds.lines(deeds.groups)
+    assert line.count("Open the page of the July paper") == 1
+    assert "read the time span of the profile" in line
