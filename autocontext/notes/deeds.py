@@ -95,15 +95,16 @@ class Deeds:
         head = _FOLDER.match(label)
         begin = head.end() if head else 0
         if len(label) - begin > longest and start > begin:
-            begin = max(begin, _start_of_word(label, min(start, len(label) - longest)))
-        return _unforged(("…" if begin else "") + shorten(label[begin:], longest))
+            last = _start_of_word(label, len(label) - longest, forward=True)  # the end is shown from here on
+            begin = max(begin, min(_start_of_word(label, start), last))
+        return _unforged(("…" if begin else "") + shorten(label[begin:].lstrip(), longest))
 
     # ------------------------------------------------------------------------------------------------------- answers
     def line(self, group: Group, longest: int = 0, *, thing: str = "") -> str:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
         call = group.newest
         longest = longest or self.width.get(call, self._width)
-        is_label = bool(call.new) and call.new in call.label  # then it is not said twice
+        is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
         label = self.label(call, longest * (1 + is_label), thing=thing)
         new = "" if is_label else shorten(call.new, longest)
         times = f" {len(group.calls)}x" if len(group.calls) > 1 else ""
@@ -192,10 +193,10 @@ def _unforged(label: str) -> str:
     return quoted(label) if "->" in label else label
 
 
-def _start_of_word(text: str, at: int) -> int:
-    """The beginning of the word at a place."""
-    while at > 0 and text[at - 1].isalnum() and text[at].isalnum():
-        at -= 1
+def _start_of_word(text: str, at: int, *, forward: bool = False) -> int:
+    """The beginning of the word at a place, or of the next one."""
+    while 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum():
+        at += 1 if forward else -1
     return at
 
 

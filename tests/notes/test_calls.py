@@ -156,3 +156,16 @@ def test_a_call_does_not_say_its_main_argument_twice() -> None:
     (line,) = deeds.lines(deeds.groups)
     assert line.count("Open the page of the July paper") == 1
     assert "read the time span of the profile" in line
+
+
+def test_calls_that_differ_in_their_last_word_have_different_labels() -> None:
+    messages = []
+    for n, part in enumerate(("summary", "readme", "tree", "tree main", "languages")):
+        command = f"python /mnt/skills/public/github-deep-research/scripts/github_api.py bytedance deer-flow {part}"
+        messages += [calls("", use(f"c{n}", "bash", command=command)), tool_result(f"c{n}", f"{n} lines")]
+    deeds = Deeds(WorkLedger.of(messages), range(1, 11), 56)
+    lines = deeds.lines(deeds.groups)
+    assert [line.split(" -> ")[0].rsplit("deer-flow ")[-1] for line in lines] == [
+        "summary", "readme", "tree", "tree main", "languages",
+    ]  # fmt: skip
+    assert not any("… " in line for line in lines)
