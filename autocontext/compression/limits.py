@@ -160,7 +160,7 @@ class Target:
         """Tokens that the view should be under."""
         if self._seen[0] != len(self._log.entries):
             self._seen = len(self._log.entries), self._fixed()
-        spared = min(self._trigger // 2, self._seen[1]) / self._trigger
+        spared = min(self._trigger // 2, self._seen[1]) / max(1, self._trigger)
         return self.least + int((self._trigger - self.least) * spared)
 
     def _fixed(self) -> int:

@@ -55,6 +55,11 @@ def test_the_target_leaves_a_share_of_what_the_first_message_leaves_and_half_at_
     assert not PassBudget(*view(4, target, fixed=fixed), PassOptions(CONFIG)).met()
 
 
+def test_a_window_without_room_for_a_trigger_has_a_target() -> None:
+    options = PassOptions(AutoContextConfig(max_token=1, token_ratio=0.5))
+    assert PassBudget(*view(3, 9, fixed=2), options).excess()[1] == 9
+
+
 def test_system_text_schemas_and_pins_count_as_what_stays() -> None:
     log, tokens = view(4, 300)
     log.record(Added(message=Msg(role="system", content="a" * 50)))
