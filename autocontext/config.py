@@ -1,3 +1,4 @@
+# ruff: noqa: N815 (the methods of the builder of AgentScope-Java)
 """Configuration: one frozen value, its builder, and the presets.
 
 Names and defaults are AgentScope-Java's AutoContextConfig in snake_case, where it has the field.
@@ -5,8 +6,9 @@ Names and defaults are AgentScope-Java's AutoContextConfig in snake_case, where 
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from math import log2
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
@@ -19,21 +21,11 @@ from autocontext.prompts import PromptConfig
 
 _SMALLEST_WINDOW = 500
 """Tokens; in smaller windows the marks and tags of notes take more than they save."""
-_MIDDLE_WINDOW = 12_000
-"""Tokens; smaller windows have a higher target."""
-_LOW_TARGET = 0.53
-"""`target_ratio` of larger windows with `max_token=...`: passes are rare, so the provider's cache lives long."""
 _FILLED, _FILLED_SMALL = 0.80, 0.90
 """`target_ratio` of the three distances, from 16,000 tokens on and up to 4,000: what a pass leaves of the window. In a
 small one, a fifth for the next steps would be taken from what they need to know."""
 _SMALL_WINDOW = 4_000
 """Tokens; from here to twice as many the near part grows."""
-_DEFAULT_WINDOW = 128 * 1024
-"""Tokens; the documented defaults were made for it."""
-_LEAST_KEEP = 4
-"""Messages: two exchanges."""
-_LEAST_LARGE = 1_000
-"""Characters; a shorter text is not large in any window."""
 _LONGEST_NUMBER = 20
 """Characters of a window given as text."""
 _NO_LIMIT = 2**31 - 1
@@ -42,25 +34,31 @@ STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds
 """Names of the reference's strategies, in the order in which they are tried: the default."""
 READ_ONCE, SHORTEN = "read_once", "shorten"
 """Names of the strategies that call no model and are tried first; the only ones in `for_window`."""
-_PACE = frozenset({"msg_threshold", "escalation"})
-"""Fields that make passes frequent, as the reference has them."""
-_SELECTION = frozenset(
-    {
-        "last_keep", "min_consecutive_tool_messages", "large_payload_threshold", "offload_single_preview",
-        "min_compression_token_threshold", "current_round_compression_ratio", "keep_unread", "keep_recent",
-        "strategies", "last_resort", "ledger_ratio", "custom_prompt",
-    }
-)  # fmt: skip
-"""Fields that say what is compressed, and into what."""
+JAVA_NAMES = {
+    "msgThreshold": "msg_threshold",
+    "maxToken": "max_token",
+    "tokenRatio": "token_ratio",
+    "lastKeep": "last_keep",
+    "minConsecutiveToolMessages": "min_consecutive_tool_messages",
+    "largePayloadThreshold": "large_payload_threshold",
+    "offloadSinglePreview": "offload_single_preview",
+    "minCompressionTokenThreshold": "min_compression_token_threshold",
+    "currentRoundCompressionRatio": "current_round_compression_ratio",
+    "customPrompt": "custom_prompt",
+    "compressionTimeoutMillis": "model_timeout",
+}
+"""Methods of AgentScope-Java's builder, with the field that each sets; its time is in milliseconds."""
+_MILLISECONDS = "compressionTimeoutMillis"
+_log = logging.getLogger(__name__)
+_told: set[str] = set()
+"""Java names that the log has named."""
 
 
 class AutoContextConfig(Value):
     """When to compress, how far, and with what. Raises ConfigError naming the field and its range.
 
-    The defaults are those of a window of 131,072 tokens. If you set `max_token`, fields that you leave out fit that
-    window: `ledger_ratio`; unless you set `msg_threshold` or `escalation`, `msg_threshold` and `target_ratio`; unless
-    you set any field that says what to compress, `last_keep` and `large_payload_threshold`; and if you set none of
-    these, `strategies`, `keep_recent` and `target_ratio` are as in `for_window`.
+    AgentScope-Java's defaults and its five strategies in their order, whatever else is stated; further fields say how a
+    pass goes on until the context fits. For settings that go by the size of your model's window: `for_window`.
     """
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -69,18 +67,24 @@ class AutoContextConfig(Value):
     # --- when
     msg_threshold: int = Field(default=100, ge=0)
     """Number of messages that triggers a pass."""
-    max_token: int = Field(default=_DEFAULT_WINDOW, ge=1)
+    max_token: int = Field(default=128 * 1024, ge=1)
     """The model's window, in tokens."""
     token_ratio: float = Field(default=0.75, gt=0, le=1)
     """Share of `max_token` that triggers a pass."""
 
     # --- what
+    strategies: tuple[Any, ...] = STRATEGIES
+    """Names of built-in strategies, or own ones (anything with `name` and `propose(view)`), in order."""
+    protected_tools: frozenset[str] = frozenset({"context_reload"})
+    """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
+    large_payload_threshold: int = Field(default=5 * 1024, ge=1)
+    """Characters; a text longer than this is large: for strategies 2, 3 and 5, and for `Session.call_tool`."""
+
+    # --- the five strategies
     last_keep: int = Field(default=50, ge=0)
     """Newest messages that strategies 1 and 2 leave alone."""
     min_consecutive_tool_messages: int = Field(default=6, ge=1)
     """Strategy 1 takes tool runs longer than this many messages."""
-    large_payload_threshold: int = Field(default=5 * 1024, ge=1)
-    """Characters; a text longer than this is large."""
     offload_single_preview: int = Field(default=200, ge=1)
     """Characters of a large text that strategies 2 and 3 keep in view."""
     min_compression_token_threshold: int | None = Field(default=None, ge=0)
@@ -90,10 +94,6 @@ class AutoContextConfig(Value):
     """Size of strategy 5's summary as a share of what it replaces."""
     keep_unread: bool = True
     """Strategy 5 leaves tool results that the model has not answered yet, and a final reply that the user has not."""
-    protected_tools: frozenset[str] = frozenset({"context_reload"})
-    """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
-    strategies: tuple[Any, ...] = STRATEGIES
-    """Names of built-in strategies, or own ones (anything with `name` and `propose(view)`), in order."""
 
     # --- how far
     escalation: Literal["until_fit", "single"] = "until_fit"
@@ -123,6 +123,9 @@ class AutoContextConfig(Value):
     tool_effects: Mapping[str, Literal["reads", "changes", "runs"]] | None = None
     """Which of your own tools only look, by name or by a word of their names: {"probe": "reads", "lock": "changes"}. It
     chooses the part of a note that has their calls; built-in rules know the usual names (read, get, search ...)."""
+    note_state: bool = True
+    """Notes say where the agent is (folder, branch, environment, host, database, page), and what it has started of
+    which no end was seen."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
@@ -176,18 +179,7 @@ class AutoContextConfig(Value):
         """A copy with other values for some fields, checked like those of a new configuration."""
         if not update:
             return super().model_copy(deep=deep)
-        # All fields: in a copy with another window the others stay what they are.
-        return type(self)(**{**{name: getattr(self, name) for name in type(self).model_fields}, **update})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fit_window(cls, fields: Any) -> Any:
-        """Defaults for a window that is set; a window that is not a number is refused by its field later."""
-        try:
-            window = int(fields["max_token"])
-        except (KeyError, TypeError, ValueError, OverflowError):
-            return fields
-        return {**_defaults_for(window, fields.keys()), **fields} if window > 0 else fields
+        return type(self)(**{**dict(self), **update})
 
     @model_validator(mode="after")
     def _fields_agree(self) -> Self:
@@ -235,9 +227,14 @@ class AutoContextConfig(Value):
         return self.custom_prompt or PromptConfig()
 
     @classmethod
-    def builder(cls) -> ConfigBuilder:
-        """Start a configuration in builder style: one method per field, then `build()`."""
-        return ConfigBuilder()
+    def builder(cls, config: AutoContextConfig | None = None) -> ConfigBuilder:
+        """Start a configuration in builder style: one method per field, then `build()`.
+
+        It starts from the defaults, or from another configuration, such as a preset:
+
+            AutoContextConfig.builder(AutoContextConfig.for_window(100_000)).last_resort(False).build()
+        """
+        return ConfigBuilder(config)
 
     @classmethod
     def for_window(cls, window: int | str, **fields: Any) -> Self:
@@ -250,27 +247,22 @@ class AutoContextConfig(Value):
 
             AutoContextConfig.for_window(100_000, last_resort=False)
         """
-        window = parse_window(window)
-        if window < _SMALLEST_WINDOW:
-            raise ConfigError(
-                f"AutoContextConfig.for_window: window must be at least {_SMALLEST_WINDOW} tokens (got {window})"
-            )
-        settings: dict[str, Any] = {
-            "max_token": window,
-            "msg_threshold": _message_trigger(window),
-            "token_ratio": 0.98,
-            **_three_distances(window),
-        }
-        return cls(**{**settings, **fields})
+        return cls(**{**_by_window(parse_window(window)), **fields})
+
+    def resized(self, window: int | str) -> Self:
+        """These settings for another window, of at least 500 tokens; where `for_window` made them, with its shares.
+
+        What differs from `for_window` stays as it is.
+        """
+        now, then = _by_window(self.max_token, least=1), _by_window(parse_window(window))
+        if self.strategies != now["strategies"]:
+            return self.model_copy(update={"max_token": then["max_token"]})
+        return self.model_copy(update={name: then[name] for name in then if getattr(self, name) == now[name]})
 
     @classmethod
     def agentscope_java(cls, **fields: Any) -> Self:
         """Settings comparable with AgentScope-Java 1.x: one strategy a pass, its estimate, its roles."""
         reference: dict[str, Any] = {
-            "msg_threshold": 100,
-            "last_keep": 50,
-            "large_payload_threshold": 5 * 1024,
-            "strategies": STRATEGIES,
             "escalation": "single",
             "keep_unread": False,
             "note_role": "assistant",
@@ -285,35 +277,19 @@ class AutoContextConfig(Value):
         return cls(**{**reference, **fields})
 
 
-def _defaults_for(window: int, given: Collection[str]) -> dict[str, Any]:
-    """Defaults that depend on the window, if only the fields in `given` are set."""
-    settings: dict[str, Any] = {"ledger_ratio": _note_share(window)}
-    paced, selected = not _PACE.isdisjoint(given), not _SELECTION.isdisjoint(given)
-    if not paced:
-        settings["msg_threshold"] = _message_trigger(window)
-        if window >= _MIDDLE_WINDOW:
-            settings["target_ratio"] = _LOW_TARGET
-    if not selected:
-        settings["last_keep"] = max(_LEAST_KEEP, 50 * window // _DEFAULT_WINDOW)
-        settings["large_payload_threshold"] = max(_LEAST_LARGE, 5 * 1024 * window // _DEFAULT_WINDOW)
-    if not paced and not selected:
-        settings |= _three_distances(window)
-    return settings
-
-
-def _three_distances(window: int) -> dict[str, Any]:
-    """Newest messages unchanged, before them rounds in short, before those a note: their shares of a window."""
+def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
+    """The settings that go by the size of the window, in tokens. Raises ConfigError for one that is too small."""
+    if window < least:
+        raise ConfigError(f"AutoContextConfig.for_window: window must be at least {least} tokens (got {window})")
     return {
+        "max_token": window,
+        "msg_threshold": max(100, window // 4),  # so many that the token trigger is reached first
+        "token_ratio": 0.98,
         "target_ratio": _filled(window),
         "strategies": (READ_ONCE, SHORTEN),
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
     }
-
-
-def _message_trigger(window: int) -> int:
-    """Messages that trigger a pass: enough that the token trigger is reached first."""
-    return max(100, window // 4)
 
 
 def _filled(window: int) -> float:
@@ -361,7 +337,10 @@ _Setter: TypeAlias = Callable[[_T], "ConfigBuilder"]
 
 
 class ConfigBuilder:
-    """Builds an AutoContextConfig field by field: `builder().msg_threshold(30).last_keep(10).build()`."""
+    """Builds an AutoContextConfig field by field: `builder().msg_threshold(30).last_keep(10).build()`.
+
+    It also takes the names of AgentScope-Java's builder, `msgThreshold(30)`, and says in the log which fields they are.
+    """
 
     # A method for each field, for type checkers and editors; __getattr__ makes them.
     msg_threshold: _Setter[int]
@@ -385,6 +364,7 @@ class ConfigBuilder:
     provider_compaction: _Setter[Literal["keep", "instead"]]
     ledger_ratio: _Setter[float]
     tool_effects: _Setter[Mapping[str, Literal["reads", "changes", "runs"]] | None]
+    note_state: _Setter[bool]
     note_role: _Setter[Literal["user", "assistant"]]
     note_ratio: _Setter[float]
     custom_prompt: _Setter[PromptConfig | None]
@@ -403,20 +383,37 @@ class ConfigBuilder:
     background_ratio: _Setter[float]
     token_counter: _Setter[Any]
 
-    def __init__(self) -> None:
-        self._fields: dict[str, Any] = {}
+    # The methods of AgentScope-Java's builder.
+    msgThreshold: _Setter[int]
+    maxToken: _Setter[int]
+    tokenRatio: _Setter[float]
+    lastKeep: _Setter[int]
+    minConsecutiveToolMessages: _Setter[int]
+    largePayloadThreshold: _Setter[int]
+    offloadSinglePreview: _Setter[int]
+    minCompressionTokenThreshold: _Setter[int | None]
+    currentRoundCompressionRatio: _Setter[float]
+    customPrompt: _Setter[PromptConfig | None]
+    compressionTimeoutMillis: _Setter[float]
+
+    def __init__(self, config: AutoContextConfig | None = None) -> None:
+        self._fields = dict(as_config(config, "AutoContextConfig.builder"))
+        self._java: list[str] = []
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *AutoContextConfig.model_fields]
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, field: str) -> Callable[[Any], ConfigBuilder]:
-            known = AutoContextConfig.model_fields
+        def __getattr__(self, name: str) -> Callable[[Any], ConfigBuilder]:
+            known, field = AutoContextConfig.model_fields, JAVA_NAMES.get(name, name)
             if field not in known:
-                raise ConfigError(f"AutoContextConfig has no field {field!r}; {did_you_mean(field, known)}")
+                raise ConfigError(f"AutoContextConfig has no field {name!r}; {did_you_mean(name, known)}")
 
             def set_field(value: Any) -> ConfigBuilder:
+                if name in JAVA_NAMES:
+                    self._java.append(name)
+                    value = _seconds(value) if name == _MILLISECONDS else value
                 self._fields[field] = value
                 return self
 
@@ -424,4 +421,13 @@ class ConfigBuilder:
 
     def build(self) -> AutoContextConfig:
         """The configuration. Raises ConfigError naming the field and its range."""
-        return AutoContextConfig(**self._fields)
+        config = AutoContextConfig(**self._fields)
+        if new := [name for name in dict.fromkeys(self._java) if name not in _told]:
+            _told.update(new)
+            _log.info("AgentScope-Java's names in a builder: %s", ", ".join(f"{n} is {JAVA_NAMES[n]}" for n in new))
+        return config
+
+
+def _seconds(milliseconds: Any) -> Any:
+    """A time of AgentScope-Java; what is no number is refused by the field."""
+    return milliseconds / 1000 if isinstance(milliseconds, int | float) else milliseconds

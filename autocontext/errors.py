@@ -15,7 +15,7 @@ AutoContextError
 ├── CacheCycle (RuntimeError)            two cached computations wait for each other
 ├── InvalidNumber (ValueError)           a text is not a number, or could be read as two
 ├── InvalidMemory (ValueError)           a field of a memory or of a search is invalid
-├── ContextOverflowError                 `strict_fit`: the context cannot be made to fit
+├── ContextOverflowError                 `strict_fit`, `to_openai(strict=True)`: the context cannot be made to fit
 ├── ModelError                           a model gave no usable answer; never leaves a compression
 └── MissingExtraError (ImportError)      an optional dependency is not installed
 

@@ -35,8 +35,8 @@ class CompressionEvent(Value):
     compressed_message_id: str | None = None
     """The message that replaces them."""
     metadata: JsonObject = Field(default_factory=dict)
-    """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages; the uuid
-    of the offload entry where no message replaces them."""
+    """inputToken, outputToken, time (seconds) of the model calls; tokenBefore and tokenAfter of the messages; window,
+    that of the memory in tokens; the uuid of the offload entry where no message replaces them."""
     token_reduction: int = 0
     """tokenBefore - tokenAfter; below zero where a fold's note was written anew because its pass left room."""
 
@@ -108,6 +108,23 @@ class CompressionReport(Value):
 
     def __bool__(self) -> bool:
         return any(s.applied for s in self.strategies)
+
+
+class Health(Value):
+    """How the summarising model and the store of a memory do, as far as this process has seen."""
+
+    model: str = ""
+    """The summarising model's name; "" if rules alone write the notes."""
+    answered: int = 0
+    """Questions that the model has answered since the memory was opened."""
+    failed: int = 0
+    """Questions without a usable answer, after all retries."""
+    last_failure: str = ""
+    """What was wrong with the last of these."""
+    failing: bool = False
+    """Whether the last question had no usable answer: what rules write is all that notes have."""
+    store: Literal["none", "in step", "behind"] = "none"
+    """behind: the store could not be read after an interrupt; the next write tries again, and says why if it fails."""
 
 
 class UsageTotals(Value):

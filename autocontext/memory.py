@@ -9,17 +9,18 @@ from __future__ import annotations
 import time
 import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from autocontext.compression.limits import Limits
 from autocontext.compression.loading import Loading
-from autocontext.compression.restoring import is_readable, restore_entries
+from autocontext.compression.restoring import enlarging_entries, is_readable, made_for_less, restore_entries
 from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
-from autocontext.errors import ConfigError, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
-from autocontext.events import CompressionEvent, CompressionReport, UsageTotals
+from autocontext.errors import ConfigError, Conflict, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
+from autocontext.events import CompressionEvent, CompressionReport, Health, UsageTotals
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
@@ -27,7 +28,7 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.log import Log, ViewChange
-from autocontext.history.undoing import undo_entries
+from autocontext.history.undoing import later_compression, undo_entries
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
@@ -76,6 +77,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         clock: Callable[[], float] = time.time,
     ) -> None:
         owner = type(self).__name__
+        self.unsent = set()
         self.opened_store: DatabaseSessionStore | None = None
         """The store that `open` has made; None for a memory that was made otherwise."""
         self.config = as_config(config, owner)
@@ -108,9 +110,9 @@ class AutoContextMemory(ProviderMessages, Closing):
             conversation=self.session.session_id,
         )
         self._pass_runner.plan = plan
-        largest = self.config.max_token
-        self._status_lines = [f"[user] {status_line(largest, largest, largest)}"] if self.config.show_status else []
-        """The longest line that `as_sent` may add, to be counted as overhead."""
+        self._enlarged = False
+        """Whether it was looked at, since this memory was opened, if the session comes from a smaller window."""
+        self._overhead: tuple[str, ...] = ()
         self.set_overhead()
         self._count_cache: dict[int, tuple[Msg, int]] = {}
         """By identity, the messages of the last `count` that were not in view, with their tokens."""
@@ -191,17 +193,48 @@ class AutoContextMemory(ProviderMessages, Closing):
     # ----------------------------------------------------------------------------------------------------- reading
     def get_messages(self) -> list[Msg]:
         """What the model should see; compresses first if a threshold is reached."""
-        if self.config.provider_compaction == "instead":
-            self._restore_compacted()
+        self._before_passes()
         self._pass_runner.before_reading()
         return self._shown()
 
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
-        if self.config.provider_compaction == "instead":
-            await in_thread(self._restore_compacted)
+        if self.config.provider_compaction == "instead" or not self._enlarged:
+            await in_thread(self._before_passes)
         await self._pass_runner.abefore_reading()
         return await self._pass_runner.locked(self._shown)
+
+    def _before_passes(self) -> None:
+        """Put back what has no reason to be out of view: before the passes, which may compress it."""
+        if self.config.provider_compaction == "instead":
+            self._restore_compacted()
+        if not self._enlarged:
+            with self._lock:
+                self._enlarged = not made_for_less(self._log, self.config)
+                if not self._enlarged:
+                    self._enlarge()
+
+    def resize(self, window: int | str) -> None:
+        """Go on with a model of another window, in tokens (200_000 or "200k").
+
+        In a larger one, what was compressed last comes back into view at once, as much as half of it holds. In a
+        smaller one, the next request makes a pass. A session that is opened in a larger window does the same when it
+        is read first. Raises ConfigError for fewer than 500 tokens.
+        """
+        config = self.config.resized(window)
+        with self._lock:
+            grows = config.max_token > self.config.max_token
+            self.config = config
+            self._pass_runner.resize(config)
+            self._count_overhead()
+            if grows:
+                self._enlarge()
+
+    def _enlarge(self) -> None:
+        with suppress(Conflict):  # another process has just written: the next reading tries again
+            self._enlarged = False
+            self._journal.commit(*enlarging_entries(self._log, self._token_sum, self.config))
+            self._enlarged = True
 
     def _shown(self) -> list[Msg]:
         with self._lock:
@@ -261,7 +294,14 @@ class AutoContextMemory(ProviderMessages, Closing):
         """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call."""
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
-            self._token_sum.set_overhead([*texts, *self._status_lines])
+            self._overhead = tuple(texts)
+            self._count_overhead()
+
+    def _count_overhead(self) -> None:
+        """Count the overhead, with the longest line that `as_sent` may add."""
+        largest = self.config.max_token
+        status = [f"[user] {status_line(largest, largest, largest)}"] if self.config.show_status else []
+        self._token_sum.set_overhead([*self._overhead, *status])
 
     def count(self, messages: Iterable[Msg]) -> int:
         """Tokens of these messages and the overhead; messages of the previous call are not counted again."""
@@ -354,6 +394,18 @@ class AutoContextMemory(ProviderMessages, Closing):
         """Totals over the passes since this memory was opened."""
         return self._pass_runner.usage
 
+    def health(self) -> Health:
+        """Whether the summarising model answers, and whether the store is in step: as far as this process has seen.
+
+        if memory.health().failing: ...
+        """
+        store: Literal["none", "in step", "behind"] = "in step" if self._journal.whole else "behind"
+        return self._pass_runner.health(store="none" if self._store is None else store)
+
+    def overflow(self) -> str:
+        """Why the view is over `max_token`, and which part is the largest; "" if it fits."""
+        return self._pass_runner.overflow()
+
     def on_compression(self, listener: Callable[[CompressionReport], Any]) -> Callable[[], None]:
         """Call `listener` with the report of each pass; returns a function that stops it. Its failures are logged."""
         return self._pass_runner.listen(listener)
@@ -363,13 +415,25 @@ class AutoContextMemory(ProviderMessages, Closing):
         self._pass_runner.plan = plan
 
     def undo(self, uuid: str) -> bool:
-        """Put back into the view what the compression `uuid` replaced; False if its note is no longer in view."""
+        """Put back into the view what the compression `uuid` replaced; False if its note is no longer in view.
+
+        `replaced_by` says which later compression stands for the note.
+        """
         check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             note = self._log.note_of(uuid)
             entries = undo_entries(self._log, note) if note is not None else []
             self._journal.commit(*entries)
             return bool(entries)
+
+    def replaced_by(self, uuid: str) -> str:
+        """The UUID of the later compression in view that stands for the note of this one; "" if there is none.
+
+        `undo` that one first: it puts back what it replaced, notes included.
+        """
+        check_text("uuid", uuid, InvalidMessage)
+        with self._lock:
+            return later_compression(self._log, self._log.handle(uuid))
 
     # ------------------------------------------------------------------------------------------- the agent's tools
     def tools(self, *names: str) -> list[ContextOffloadTool | ContextTool]:

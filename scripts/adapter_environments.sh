@@ -14,12 +14,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PYTHONUNBUFFE
 
 tests=(pytest hypothesis)
 declare -A packages=(
-  # One environment for all that can live together: agentscope 2 pins mcp below 2.
+  # One environment for all that can live together; mcp 2 has one of its own.
   [main]="agentscope>=2,<3 openai-agents>=0.24 langchain>=1,<2 langchain-openai>=1,<2 langgraph-checkpoint-sqlite
           anthropic
-          pydantic-ai-slim[openai]>=2,<3 agent-framework-core>=1,<2 agent-framework-openai>=1,<2 mcp"
+          pydantic-ai-slim[openai]>=2,<3 agent-framework-core>=1,<2 agent-framework-openai>=1,<2 mcp<2"
   # As published, agentscope 1.0.21 no longer starts: it needs older mcp and openai, and two packages it does not name.
   [agentscope1]="agentscope==1.0.21 mcp<2 openai<3 greenlet tqdm"
+  [mcp2]="mcp>=2,<3"
 )
 
 make_environment() {
@@ -73,7 +74,7 @@ fi
 only_make=false
 if [[ "${1:-}" == --make ]]; then only_make=true; shift; fi
 names=("$@")
-if [[ ${#names[@]} -eq 0 ]]; then names=(main agentscope1); fi
+if [[ ${#names[@]} -eq 0 ]]; then names=(main agentscope1 mcp2); fi
 for name in "${names[@]}"; do
   [[ -n "${packages[$name]:-}" ]] || { echo "no such environment: $name (there are ${!packages[*]})" >&2; exit 2; }
   make_environment "$name"

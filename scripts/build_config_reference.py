@@ -1,6 +1,8 @@
 """Writes docs/configuration.md from AutoContextConfig itself: fields, types, defaults, ranges, docstrings, presets.
 
-Usage: `python scripts/build_config_reference.py` writes the page; `--check` exits with 1 when the page is not what the
+The options that only AgentScope-Java's five strategies read go between two comments of docs/from-agentscope-java.md.
+
+Usage: `python scripts/build_config_reference.py` writes both; `--check` exits with 1 when one of them is not what the
 class would give now. The groups are the `# --- name` comments between the fields.
 """
 
@@ -13,7 +15,6 @@ import itertools
 import re
 import sys
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,16 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from autocontext import AutoContextConfig, PromptConfig
+from autocontext.config import JAVA_NAMES
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE, JAVA_PAGE = DOCS / "configuration.md", DOCS / "from-agentscope-java.md"
 
-REFERENCE_FIELDS = {
-    "msg_threshold": "msgThreshold",
-    "max_token": "maxToken",
-    "token_ratio": "tokenRatio",
-    "last_keep": "lastKeep",
-    "min_consecutive_tool_messages": "minConsecutiveToolMessages",
-    "large_payload_threshold": "largePayloadThreshold",
-    "offload_single_preview": "offloadSinglePreview",
-    "min_compression_token_threshold": "minCompressionTokenThreshold",
-    "current_round_compression_ratio": "currentRoundCompressionRatio",
-    "custom_prompt": "customPrompt",
-}
-"""Fields that AgentScope-Java's AutoContextConfig has too, with its spelling; every other field is new here."""
+JAVA_GROUP = "the five strategies"
+"""The group of fields whose place is JAVA_PAGE."""
+_BEGIN = "<!-- options: made by scripts/build_config_reference.py -->\n"
+_END = "<!-- end of options -->\n"
+_JAVA_NAME = {field: name for name, field in JAVA_NAMES.items()}
 
 _WINDOWS = (4_000, 16_000, 128_000)
 
@@ -45,17 +40,25 @@ _HEAD = """\
 
 <!-- Made by scripts/build_config_reference.py from the class itself: change the field's docstring, not this page. -->
 
-Start with `AutoContextConfig.for_window(window)`: the size of your model's window in tokens, less the room for its
-answer. You can pass any field as well: `AutoContextConfig.for_window(16_000, model_timeout=20)`. [Presets](#presets)
-shows what it sets.
+There are two configurations, and no value depends on which other fields you name:
 
-Keywords and a builder make the same frozen object:
+- `AutoContextConfig.for_window(window)` is recommended: [three distances](strategies.md) in requests of at most
+  `window` tokens, the size of your model's window less the room for its answer. `open(..., window="16k")` uses it.
+- `AutoContextConfig(...)` and its builder are AgentScope-Java's: whatever you state, its
+  [five strategies](five-strategies.md) in their order, and what makes the context fit.
+
+What you leave out keeps its [default](#fields), or what [the preset](#presets) says; stating that value changes
+nothing. Keywords and a builder make the same frozen object, and the builder can start from any configuration:
 
 ```python
 from autocontext import AutoContextConfig
 
 by_keyword = AutoContextConfig(msg_threshold=30, last_keep=10)
 by_builder = AutoContextConfig.builder().msg_threshold(30).last_keep(10).build()
+assert by_keyword == by_builder
+
+by_keyword = AutoContextConfig.for_window(16_000, model_timeout=20)
+by_builder = AutoContextConfig.builder(AutoContextConfig.for_window(16_000)).model_timeout(20).build()
 assert by_keyword == by_builder
 ```
 
@@ -72,8 +75,9 @@ except AutoContextError as error:
 
 ## Fields
 
-If you set `max_token`, some defaults [fit that window](#a-window-that-is-set). "Reference" is the name in
-AgentScope-Java's `AutoContextConfig`; **new** marks what it does not have.
+"Reference" is the name in AgentScope-Java's `AutoContextConfig`, which the builder takes too; **new** marks what it
+does not have. Fields that only the five strategies read stand on
+[the page for AgentScope-Java's users](from-agentscope-java.md#options-of-the-five-strategies).
 """
 
 _PRESETS = """
@@ -85,26 +89,11 @@ The fields that depend on the window, at three sizes; all others keep their defa
 
 """
 
-_SET = """
-### A window that is set
-
-The defaults above are for 131,072 tokens. With `AutoContextConfig(max_token=window)`, fields that you leave out fit the
-window:
-
-- `ledger_ratio`
-- `msg_threshold` and `target_ratio`, unless you set `msg_threshold` or `escalation`
-- `last_keep` and `large_payload_threshold`, unless you set any field that says what to compress and into what: those of
-  "What" above except `protected_tools`, and `last_resort`, `keep_recent`, `ledger_ratio`, `custom_prompt`
-- `strategies` is `('read_once', 'shorten')`, and `keep_recent` and `target_ratio` are as with `for_window`, if you set
-  none of all these
-
-"""
-
 _JAVA = """
 ### `AutoContextConfig.agentscope_java()`
 
 These values make a pass comparable with AgentScope-Java 1.x. The remaining, intended differences are listed in
-[differences from the reference](reference-differences.md).
+[what differs](from-agentscope-java.md#what-differs).
 
 """
 
@@ -171,21 +160,21 @@ def _table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def _fields() -> str:
+    groups = [group for group in dict.fromkeys(_groups().values()) if group != JAVA_GROUP]
+    return "".join(f"\n### {group[:1].upper() + group[1:]}\n\n{_group(group)}" for group in groups)
+
+
+def _group(group: str) -> str:
     groups, docs = _groups(), _docstrings(AutoContextConfig)
-    parts = []
-    for group in dict.fromkeys(groups.values()):
-        rows = [
-            [
-                f"`{name}`", _type(field), _code(field.get_default(call_default_factory=True)), _range(field),
-                docs[name],
-                f"`{REFERENCE_FIELDS[name]}`" if name in REFERENCE_FIELDS else "**new**",
-            ]
-            for name, field in AutoContextConfig.model_fields.items()
-            if groups[name] == group
-        ]  # fmt: skip
-        heads = ["field", "type", "default", "range", "meaning", "reference"]
-        parts.append(f"\n### {group[:1].upper() + group[1:]}\n\n" + _table(heads, rows))
-    return "".join(parts)
+    rows = [
+        [
+            f"`{name}`", _type(field), _code(field.get_default(call_default_factory=True)), _range(field), docs[name],
+            f"`{_JAVA_NAME[name]}`" if name in _JAVA_NAME else "**new**",
+        ]
+        for name, field in AutoContextConfig.model_fields.items()
+        if groups[name] == group
+    ]  # fmt: skip
+    return _table(["field", "type", "default", "range", "meaning", "reference"], rows)
 
 
 def _changed(config: AutoContextConfig) -> list[str]:
@@ -193,8 +182,8 @@ def _changed(config: AutoContextConfig) -> list[str]:
     return [name for name in AutoContextConfig.model_fields if getattr(config, name) != getattr(plain, name)]
 
 
-def _windows(made: Callable[[int], AutoContextConfig]) -> str:
-    configs = {window: made(window) for window in _WINDOWS}
+def _windows() -> str:
+    configs = {window: AutoContextConfig.for_window(window) for window in _WINDOWS}
     names = [n for n in AutoContextConfig.model_fields if any(n in _changed(config) for config in configs.values())]
     heads = ["field", "default", *(f"{window:,}" for window in _WINDOWS)]
     plain = AutoContextConfig()
@@ -215,23 +204,31 @@ def _prompts() -> str:
 
 def page() -> str:
     """The page as the class gives it now."""
-    windows = _windows(AutoContextConfig.for_window), _windows(lambda window: AutoContextConfig(max_token=window))
-    return "".join(
-        [_HEAD, _fields(), _PRESETS, windows[0], _SET, windows[1], _JAVA, _reference_preset(), _PROMPTS, _prompts()]
-    )
+    return f"{_HEAD}{_fields()}{_PRESETS}{_windows()}{_JAVA}{_reference_preset()}{_PROMPTS}{_prompts()}"
+
+
+def java_page() -> str:
+    """The page for users of AgentScope-Java, with the options as the class gives them now."""
+    before, _, rest = JAVA_PAGE.read_text(encoding="utf-8").partition(_BEGIN)
+    return f"{before}{_BEGIN}\n{_group(JAVA_GROUP)}\n{_END}{rest.partition(_END)[2]}"
 
 
 def main() -> int:
-    """Write the page, or check it."""
+    """Write the pages, or check them."""
     parser = argparse.ArgumentParser(description="Write docs/configuration.md from AutoContextConfig.")
-    parser.add_argument("--check", action="store_true", help="only say whether the page is current")
-    if not parser.parse_args().check:
-        PAGE.write_text(page(), encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == page():
-        return 0
-    sys.stderr.write("docs/configuration.md is not current: run python scripts/build_config_reference.py\n")
-    return 1
+    parser.add_argument("--check", action="store_true", help="only say whether the pages are current")
+    check = parser.parse_args().check
+    stale = []
+    for path, text in ((PAGE, page()), (JAVA_PAGE, java_page())):
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale.append(path.name)
+        if not check:
+            path.write_text(text, encoding="utf-8")
+    if check and stale:
+        sys.stderr.write(f"not current: {', '.join(stale)}; run python scripts/build_config_reference.py\n")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":

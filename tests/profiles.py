@@ -13,7 +13,7 @@ WITH_FIXTURES = (*_SLOW, HealthCheck.function_scoped_fixture)
 """What a test suppresses whose examples may share a fixture: what it names replaces what the profile names."""
 _FULL = 40
 
-settings.register_profile("quick", max_examples=8, stateful_step_count=20, derandomize=True, **_COMMON)
+settings.register_profile("quick", max_examples=6, stateful_step_count=20, derandomize=True, **_COMMON)
 settings.register_profile("full", max_examples=_FULL, stateful_step_count=30, print_blob=True, **_COMMON)
 settings.register_profile("thorough", max_examples=1_000, stateful_step_count=60, print_blob=True, **_COMMON)
 # For mutation runs: the same examples every time, without shrinking.

@@ -1,8 +1,12 @@
 """The configuration: frozen, checked field by field, the same by keywords and by builder."""
 
 import importlib
+import itertools
 import re
+import subprocess
+import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -12,11 +16,16 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import autocontext.content
-from autocontext import AutoContextConfig, AutoContextError, PromptConfig
-from autocontext.config import STRATEGIES, ConfigBuilder
+from autocontext import AutoContextConfig, AutoContextError, AutoContextMemory, PromptConfig
+from autocontext.compression.limits import Limits
+from autocontext.config import JAVA_NAMES, STRATEGIES, ConfigBuilder
 from autocontext.errors import ConfigError
+from autocontext.prices import Prices
 from autocontext.strategies import View, steps
 from autocontext.suite import Session
+from autocontext.testing import ScriptedModel, assistant, user
+
+TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=[0-9a-f-]+ -->")
 
 DEFAULTS = {
     "msg_threshold": 100,
@@ -32,6 +41,7 @@ DEFAULTS = {
     "escalation": "until_fit",
     "target_ratio": 0.8,
     "keep_unread": True,
+    "note_state": True,
     "note_role": "user",
     "strategies": STRATEGIES,
     "protected_tools": {"context_reload"},
@@ -60,57 +70,145 @@ class Quiet:
 
 
 THREE_DISTANCES = ("read_once", "shorten")
-WINDOWED = ("msg_threshold", "target_ratio", "last_keep", "large_payload_threshold", "ledger_ratio", "strategies")
+OTHER: dict[str, Any] = {
+    "msg_threshold": 30, "max_token": 16_000, "token_ratio": 0.9, "last_keep": 10, "min_consecutive_tool_messages": 3,
+    "large_payload_threshold": 900, "offload_single_preview": 120, "min_compression_token_threshold": 7,
+    "current_round_compression_ratio": 0.5, "keep_unread": False, "protected_tools": frozenset({"read_skill"}),
+    "strategies": ("rounds",), "escalation": "single", "target_ratio": 0.6, "last_resort": False, "strict_fit": True,
+    "user_message_budget": 9, "keep_recent": 0.3, "provider_compaction": "instead", "ledger_ratio": 0.2,
+    "tool_effects": {"probe": "reads"}, "note_state": False, "note_role": "assistant", "note_ratio": 0.2,
+    "custom_prompt": PromptConfig(tool_run="Be brief."), "model_timeout": 5.0, "model_retries": 0,
+    "max_parallel_summaries": 2, "extractive_fallback": False, "summary_max_input_tokens": 900, "redact": str.strip,
+    "prices": Prices(input=3.0, output=15.0), "cache_ttl": 300.0, "steering": True, "show_status": True,
+    "search_scope": "user", "background": True, "background_ratio": 0.5, "token_counter": "bytes4",
+}  # fmt: skip
+"""For each field a value that no configuration below has."""
+FIELDS = list(AutoContextConfig.model_fields)
+REFERENCE, PRESET = AutoContextConfig, AutoContextConfig.agentscope_java
+CONFIGURATIONS: list[Callable[..., AutoContextConfig]] = [
+    REFERENCE,
+    *(partial(AutoContextConfig.for_window, window) for window in (500, 4_000, 16_000, 128_000)),
+    PRESET,
+]
+NAMES = ["reference", "500", "4k", "16k", "128k", "preset"]
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"max_token": 4_000}, (1_000, 0.9, 4, 1_000, 0.18, THREE_DISTANCES)),
-        ({"max_token": "16000"}, (4_000, 0.8, 6, 1_000, 0.1, THREE_DISTANCES)),
-        ({"max_token": 64_000, "token_counter": "bytes4"}, (16_000, 0.8, 24, 2_500, 0.1, THREE_DISTANCES)),
-        ({"max_token": 1_048_576}, (262_144, 0.8, 400, 40_960, 0.1, THREE_DISTANCES)),
-        ({"max_token": 64_000, "last_keep": 9}, (16_000, 0.53, 9, 5_120, 0.1, STRATEGIES)),
-        ({"max_token": 64_000, "offload_single_preview": 3_000}, (16_000, 0.53, 50, 5_120, 0.1, STRATEGIES)),
-        ({"max_token": 64_000, "msg_threshold": 30}, (30, 0.8, 24, 2_500, 0.1, STRATEGIES)),
-        ({"max_token": 64_000, "escalation": "single"}, (100, 0.8, 24, 2_500, 0.1, STRATEGIES)),
-        ({"max_token": 300}, (100, 0.9, 4, 1_000, 0.4, THREE_DISTANCES)),
-        ({"token_ratio": 0.9}, (100, 0.8, 50, 5_120, 0.1, STRATEGIES)),
-    ],
-    ids=str,
-)
-def test_row_25_defaults_fit_a_window_that_is_set(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    config = AutoContextConfig(**fields)
-    assert tuple(getattr(config, field) for field in WINDOWED) == expected
-    assert config.token_ratio == fields.get("token_ratio", 0.75)
+def behaviour(config: AutoContextConfig) -> tuple[Any, ...]:
+    """What a pass goes by: its steps in order, and what starts it."""
+    return [s.name for s in steps(config)], config.strategies, Limits.of(config), config.min_tokens
 
 
-@given(
-    st.integers(1, 3_000_000),
-    st.dictionaries(st.sampled_from(WINDOWED[:4]), st.integers(1, 1), max_size=4),
-    st.booleans(),
-)
-def test_row_25_what_is_given_stands_in_any_window(window: int, fields: dict[str, Any], large: bool) -> None:
-    if large:
-        fields = {**fields, "large_payload_threshold": 300, "strategies": ("rounds",)}
-    else:
-        fields = {field: value for field, value in fields.items() if field != "large_payload_threshold"}
-    config = AutoContextConfig(max_token=window, **fields)
-    assert {field: getattr(config, field) for field in fields} == fields
-    assert config.offload_single_preview < config.large_payload_threshold
-    assert AutoContextConfig(**dict(config)) == config
+@pytest.mark.parametrize("make", CONFIGURATIONS, ids=NAMES)
+def test_stating_defaults_changes_nothing(make: Callable[..., AutoContextConfig]) -> None:
+    """Alone, in pairs and all together."""
+    plain = dict(make())
+    for pair in itertools.combinations_with_replacement(FIELDS, 2):
+        stated = make(**{field: plain[field] for field in pair})
+        assert stated == make(), pair
+        assert behaviour(stated) == behaviour(make()), pair
+    assert make(**plain) == make()
 
 
-@pytest.mark.parametrize("window", [2_000, 16_000, 128 * 1024, 1_000_000])
-def test_row_25_the_reference_s_preset_is_the_reference_s_in_any_window(window: int) -> None:
-    config, plain = AutoContextConfig.agentscope_java(max_token=window), AutoContextConfig.agentscope_java()
-    assert {**dict(config), "max_token": plain.max_token} == dict(plain)
-    assert [getattr(plain, field) for field in WINDOWED] == [100, 1.0, 50, 5_120, 0.0, STRATEGIES]
+@pytest.mark.parametrize("make", CONFIGURATIONS, ids=NAMES)
+def test_what_is_not_stated_is_the_default_beside_any_two_fields(make: Callable[..., AutoContextConfig]) -> None:
+    plain = dict(make())
+    for pair in itertools.combinations(FIELDS, 2):
+        stated = {field: OTHER[field] for field in pair}
+        assert dict(make(**stated)) == plain | stated, pair
 
 
-def test_row_25_a_copy_with_another_window_keeps_all_other_fields() -> None:
-    config = AutoContextConfig()
+@given(st.sampled_from(CONFIGURATIONS), st.sets(st.sampled_from(FIELDS)), st.sets(st.sampled_from(FIELDS)))
+def test_stating_defaults_changes_nothing_whatever_else_is_stated(
+    make: Callable[..., AutoContextConfig], changed: set[str], stated: set[str]
+) -> None:
+    others = {field: OTHER[field] for field in changed}
+    defaults = {field: value for field, value in dict(make()).items() if field in stated - changed}
+    config = make(**others, **defaults)
+    assert config == make(**others)
+    assert behaviour(config) == behaviour(make(**others))
+    assert dict(config) == dict(make()) | others
+
+
+@given(st.integers(1, 3_000_000), st.sets(st.sampled_from(FIELDS)))
+def test_the_five_strategies_run_in_their_order_whatever_is_stated(window: int, changed: set[str]) -> None:
+    others = {field: OTHER[field] for field in changed - {"strategies"}}
+    config = AutoContextConfig(**others | {"max_token": window})
+    assert config.strategies == STRATEGIES
+    assert [s.name for s in steps(config)] == [s.name for s in steps(AutoContextConfig())]
+    thresholds = ("msg_threshold", "last_keep", "large_payload_threshold", "target_ratio", "ledger_ratio")
+    for field in {*thresholds} - changed:
+        assert getattr(config, field) == getattr(AutoContextConfig(), field)
+
+
+@pytest.mark.parametrize("model", [ScriptedModel("In short."), None], ids=["model", "rules"])
+def test_a_builder_that_states_the_defaults_makes_the_same_contexts(model: ScriptedModel | None) -> None:
+    stated = AutoContextConfig.builder().max_token(128 * 1024).token_ratio(0.75).build()
+    passes = []
+    for config in (AutoContextConfig(), stated):
+        memory = AutoContextMemory(config, model)
+        for n in range(50):
+            memory.add_messages([user(f"Question {n}, please?"), assistant(f"Answer {n}: " + "as I said, " * 40)])
+        report = memory.compress_if_needed()
+        passes.append(([s.name for s in report.strategies], [TAG.sub("", m.text) for m in memory.messages]))
+    assert passes[0] == passes[1]
+    assert passes[0][0][:4] == list(STRATEGIES[:4])
+
+
+def test_a_copy_with_another_window_keeps_all_other_fields() -> None:
+    config = AutoContextConfig.for_window(16_000)
     assert dict(config.model_copy(update={"max_token": 4_000})) == {**dict(config), "max_token": 4_000}
+
+
+@given(st.sampled_from(CONFIGURATIONS), st.sets(st.sampled_from(FIELDS)))
+def test_the_builder_starts_from_any_configuration(make: Callable[..., AutoContextConfig], changed: set[str]) -> None:
+    builder = AutoContextConfig.builder(make())
+    assert AutoContextConfig.builder(make()).build() == make()
+    for field in changed:
+        builder = getattr(builder, field)(OTHER[field])
+    assert builder.build() == make(**{field: OTHER[field] for field in changed})
+
+
+def test_the_builder_starts_from_nothing_else() -> None:
+    with pytest.raises(ConfigError, match=r"AutoContextConfig\.builder\.config: 16000 .*for_window\(16000\)"):
+        AutoContextConfig.builder(16_000)  # type: ignore[arg-type]
+
+
+@given(st.dictionaries(st.sampled_from(sorted(JAVA_NAMES)), st.booleans(), min_size=1))
+def test_the_builder_takes_the_names_of_agentscope_java(names: dict[str, bool]) -> None:
+    """`names`: whether each is written as in Java."""
+    builder = AutoContextConfig.builder()
+    for name, as_in_java in names.items():
+        value = OTHER[JAVA_NAMES[name]]
+        if name == "compressionTimeoutMillis":
+            builder = builder.compressionTimeoutMillis(value * 1000) if as_in_java else builder.model_timeout(value)
+        else:
+            builder = getattr(builder, name if as_in_java else JAVA_NAMES[name])(value)
+    assert builder.build() == AutoContextConfig(**{field: OTHER[field] for field in map(JAVA_NAMES.get, names)})
+
+
+def test_a_java_name_that_the_reference_does_not_have_is_answered_with_the_field() -> None:
+    with pytest.raises(ConfigError, match=r"no field 'keepUnread'; did you mean 'keep_unread'"):
+        AutoContextConfig.builder().keepUnread(False)  # type: ignore[attr-defined]
+    with pytest.raises(ConfigError, match="msg_threshold"):
+        AutoContextConfig.builder().msgThreshold(-3).build()
+    with pytest.raises(ConfigError, match="model_timeout"):
+        AutoContextConfig.builder().compressionTimeoutMillis("soon").build()  # type: ignore[arg-type]
+
+
+def test_the_log_says_once_what_a_java_name_is_here() -> None:
+    """In a process of its own, as the note comes once in a process."""
+    program = (
+        "import logging, sys; logging.basicConfig(level=logging.INFO, format='%(name)s %(levelname)s %(message)s')\n"
+        "from autocontext import AutoContextConfig\n"
+        "for _ in range(2): AutoContextConfig.builder().msgThreshold(30).lastKeep(10).last_keep(9).build()\n"
+        "AutoContextConfig.builder().lastKeep(10).tokenRatio(0.5).build()\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
+    said = "autocontext.config INFO AgentScope-Java's names in a builder"
+    assert done.stderr.splitlines() == [
+        f"{said}: msgThreshold is msg_threshold, lastKeep is last_keep",
+        f"{said}: tokenRatio is token_ratio",
+    ]
 
 
 @pytest.mark.parametrize("field", DEFAULTS)
@@ -178,8 +276,9 @@ def test_the_builder_lists_its_methods_with_the_types_of_the_fields() -> None:
     builder = AutoContextConfig.builder()
     fields = get_type_hints(AutoContextConfig)
     methods = {k: v for k, v in get_type_hints(ConfigBuilder).items() if not k.startswith("_")}
-    assert methods.keys() == AutoContextConfig.model_fields.keys() <= {*dir(builder)}
-    assert {k: get_args(v)[0][0] for k, v in methods.items()} == {k: fields[k] for k in methods}
+    assert methods.keys() - JAVA_NAMES.keys() == AutoContextConfig.model_fields.keys() <= {*dir(builder)}
+    assert methods.keys() >= JAVA_NAMES.keys()
+    assert {k: get_args(v)[0][0] for k, v in methods.items()} == {k: fields[JAVA_NAMES.get(k, k)] for k in methods}
 
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
@@ -290,14 +389,6 @@ def test_a_prompt_of_another_name_is_refused_with_the_nearest() -> None:
         PromptConfig(toolRun="x")  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match=r"^AutoContextConfig\.custom_prompt\.toolRun: .*\(got 'x'\)$"):
         AutoContextConfig(custom_prompt={"toolRun": "x"})  # type: ignore[arg-type]
-
-
-def test_the_page_on_differences_lists_every_field_that_the_preset_changes() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "reference-differences.md").read_text()
-    table = page.split("These fields differ:")[1].split("\n\nA value")[0]
-    default, preset = AutoContextConfig(), AutoContextConfig.agentscope_java()
-    changed = {f for f in AutoContextConfig.model_fields if getattr(default, f) != getattr(preset, f)}
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == changed
 
 
 def test_the_page_on_the_original_systems_names_what_there_is() -> None:

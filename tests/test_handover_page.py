@@ -2,7 +2,11 @@
 
 import re
 
+import pytest
+
 from scripts.build_handover_page import PAGE, built, conversation, notes
+
+pytestmark = pytest.mark.repo
 
 SHOWN = re.findall(r"<!-- note of (\S+), (\S+), window (\d+) -->", PAGE.read_text())
 

@@ -9,6 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.extras import need
+
+need("crypto", "cloud")
+
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.cache import ResultCache, canonical_key
 from autocontext.content import ContentStore, SqliteContentStore
@@ -321,6 +325,7 @@ DEPTHS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("parts", ["memory"], indirect=True, scope="module")
 @pytest.mark.parametrize("case", DEPTHS, ids=lambda case: case.name)
 def test_row_26_what_is_nested_too_deep_is_refused_by_name(parts, case, tmp_path):
@@ -330,6 +335,7 @@ def test_row_26_what_is_nested_too_deep_is_refused_by_name(parts, case, tmp_path
     assert len(str(error.value)) < 1_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", [NESTED, '{"a":' * DEEP + "1" + "}" * DEEP, "Error: " + NESTED])
 def test_row_26_a_text_that_is_deep_json_costs_no_turn(text):
     memory = AutoContextMemory(AutoContextConfig(msg_threshold=6, last_keep=2, max_token=4_000))
@@ -341,11 +347,13 @@ def test_row_26_a_text_that_is_deep_json_costs_no_turn(text):
     assert memory.get_compression_events()
 
 
+@pytest.mark.slow
 def test_row_26_a_reload_tool_that_is_asked_for_something_deep_answers():
     answer = ContextOffloadTool(AutoContextMemory())(working_context_offload_uuid=deep())
     assert answer.startswith("Error: nothing is stored under")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", ["memory"], indirect=True, scope="module")
 def test_a_tool_that_returns_something_deep_is_answered_and_no_error(parts):
     session = parts.context.session(user_id="deep")

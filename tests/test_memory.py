@@ -17,6 +17,7 @@ from autocontext.stores import InMemorySessionStore
 from autocontext.stores.opening import open_database
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, conversation, tool_exchange, user
 from tests.conversations import histories, valid_histories
+from tests.extras import need
 from tests.invariants import handles, new_memory, owed
 
 
@@ -48,6 +49,7 @@ def broken_supply() -> Iterator[Msg]:
     raise RuntimeError("the supply has ended")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("msgs", "error", "problem"),
     [
@@ -121,6 +123,7 @@ def test_reading_compresses_when_a_threshold_is_reached_and_the_property_never_d
     assert memory.messages == memory.get_messages()
 
 
+@pytest.mark.slow
 @given(valid_histories(max_moves=4))
 def test_interactions_are_what_was_said_without_tools(history: list[Msg]) -> None:
     memory = compressed()
@@ -175,6 +178,25 @@ def test_undoing_everything_newest_first_gives_the_conversation_back(history: li
     assert memory.messages == history
 
 
+def test_what_stands_for_an_earlier_compression_can_be_undone_first() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    for _ in range(4):
+        memory.add_messages(conversation(rounds=6, tools_per_round=4, chars=600))
+        memory.compress_if_needed(force=True)
+    replaced = 0
+    for uuid in list(memory.get_offload_context()):
+        if memory.undo(uuid):
+            assert memory.replaced_by(uuid) == ""
+        elif later := memory.replaced_by(uuid):
+            replaced += 1
+            assert later in {m.origin.uuid for m in memory.messages if m.origin is not None}
+            while memory.replaced_by(uuid):
+                assert memory.undo(memory.replaced_by(uuid))
+            assert memory.undo(uuid)
+    assert replaced
+    assert memory.replaced_by("no such") == ""
+
+
 def test_undo_of_one_compression_leaves_the_others() -> None:
     memory = compressed()
     before, key = memory.messages, key_in_view(memory)
@@ -186,6 +208,7 @@ def test_undo_of_one_compression_leaves_the_others() -> None:
     assert owed(memory.messages) == owed(before)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("key", ["", "unknown", "own"])
 def test_there_is_nothing_to_undo_for_other_keys(key: str) -> None:
     memory = compressed()
@@ -314,6 +337,7 @@ def test_open_works_in_asynchronous_code_and_on_an_open_database(tmp_path: Path)
 
 
 def test_open_takes_the_name_of_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    need("openai", "dashscope")
     monkeypatch.setenv("OPENAI_API_KEY", "test-key")
     monkeypatch.setenv("DASHSCOPE_API_KEY", "test-key")
     for name, kind in (("gpt-4.1-mini", OpenAIChatModel), ("qwen-plus", DashScopeChatModel)):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import autocontext
+from tests.extras import need
 
 PUBLIC = {
     "autocontext": [
@@ -60,12 +61,14 @@ OPTIONAL = {
     "openai", "dashscope", "rich", "httpx", "aiohttp", "requests", "websocket",
     "psycopg", "cryptography", "obstore", "opentelemetry", "sklearn", "numpy",
 }  # fmt: skip
+NEEDS = {"EncryptedSessionStore": ("crypto",), "ObjectContentStore": ("cloud",)}
 # These are always at hand, but a program that only builds messages should not pay for them.
 COSTLY = {"tiktoken", "regex", "sqlite3", "urllib.request", "http.client"}
 
 
 @pytest.mark.parametrize(("module", "name"), [(module, name) for module, names in PUBLIC.items() for name in names])
 def test_public_name_imports(module: str, name: str) -> None:
+    need(*NEEDS.get(name, ()))
     assert getattr(importlib.import_module(module), name) is not None
 
 
@@ -74,6 +77,7 @@ def test_public_method_exists(owner: str, name: str) -> None:
     assert hasattr(getattr(autocontext, owner), name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["autocontext.stores", "autocontext.content"])
 def test_names_that_are_imported_late_complete_too(module: str) -> None:
     program = f"import {module}; print(*dir({module}))"
@@ -98,11 +102,13 @@ def test_importing_the_package_loads_nothing_optional_or_costly() -> None:
     assert extra & (OPTIONAL | COSTLY) == set()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("module", PUBLIC)
 def test_no_public_module_loads_an_optional_package(module: str) -> None:
     assert loaded_after(f"import {module}") & OPTIONAL == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["use_public_api.py", "use_stores_and_neighbours.py"])
 def test_a_user_s_program_over_the_public_names_runs(name: str) -> None:
     program = Path(__file__).parent / "typing" / name
@@ -112,5 +118,6 @@ def test_a_user_s_program_over_the_public_names_runs(name: str) -> None:
     assert (run.returncode, run.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_the_check_sees_a_costly_import() -> None:
     assert COSTLY & loaded_after("import autocontext, sqlite3") == {"sqlite3"}

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.repo
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md")) + sorted((ROOT / "benchmarks" / "results").glob("*.md"))
@@ -37,6 +39,13 @@ def test_ci_runs_exactly_the_commands_of_the_readme() -> None:
         assert len([command for command in commands if command.endswith(end)]) == 1
     script = (ROOT / ".ci" / "run").read_text()
     assert script.count('-c "$test_command"') == script.count('-c "$demo_command"') == 1
+
+
+def test_ci_runs_every_test_with_every_package() -> None:
+    """All but the soak; README's command leaves out what is long, of the repository, or in need of other packages."""
+    script = (ROOT / ".ci" / "run").read_text()
+    assert script.count('-m pytest -q -n auto --dist worksteal -m "not soak" --hypothesis-profile=full') == 1
+    assert script.index('"$test_command"') < script.index("AUTOCONTEXT_REQUIRE_ALL=1") < script.index('"not soak"')
 
 
 @pytest.mark.parametrize(

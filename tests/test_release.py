@@ -5,7 +5,11 @@ import runpy
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from autocontext import __version__
+
+pytestmark = pytest.mark.repo
 
 ROOT = Path(__file__).parent.parent
 

@@ -108,6 +108,7 @@ def runs() -> Iterator[Any]:
                 yield pytest.param(name, feed, window, marks=marks, id=f"{name}-{how}-{window}")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "feed", "window"), list(runs()))
 def test_every_context_is_valid_small_and_complete(
     name: str, feed: Callable[[list[Msg], int], Replay], window: int
@@ -115,6 +116,7 @@ def test_every_context_is_valid_small_and_complete(
     feed(CONVERSATIONS[name], window)
 
 
+@pytest.mark.slow
 def test_the_conversations_are_worth_it() -> None:
     """All are there, and all but the shortest need compressing in the smallest window."""
     assert len(CONVERSATIONS) == 19

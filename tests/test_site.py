@@ -1,6 +1,7 @@
 """The documentation site: every public name has a reference and an example, every page a place in the navigation."""
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -8,8 +9,17 @@ import pytest
 
 from tests.test_public_names import PUBLIC
 
+pytestmark = pytest.mark.repo
+
 ROOT = Path(__file__).parent.parent
 PAGES = {page.name: page.read_text("utf-8") for page in sorted((ROOT / "docs" / "api").glob("*.md"))}
+CODE = {
+    word
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
+    for code in re.findall(r"```\w*\n.*?```|``.+?``|`[^`\n]+`", page.read_text("utf-8"), re.DOTALL)
+    for word in re.findall(r"\w+", code)
+}
+"""All words in the code of the pages."""
 REFERENCE = {name: page for page, text in PAGES.items() for name in re.findall(r"^::: ([\w.]+)", text, re.MULTILINE)}
 ROOMS = (
     "autocontext", "autocontext.cache", "autocontext.compat", "autocontext.content",
@@ -50,6 +60,34 @@ def test_every_public_name_has_a_reference_with_an_example(path: str) -> None:
 @pytest.mark.parametrize("path", [path for path in REFERENCE if ".adapters." not in path])
 def test_a_reference_is_of_something_that_is_there(path: str) -> None:
     assert path == "autocontext.errors" or value(path) is not None
+
+
+VALUES = {
+    "Memory", "InjectionReport", "ContentInfo", "ModelReply", "Plan", "SubTask", "Proposal", "Question", "SaveReport",
+    "SelectedFact", "SessionState", "Version",
+}  # fmt: skip
+"""Classes whose parameters are fields of a value and no options."""
+INTERNAL = {"compose", "steps"}
+"""Functions whose parameters the library itself passes."""
+
+
+@pytest.mark.parametrize("path", [path for path in NAMES if path.rpartition(".")[2] not in VALUES | INTERNAL])
+def test_every_option_is_named_on_a_page(path: str) -> None:
+    """In a code block or a code span, so that no everyday word passes for an option."""
+    made = value(path)
+    ways = [made, getattr(made, "open", made)] if inspect.isclass(made) else [made]
+    options = {name for way in ways for name in _options(way)}
+    assert sorted(options - CODE) == []
+
+
+def _options(way: object) -> set[str]:
+    if not callable(way):
+        return set()
+    try:
+        parameters = inspect.signature(way).parameters.values()
+    except ValueError:  # of a builtin
+        return set()
+    return {p.name for p in parameters if p.default is not p.empty and not p.name.startswith("_")}
 
 
 def test_every_page_stands_in_the_navigation() -> None:

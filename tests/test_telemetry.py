@@ -11,6 +11,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.extras import need
+
+need("otel")
+
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -420,6 +425,7 @@ def python(code: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [f"{_PASS}{_NOT_IMPORTED}import opentelemetry.trace{_PASS}", f"{_WITHOUT_API}{_PASS}{_NAMESAKE}{_PASS}"],
@@ -429,6 +435,7 @@ def test_it_is_silent_without_api_or_sdk(code: str) -> None:
     assert python(code) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_an_sdk_that_only_the_environment_names_is_used() -> None:
     configured = "import os; os.environ['OTEL_PYTHON_TRACER_PROVIDER'] = 'sdk_tracer_provider'"
     provider = "from opentelemetry import trace; print(type(trace.get_tracer_provider()).__module__)"

@@ -54,6 +54,7 @@ def test_the_pages_put_together_are_the_whole_text(history: list[Msg], limit: in
     assert pages(tool_over(history), limit=limit) == whole
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("text", ["word " * 60_000, "漢字" * 30_000, "no line ends here" * 9_000, "line\n" * 50_000])
 def test_a_page_holds_at_most_its_tokens(text: str) -> None:
     tool, counter = tool_over([user(text)]), get_counter("o200k_base")
@@ -309,6 +310,7 @@ def test_a_call_for_a_number_is_no_call_for_a_uuid_that_begins_with_it() -> None
 CHARACTERS = {name: c for name, c in of_each_category().items() if name != "Cs"} | MADE_OF
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("size", [100_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("character", [pytest.param(c, id=name) for name, c in CHARACTERS.items()])
 def test_row_21_a_query_over_any_one_character_in_a_row_returns(character: str, size: int) -> None:
@@ -319,6 +321,7 @@ def test_row_21_a_query_over_any_one_character_in_a_row_returns(character: str, 
     assert time.thread_time() - began < 20
 
 
+@pytest.mark.slow
 def test_row_21_a_query_as_long_as_the_text_takes_linear_time() -> None:
     text = " ".join(f"word{n}" for n in range(60_000))
     tool = tool_over([user(text)])
@@ -341,6 +344,7 @@ def test_the_schema_is_an_openai_function() -> None:
     assert all("m12-m19" in text and "m1,m7" in text for text in (INSTRUCTIONS, function["description"], argument))
 
 
+@pytest.mark.slow
 def test_a_reload_is_exempt_from_compression_while_its_round_lasts() -> None:
     memory = new_memory("roomy")
     memory.add_messages([*conversation(rounds=4), user("what was the value?")])

@@ -4,7 +4,7 @@
 
 Its tools are context_reload, content_search, memory_search and memory_add (the last two where a user is named); with
 `steering` in the configuration those that steer the context. Session and user are fixed when it starts: nothing that a
-model passes leads to another's. Written against mcp 1.30.
+model passes leads to another's. Written against mcp 1.30 and 2.3.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from autocontext.errors import AutoContextError, MissingExtraError
 from autocontext.suite import AutoContext
@@ -30,6 +30,8 @@ except ImportError as e:
 
 __all__ = ["AutoContextTools", "create_server", "serve"]
 
+Answering: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[list[types.TextContent]]]
+"""The answer to a call of a tool, by its name and arguments."""
 _MOST = 50
 """Results of one search."""
 
@@ -125,20 +127,39 @@ class AutoContextTools:
 def create_server(context: AutoContext, session_id: str, user_id: str = "") -> Server[Any, Any]:
     """A server for one session of one user, to be run on any of MCP's transports."""
     tools = AutoContextTools(context, session_id, user_id)
+
+    # Arguments are checked by the tools, whose words a model understands better than a schema's.
+    async def answer(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
+        missing = [k for k in _required(tools, name) if arguments.get(k) is None]
+        text = f"Error: {', '.join(missing)}: must be passed." if missing else await tools.call(name, arguments)
+        return [types.TextContent(type="text", text=text)]
+
+    return _first_version(tools, answer) if hasattr(Server, "list_tools") else _second_version(tools, answer)
+
+
+def _first_version(tools: AutoContextTools, answer: Answering) -> Server[Any, Any]:
+    """The server for mcp 1, where decorators register what it does."""
     server: Server[Any, Any] = Server("autocontext", instructions=INSTRUCTIONS)
 
     @server.list_tools()
     async def list_tools() -> list[types.Tool]:
         return [offer.tool for offer in tools.offered.values()]
 
-    # Arguments are checked by the tools, whose words a model understands better than a schema's.
-    @server.call_tool(validate_input=False)
-    async def call_tool(name: str, arguments: dict[str, Any]) -> list[types.TextContent]:
-        missing = [k for k in _required(tools, name) if arguments.get(k) is None]
-        text = f"Error: {', '.join(missing)}: must be passed." if missing else await tools.call(name, arguments)
-        return [types.TextContent(type="text", text=text)]
-
+    server.call_tool(validate_input=False)(answer)
     return server
+
+
+def _second_version(tools: AutoContextTools, answer: Answering) -> Any:
+    """The server for mcp 2, which takes what it does when it is made."""
+
+    async def list_tools(_context: Any, _params: Any) -> Any:
+        return types.ListToolsResult(tools=[offer.tool for offer in tools.offered.values()])
+
+    async def call_tool(_context: Any, params: Any) -> Any:
+        return types.CallToolResult(content=list(await answer(params.name, params.arguments or {})))
+
+    make: Any = Server
+    return make("autocontext", instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
 
 
 async def serve(context: AutoContext, session_id: str, user_id: str = "") -> None:
@@ -155,7 +176,8 @@ async def serve(context: AutoContext, session_id: str, user_id: str = "") -> Non
 
 def _required(tools: AutoContextTools, name: str) -> list[str]:
     offer = tools.offered.get(name)
-    return list(offer.tool.inputSchema.get("required", ())) if offer else []
+    # By its name on the wire, since the two versions of mcp name the attribute differently.
+    return list(offer.tool.model_dump(by_alias=True)["inputSchema"].get("required", ())) if offer else []
 
 
 def _limit(arguments: Mapping[str, Any]) -> int:

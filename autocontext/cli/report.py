@@ -13,7 +13,7 @@ from typing import Any
 
 from autocontext.cli import stored
 from autocontext.cli.arguments import Commands, window_size
-from autocontext.cli.report_data import data, script_json
+from autocontext.cli.report_data import data, fallbacks, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import SessionHistory
 from autocontext.stores.private_files import write_private
@@ -52,6 +52,9 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     figures = (
         f"{len(history.log.original):,} messages, {len(history.passes):,} compressions, {len(page.encode()):,} bytes"
     )
+    failed = fallbacks(history)
+    if failed:
+        screen.line(f"The summarising model failed: {failed:,} notes are written by rules alone.")
     screen.line(f"{arguments.output}: {figures}")
     return True
 

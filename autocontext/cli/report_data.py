@@ -62,12 +62,18 @@ def data(
         "calls": _thinned(history.calls),
         "passes": [_pass(history, p, number) for p in history.passes],
         "originals": len(originals),
+        "fallbacks": fallbacks(history),
         "messages": messages,
         "states": states,
         "view": [number[id_] for id_ in log.view_ids],
         "cap": cap,
         "cut": cut,
     }
+
+
+def fallbacks(history: SessionHistory) -> int:
+    """The notes that have no model's part because the model gave no usable answer."""
+    return sum(m.origin is not None and m.origin.fallback for m in history.messages.values())
 
 
 def _without_password(db: str) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 from pathlib import Path
 
-from autocontext import AutoContextError, ContextOffloadTool
-from autocontext.cli import stored
+from autocontext import AutoContextError, AutoContextMemory, ContextOffloadTool, Msg
+from autocontext.cli import conversations, stored
 from autocontext.cli.arguments import Commands, Run, positive
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.cli.streams import terminal_of
 from autocontext.content.store import DatabaseContentStore
+from autocontext.formats.openai_chat import to_openai
 from autocontext.stores import DatabaseSessionStore, SessionKey
+from autocontext.stores.private_files import write_private
 
 _HANDLES = (
     "a UUID from a CONTEXT_OFFLOAD tag, a handle such as c_9f3a12be7d41, or with --session numbers such as m41, "
@@ -60,10 +63,14 @@ def add(commands: Commands) -> None:
     parser = command("export", export, "write a session as JSON lines")
     parser.add_argument("session", metavar="SESSION", help="the session's id")
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
+    parser.add_argument(
+        "--openai", action="store_true", help="all originals as one line of OpenAI chat messages, without the notes"
+    )
 
     parser = command("import", import_, "create a session from exported JSON lines")
     parser.add_argument("file", metavar="FILE.jsonl", help="- reads standard input")
     parser.add_argument("session", metavar="SESSION", help="the new session's id")
+    parser.add_argument("--openai", action="store_true", help="the file is one line of OpenAI chat messages")
 
     parser = command("import-java", import_java, "import a session saved by AgentScope-Java")
     parser.add_argument("directory", metavar="DIRECTORY", help="the session's folder")
@@ -152,9 +159,9 @@ def undo(screen: Screen, arguments: argparse.Namespace) -> bool:
             raise AutoContextError(f"{arguments.uuid}: not a compression; give the UUID of one")
         before = len(memory.messages)
         if not memory.undo(uuid):
-            raise AutoContextError(
-                f"{uuid}: its note is no longer in view; first undo the later compression that replaced it"
-            )
+            later = memory.replaced_by(uuid)
+            first = f"; first undo {later}, which replaced it" if later else "; it was undone or removed"
+            raise AutoContextError(f"{uuid}: its note is no longer in view{first}")
         screen.line(f"undone: {before:,} messages in view became {len(memory.messages):,}")
     return True
 
@@ -163,19 +170,47 @@ def export(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Write a session's log."""
     with stored.open_sessions(arguments.db) as store:
         info = stored.session_info(store, arguments.user, arguments.session)
-        lines = store.export_jsonl(info.key, arguments.output or sys.stdout)
+        if arguments.openai:
+            messages = to_openai(stored.open_memory(store, info).get_original_memory_msgs())
+            line = json.dumps({"id": info.session_id, "messages": messages}, ensure_ascii=False) + "\n"
+            written = f"{len(messages):,} messages"
+            if arguments.output:
+                write_private(arguments.output, line)
+            else:
+                sys.stdout.write(line)
+        else:
+            written = f"{store.export_jsonl(info.key, arguments.output or sys.stdout):,} entries"
         if arguments.output:
-            screen.line(f"{lines:,} entries written to {arguments.output}")
+            screen.line(f"{written} written to {arguments.output}")
     return True
 
 
 def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Create a session from a file."""
     with stored.open_sessions(arguments.db, create=True) as store:
-        source = sys.stdin if arguments.file == "-" else arguments.file
-        lines = store.import_jsonl(SessionKey(arguments.user, arguments.session), source)
-        screen.line(f"{lines:,} entries read into session {arguments.session}")
+        session = SessionKey(arguments.user, arguments.session)
+        if arguments.openai:
+            if store.read(session, until=1):
+                raise AutoContextError(f"session {arguments.session!r} exists already; give another id")
+            messages = _one_conversation(arguments.file)
+            memory = AutoContextMemory(store=store, session_id=arguments.session, user_id=arguments.user)
+            memory.add_messages(messages)
+            read = f"{len(messages):,} messages"
+        else:
+            read = f"{store.import_jsonl(session, sys.stdin if arguments.file == '-' else arguments.file):,} entries"
+        screen.line(f"{read} read into session {arguments.session}")
     return True
+
+
+def _one_conversation(file: str) -> list[Msg]:
+    """The messages of a file with one conversation, as `export --openai` writes it."""
+    broken: list[str] = []
+    found = list(conversations.read(file, broken.append))
+    if broken:
+        raise AutoContextError(broken[0])
+    if len(found) != 1:
+        raise AutoContextError(f"{file}: {len(found)} conversations; a session is one, on one line")
+    return found[0].messages
 
 
 def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:

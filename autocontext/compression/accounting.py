@@ -144,19 +144,17 @@ class Account:
 
     def too_large(self) -> str:
         """Which part of a view over the window cannot be made smaller."""
-        size, m = max(
-            (
-                (self._token_sum.count(i, m), m)
-                for i, m in zip(self._log.view_ids, self._log.view_messages, strict=True)
-            ),
-            key=lambda pair: pair[0],
-            default=(0, None),
-        )
-        total, window = self._token_sum.total(), self._options.config.max_token
-        what = f"{total} tokens are more than max_token ({window}); the largest part is "
-        if m is None or self._token_sum.overhead > size:
-            return what + f"the system text and tool schemas with {self._token_sum.overhead} tokens"
-        return what + f"the {m.role} message {m.id} with {size} tokens"
+        return too_large(self._log, self._token_sum, self._options.config.max_token)
+
+
+def too_large(log: Log, token_sum: TokenSum, window: int) -> str:
+    """The largest part of a view that is over the window, in words."""
+    pairs = zip(log.view_ids, log.view_messages, strict=True)
+    size, m = max(((token_sum.count(i, m), m) for i, m in pairs), key=lambda pair: pair[0], default=(0, None))
+    what = f"{token_sum.total()} tokens are more than max_token ({window}); the largest part is "
+    if m is None or token_sum.overhead > size:
+        return what + f"the system text and tool schemas with {token_sum.overhead} tokens"
+    return what + f"the {m.role} message {m.id} with {size} tokens"
 
 
 def untouched(log: Log, token_sum: TokenSum, outcome: Outcome, reason: str) -> CompressionReport:
@@ -177,8 +175,8 @@ def price(used: Usage, config: AutoContextConfig) -> float | None:
     return None if config.prices is None else config.prices.summaries(used)
 
 
-def event(view: View, edit: Edit, usage: Usage, tokens_after: int) -> CompressionEvent:
-    """The event of one edit of this view; `usage` is that of its model calls."""
+def event(view: View, edit: Edit, usage: Usage, tokens_after: int, window: int) -> CompressionEvent:
+    """The event of one edit of this view; `usage` is that of its model calls, `window` the memory's."""
     start = view.position[edit.ids[0]]
     stop = start + len(edit.ids)
     tokens_before = view.tokens(start, stop)
@@ -195,6 +193,7 @@ def event(view: View, edit: Edit, usage: Usage, tokens_after: int) -> Compressio
             "time": usage.seconds,
             "tokenBefore": tokens_before,
             "tokenAfter": tokens_after,
+            "window": window,
             **({} if edit.messages else {"uuid": edit.uuid}),
         },
         token_reduction=tokens_before - tokens_after,

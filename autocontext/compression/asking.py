@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -23,6 +24,12 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.5
 """Seconds before the first retry, doubled each time, then scattered so that clients do not march in step."""
 _LONGEST_PAUSE = 20.0
+_STATUS = re.compile(r"\bHTTP (\d{3})\b")
+_WAYS_OUT = {
+    **dict.fromkeys(("401", "403"), "Check the API key and what it may use"),
+    **dict.fromkeys(("400", "404"), "Check the model's name and base_url"),
+    "429": "Check the quota, or lower max_parallel_summaries",
+}
 _HEAD_START = 0.02
 """Seconds before other work starts while calls are running."""
 
@@ -35,7 +42,15 @@ class Asker:
 
         self._extractive = model if isinstance(model, ExtractiveModel) else ExtractiveModel()
         self.model = self._extractive if model is None else model
-        self._config = config
+        self.config = config
+        self.answered = self.failed = 0
+        """Questions since the memory was opened, by whether the model gave a usable answer."""
+        self.last_failure, self.failing = "", False
+
+    @property
+    def name(self) -> str:
+        """The model's name; "" if it is the embedded summariser."""
+        return str(getattr(self.model, "model", "") or type(self.model).__name__) if self.asks else ""
 
     @property
     def asks(self) -> bool:
@@ -61,27 +76,31 @@ class Asker:
         return Answer(text=text or None, problem=problem)
 
     async def _answers(self, ask: Ask, *, in_loop: bool) -> list[Answer]:
-        places = lazy.asyncio.Semaphore(self._config.max_parallel_summaries)
+        places = lazy.asyncio.Semaphore(self.config.max_parallel_summaries)
 
         async def one(request: ModelRequest, limit: int) -> Answer:
             async with places:
-                return await self._with_retries(request, limit, in_loop=in_loop)
+                answer = await self._with_retries(request, limit, in_loop=in_loop)
+            self.failing = answer.text is None
+            self.answered += not self.failing
+            if self.failing:
+                self.failed += 1
+                self.last_failure = answer.problem
+            return answer
 
         return await _while_working(lazy.asyncio.gather(*map(one, ask.requests, ask.limits)), ask.meanwhile)
 
     async def _with_retries(self, request: ModelRequest, limit: int, *, in_loop: bool) -> Answer:
         """One request, retried until it is answered or no retry is left."""
         used, problem, calls, pause = Usage(), "", 0, 0.0
-        for attempt in range(1 + self._config.model_retries):
+        for attempt in range(1 + self.config.model_retries):
             await lazy.asyncio.sleep(pause)
             calls += 1
             text, pause = "", random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**attempt))
             begun = time.monotonic()
             try:
                 with call_span(self.model, request) as span:
-                    reply = await lazy.asyncio.wait_for(
-                        self._call(request, in_loop=in_loop), self._config.model_timeout
-                    )
+                    reply = await lazy.asyncio.wait_for(self._call(request, in_loop=in_loop), self.config.model_timeout)
                     own = _usage(reply, time.monotonic() - begun)
                     used += own
                     text, problem = _usable(reply, request, limit)
@@ -92,7 +111,7 @@ class Asker:
                     raise
                 problem = "the model's own call was cancelled"
             except TimeoutError:
-                problem = f"no answer within {self._config.model_timeout:g} s"
+                problem = f"no answer within {self.config.model_timeout:g} s"
             except (KeyboardInterrupt, SystemExit, GeneratorExit):
                 raise
             except BaseException as e:  # noqa: BLE001 (whatever a model raises must not end the turn)
@@ -101,7 +120,7 @@ class Asker:
                     problem = problem.removeprefix(f"{type(e).__name__}: ")
                     if not e.retryable:
                         break
-                    pause = max(pause, _seconds(e.retry_after, self._config.model_timeout))
+                    pause = max(pause, _seconds(e.retry_after, self.config.model_timeout))
             if text:
                 return Answer(text=text, calls=calls, usage=used)
         return Answer(problem=problem, calls=calls, usage=used)
@@ -120,6 +139,12 @@ class Asker:
         if not isinstance(reply, ModelReply):
             raise ModelError(f"the model returned {type(reply).__name__}, not ModelReply", retryable=False)
         return reply
+
+
+def way_out(problem: str) -> str:
+    """What to do about a model's failure, by the HTTP status in its text."""
+    status = _STATUS.search(problem)
+    return _WAYS_OUT.get(status[1] if status else "", "Pass another model, or none, to open the memory")
 
 
 def _usable(reply: ModelReply, request: ModelRequest, limit: int) -> tuple[str, str]:

@@ -314,7 +314,7 @@ class _Engine:
         self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome, spare: int
     ) -> Generator[Step, Sent, None]:
         """Commit the edits that pass the gate; they are checked again if the view has lost messages meanwhile."""
-        usage = {m.edit.ids: m.usage for m in pending}
+        usage, window = {m.edit.ids: m.usage for m in pending}, self.options.window or self.config.max_token
         edits = tuple(m.edit for m in pending)
         while True:
             view = self.view()
@@ -322,7 +322,7 @@ class _Engine:
             edits = outcome.applied.edits
             if not edits:
                 return
-            events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages))) for e in edits)
+            events = tuple(event(view, e, usage[e.ids], sum(map(self._count, e.messages)), window) for e in edits)
             if (yield Commit(Edited(edits=edits, events=events))) is not False:
                 break
 

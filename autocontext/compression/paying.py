@@ -87,17 +87,22 @@ class PromptCache:
     """
 
     def __init__(self, log: Log, token_sum: TokenSum, config: AutoContextConfig, clock: Callable[[], float]) -> None:
-        self._log, self._token_sum, self._config, self._clock = log, token_sum, config, clock
-        self._target = Target(log, token_sum, config)
-        self._growth = int(Limits.of(config).tokens * GROWTH)
-        """Tokens over the target that are worth a pass."""
-        self.watched = self._target.least if config.prices or config.cache_ttl else config.max_token
-        """Tokens of the smallest view whose tokens have to be counted."""
+        self._log, self._token_sum, self._clock = log, token_sum, clock
+        self.resize(config)
         self._rent = 0.0
         self._requested: float | None = None
         """When the view was last read for a request."""
         self._originals = 0
         """How many originals there were then: with as many, it is the same request again."""
+
+    def resize(self, config: AutoContextConfig) -> None:
+        """Go by another configuration."""
+        self._config = config
+        self._target = Target(self._log, self._token_sum, config)
+        self._growth = int(Limits.of(config).tokens * GROWTH)
+        """Tokens over the target that are worth a pass."""
+        self.watched = self._target.least if config.prices or config.cache_ttl else config.max_token
+        """Tokens of the smallest view whose tokens have to be counted."""
 
     def requested(self) -> None:
         """Record that the view was read: a request follows, and pays rent for what is over the target."""

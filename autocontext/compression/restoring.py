@@ -1,4 +1,4 @@
-"""Puts the originals behind a provider's compaction back into the view, for a model that cannot read it."""
+"""Puts originals back into the view: those behind a provider's compaction, and those that a larger window holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from autocontext.history.edits import apply
 from autocontext.history.entries import Edited, Entry, Restored
 from autocontext.history.log import Log
 from autocontext.history.proposals import build
+from autocontext.history.undoing import undo_entries
 from autocontext.history.view import View
 from autocontext.messages import COMPACTION, ENCRYPTED, Msg
 from autocontext.requests import Usage
@@ -35,8 +36,44 @@ def restore_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) ->
     edits = [build(p, [], strategy=ProviderCompaction.name) for p in proposals]
     done = apply(view, edits, lambda m: counts.count(m.id, m))
     if done.edits:
-        events = (event(view, e, Usage(), sum(counts.count(m.id, m) for m in e.messages)) for e in done.edits)
+        events = (
+            event(view, e, Usage(), sum(counts.count(m.id, m) for m in e.messages), config.max_token)
+            for e in done.edits
+        )
         entries.append(Edited(edits=done.edits, events=tuple(events)))
+    return entries
+
+
+def made_for_less(log: Log, config: AutoContextConfig) -> bool:
+    """Whether the last compression of a log was made in a smaller window."""
+    return bool(log.events) and 0 < int(log.events[-1].metadata.get("window", 0)) < config.max_token
+
+
+def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> list[Entry]:
+    """The entries that undo compressions in view, the newest parts first, while the view takes half of the window.
+
+    What the agent has archived stays so.
+    """
+    fork = log.fork()
+    counts = token_sum.fork(fork)
+    entries: list[Entry] = []
+    todo = list(fork.view_ids)
+    tokens = config.max_token // 2 - counts.total()
+    places = config.msg_threshold // 2 - len(todo)
+    while todo:
+        note = todo.pop()
+        origin = fork.messages[note].origin
+        if origin is None or origin.kind == "archive" or not (undoing := undo_entries(fork, note)):
+            continue
+        ids = fork.behind(note)
+        tokens -= sum(counts.count(i, fork.messages[i]) for i in ids) - counts.count(note, fork.messages[note])
+        places -= len(ids) - 1
+        if tokens < 0 or places < 0:
+            break
+        for entry in undoing:
+            fork.record(entry)
+        entries += undoing
+        todo += ids
     return entries
 
 

@@ -7,10 +7,10 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from autocontext.compression.accounting import untouched
-from autocontext.compression.asking import Asker
+from autocontext.compression.accounting import too_large, untouched
+from autocontext.compression.asking import Asker, way_out
 from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due
 from autocontext.compression.loading import Loading
 from autocontext.compression.lock import LockHolder
@@ -20,7 +20,7 @@ from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ContextOverflowError
-from autocontext.events import CompressionReport, UsageTotals
+from autocontext.events import CompressionReport, Health, UsageTotals
 from autocontext.flows import arun, lazy, run
 from autocontext.flows.forking import import_before_fork
 from autocontext.flows.threads import in_thread
@@ -37,6 +37,14 @@ T = TypeVar("T")
 
 _log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
 _FAILED = "session %r: a pass in the background failed; the view is as it was"
+_MODEL_FAILED = (
+    "session %r: the summarising model %r gives no usable answer: %s. Until it does, rules alone write the notes. %s. "
+    "memory.health() counts the failures; this is said once"
+)
+_OVERFLOW = (
+    "session %r: the context does not fit: %s. Shorten that part, unpin what is pinned, or open the memory with a "
+    "larger window. to_openai(strict=True) and its like raise ContextOverflowError instead"
+)
 _COUNTED_IN_THREAD = 64 * 1024
 """Bytes; for asynchronous callers, more text than this is counted in a thread."""
 _FIRST_PAUSE = 0.001
@@ -79,6 +87,7 @@ class PassRunner:
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
+        self._told_failure = self._told_overflow = False
         self._thread: threading.Thread | None = None
         """The background pass that synchronous code started last."""
         self._tasks: set[lazy.asyncio.Task[CompressionReport]] = set()
@@ -100,6 +109,13 @@ class PassRunner:
         self._context.ledger = None
         self._pass_lock.revoke()
 
+    def resize(self, config: AutoContextConfig) -> None:
+        """Go by another configuration from the next pass on. Use it under the lock."""
+        self._config = self._asker.config = config
+        self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
+        self._cache.resize(config)
+        self.restart()
+
     def listen(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with the report of each pass; returns the function that stops it, however often called."""
         key = object()
@@ -120,6 +136,7 @@ class PassRunner:
         elif self._due():
             self.run()
         self._requested()
+        self._tell_overflow()
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
@@ -132,6 +149,21 @@ class PassRunner:
         elif due:
             self._start_task()
         await self.locked(self._requested)
+        await self.locked(self._tell_overflow)
+
+    def overflow(self) -> str:
+        """Why the view is over the window; "" if it is not."""
+        with self._lock:
+            if not self._token_sum.reaches(self._config.max_token + 1):
+                return ""
+            return too_large(self._log, self._token_sum, self._config.max_token)
+
+    def _tell_overflow(self) -> None:
+        """Warn of a view that is over the window, once until it fits again."""
+        reason = self.overflow()
+        if reason and not self._told_overflow:
+            _log.warning(_OVERFLOW, self._conversation, reason)
+        self._told_overflow = bool(reason)
 
     def _requested(self) -> None:
         with self._lock:
@@ -298,17 +330,48 @@ class PassRunner:
 
     def _answers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
         with pass_run.inside():
-            return self._asker.ask(ask)
+            answers = self._asker.ask(ask)
+        self._tell_failure()
+        return answers
 
     async def _aanswers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:
         with pass_run.inside():
-            return await self._asker.aask(ask)
+            answers = await self._asker.aask(ask)
+        self._tell_failure()
+        return answers
+
+    def _tell_failure(self) -> None:
+        """Warn once of a model that fails: notes go on without it, so nobody would see it otherwise."""
+        if not self._told_failure and self._asker.failed:
+            self._told_failure = True
+            name, problem = self._asker.name, self._asker.last_failure
+            _log.warning(_MODEL_FAILED, self._conversation, name, problem, way_out(problem))
+
+    def health(self, *, store: Literal["none", "in step", "behind"]) -> Health:
+        """How the model has done so far."""
+        asker = self._asker
+        return Health(
+            model=asker.name,
+            answered=asker.answered,
+            failed=asker.failed,
+            last_failure=asker.last_failure,
+            failing=asker.failing,
+            store=store,
+        )
 
     def _options(self, *, max_token: int | None = None, **options: Any) -> PassOptions:
         config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
         asks, pays, cold = self._asker.asks, max_token is None and self._pays(), self.cache.cold
         return PassOptions(
-            config, self.plan, self._pacing, strict=self._strict, asks=asks, pays=pays, cold=cold, **options
+            config,
+            self.plan,
+            self._pacing,
+            strict=self._strict,
+            asks=asks,
+            pays=pays,
+            cold=cold,
+            window=self._config.max_token,
+            **options,
         )
 
     def _busy(self) -> CompressionReport:

@@ -2,9 +2,9 @@
 
 `object_layout` has the paths. There are no transactions; the order of requests keeps the store consistent. A put writes
 the content, then its holder, then the version of the key, and a delete goes the other way. A put that has written a
-holder checks whether the content is still there. A delete copies the content to the trash, deletes it, checks for
-holders, and puts it back if there is one. So a held content is always in its place or in the trash, even after a crash,
-and `purge_expired` cleans up after crashes.
+holder checks whether the content is still there, and one that has written a key whether its holder is. A delete copies
+the content to the trash, deletes it, checks for holders, and puts it back if there is one. So a held content is always
+in its place or in the trash, even after a crash, and `purge_expired` cleans up after crashes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from autocontext.content import object_layout as layout
 from autocontext.content.bucket import Bucket, Copy, Delete, Flow, Get, List, Put
 from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
-from autocontext.content.object_layout import Name
+from autocontext.content.object_layout import Holder, Name
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.store import PagedContentStore
 from autocontext.errors import StoreCorruptError
@@ -125,6 +125,8 @@ class Objects:
             yield Put(layout.content_path(place, ref), body)
         if name is not None:
             yield Put(name.path, layout.record_of(upload, ref))
+            if (yield Get(name.holder(ref))) is None:  # somebody has deleted everything meanwhile
+                yield Delete(name.path)
             versions = yield from layout.versions_of(place, name.key)
             for old in versions[:-1]:
                 yield from _delete_unused(place, (yield from _delete_name(old)), upload.now)
@@ -137,8 +139,8 @@ class Objects:
         if head is not None and head.content.key is None:
             for holder in (yield from layout.holders_of(place, head.content.ref)):
                 if holder.name is not None:
-                    yield from _delete_name(holder.name)
-                yield Delete(holder.path)
+                    yield Delete(holder.name.path)
+                yield from _delete_holder(holder)
             yield from _delete_unused(place, head.content.ref, now)
             return True
         for name in (yield from layout.versions_of(place, layout.digest(ref_or_key))):
@@ -148,10 +150,12 @@ class Objects:
     def clear(self, namespace: str | None, now: int, /) -> Flow[None]:
         """Delete everything of one namespace, or of all: names first."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
-        for kind in ("/names/", "/holders/"):
-            for path in paths:
-                if kind in path:
-                    yield Delete(path)
+        for path in paths:
+            if "/names/" in path:
+                yield Delete(path)
+        for path in paths:
+            if "/holders/" in path:
+                yield from _delete_holder(layout.holder_at(path))
         for place, ref in (path.split("/content/") for path in paths if "/content/" in path):
             yield from _delete_unused(place, ref, now)
 
@@ -216,6 +220,13 @@ def _delete_name(name: Name) -> Flow[str]:
     yield Delete(name.path)
     yield Delete(name.holder(ref))
     return ref
+
+
+def _delete_holder(holder: Holder) -> Flow[None]:
+    """Delete a holder, then its name: a put may write the name until it sees that its holder is gone."""
+    yield Delete(holder.path)
+    if holder.name is not None:
+        yield Delete(holder.name.path)
 
 
 def _delete_unused(place: str, ref: str, now: int) -> Flow[bool]:

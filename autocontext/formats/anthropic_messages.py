@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import block_first, compaction_block, hints, remember, without_objects
 from autocontext.formats.openai_parts import check_list, kind_of, put_back, rest, stand_in, text_at
+from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
     AudioBlock,
     ImageBlock,
@@ -186,8 +187,9 @@ def request(messages: Iterable[Msg]) -> dict[str, Any]:
 
 
 def sendable_messages(messages: Iterable[Msg]) -> list[dict[str, Any]]:
-    """`to_anthropic` without the keys of messages that only replies have: the API refuses them."""
-    return [{key: message[key] for key in ("role", "content")} for message in to_anthropic(messages)]
+    """`to_anthropic` without what the API refuses, such as the keys of messages that only replies have."""
+    msgs = list(messages)
+    return strict_anthropic(to_anthropic(msgs), allowed(msgs))
 
 
 def _write(msg: Msg) -> dict[str, Any] | None:

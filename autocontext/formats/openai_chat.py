@@ -149,19 +149,19 @@ def _read_assistant(message: Mapping[str, Any]) -> tuple[list[Any], list[Any], s
     if message.get("function_call") is not None:
         used.add("function_call")
         body = object_at(message, "function_call")
-        block = read_function(body, "function_call", _legacy_id(text_at(body, "name", "function_call.")))
+        block = read_function(body, "function_call", legacy_id(text_at(body, "name", "function_call.")))
         after.append(ToolUseBlock(**{**dict(block), "metadata": remember(legacy=True, **hints(block))}))
     return before, after, used
 
 
-def _legacy_id(name: str) -> str:
-    """Calls from before tool ids are answered by name; so their results may stand in any part of a history."""
+def legacy_id(name: str) -> str:
+    """The id of a call from before tool ids: answered by name, so that its result may stand anywhere in a history."""
     return f"function:{name}"
 
 
 def _read_result(message: Mapping[str, Any], tools: Mapping[str, str]) -> ToolResultBlock:
     legacy = message["role"] == "function"
-    call_id = _legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
+    call_id = legacy_id(text_at(message, "name")) if legacy else text_at(message, "tool_call_id")
     name = message.get("name")
     named = isinstance(name, str) and name != ""
     known = {"role", "content", "tool_call_id"} if not legacy else {"role", "content"}

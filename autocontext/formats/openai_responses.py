@@ -285,7 +285,8 @@ def _write_result(block: ToolResultBlock, *, changed: bool) -> dict[str, Any]:
     item: dict[str, Any] = {"type": known.get("type") or "function_call_output", "call_id": block.id}
     shape = known.get("shape")
     if shape == "json":
-        item["output"] = json.loads(block.text)
+        # The first: what a second result of the call has said stands below it, and is no JSON.
+        item["output"] = json.JSONDecoder().raw_decode(block.text)[0]
     elif shape != "missing":
         output = [TextBlock(text=block.output)] if isinstance(block.output, str) and block.output else block.output
         blocks = [b for b in output if not isinstance(b, str | ThinkingBlock)]

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from autocontext.errors import ContextOverflowError
 from autocontext.flows.threads import in_thread
 from autocontext.formats.anthropic_messages import sendable_messages
-from autocontext.formats.openai_chat import to_openai
+from autocontext.formats.openai_chat import to_openai as write_chat
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
 from autocontext.formats.sendable import sendable
+from autocontext.formats.strict import allowed, media_after, strict_chat, strict_items
 from autocontext.messages import Msg, ToolResultBlock
 
 T = TypeVar("T")
+_log = logging.getLogger("autocontext.messages")  # the name that docs/production.md gives
 
 
 class ProviderMessages(ABC):
@@ -23,6 +27,9 @@ class ProviderMessages(ABC):
     What comes out is what a strict service takes: a call without a result is answered by a line that says so
     (`adapters.sendable`).
     """
+
+    unsent: set[str]
+    """Names of fields that were added and that no provider takes; each is warned of once."""
 
     @property
     @abstractmethod
@@ -40,6 +47,10 @@ class ProviderMessages(ABC):
     @abstractmethod
     async def aget_messages(self) -> list[Msg]:
         """What the model should see; compresses first, without blocking the event loop."""
+
+    @abstractmethod
+    def overflow(self) -> str:
+        """Why the view does not fit its window; "" if it does."""
 
     @abstractmethod
     async def amake_readable(self, provider: str) -> None:
@@ -60,43 +71,70 @@ class ProviderMessages(ABC):
 
             memory.add({"role": "user", "content": "Hello"})
 
-        Raises InvalidMessage naming index and key.
+        Fields that no provider takes are stored and not sent; the first time, a warning names them. Raises
+        InvalidMessage naming index and key, and the nearest field for a misspelt one.
         """
-        self.add_messages(self._with_tool_names(read_messages(messages)))
+        self.add_messages(self._with_tool_names(self.read(messages)))
 
-    def to_openai(self) -> list[dict[str, Any]]:
-        """The context as OpenAI chat messages; compresses first, as `get_messages` does."""
-        return self._context("", to_openai)
+    def read(self, messages: Message | Iterable[Message], *, by_service: bool = False) -> list[Msg]:
+        """The messages that `add` would add, with the same warning and errors.
 
-    async def ato_openai(self) -> list[dict[str, Any]]:
+        `by_service`: they are a service's own answer as dicts, whose fields are neither warned of nor refused.
+        """
+        unsent: list[str] = []
+        msgs = read_messages(messages, unsent, by_service=by_service)
+        if new := {place.rpartition(".")[2]: place for place in unsent if place.rpartition(".")[2] not in self.unsent}:
+            self.unsent.update(new)
+            _log.warning(
+                "%s: no provider takes %s; stored, and left out of requests. Leave such fields out, or add the SDK's "
+                "own object",
+                ", ".join(new.values()),
+                "this field" if len(new) == 1 else "these fields",
+            )
+        return msgs
+
+    def to_openai(self, *, strict: bool = False) -> list[dict[str, Any]]:
+        """The context as OpenAI chat messages; compresses first, as `get_messages` does.
+
+        A context that does not fit its window is given all the same, with a warning; `strict` raises
+        ContextOverflowError naming the largest part instead.
+        """
+        return self._context("", _chat, strict=strict)
+
+    async def ato_openai(self, *, strict: bool = False) -> list[dict[str, Any]]:
         """`to_openai` without blocking the event loop."""
-        return await self._acontext("", to_openai)
+        return await self._acontext("", _chat, strict=strict)
 
-    def to_responses(self) -> list[dict[str, Any]]:
+    def to_responses(self, *, strict: bool = False) -> list[dict[str, Any]]:
         """The context as items of OpenAI's Responses API; compresses first."""
-        return self._context("openai", _items)
+        return self._context("openai", _items, strict=strict)
 
-    async def ato_responses(self) -> list[dict[str, Any]]:
+    async def ato_responses(self, *, strict: bool = False) -> list[dict[str, Any]]:
         """`to_responses` without blocking the event loop."""
-        return await self._acontext("openai", _items)
+        return await self._acontext("openai", _items, strict=strict)
 
-    def to_anthropic(self) -> list[dict[str, Any]]:
+    def to_anthropic(self, *, strict: bool = False) -> list[dict[str, Any]]:
         """The context as Anthropic messages; compresses first. `adapters.anthropic_messages.request` adds `system`."""
-        return self._context("anthropic", sendable_messages)
+        return self._context("anthropic", sendable_messages, strict=strict)
 
-    async def ato_anthropic(self) -> list[dict[str, Any]]:
+    async def ato_anthropic(self, *, strict: bool = False) -> list[dict[str, Any]]:
         """`to_anthropic` without blocking the event loop."""
-        return await self._acontext("anthropic", sendable_messages)
+        return await self._acontext("anthropic", sendable_messages, strict=strict)
 
-    def _context(self, provider: str, convert: Callable[[list[Msg]], T]) -> T:
+    def _context(self, provider: str, convert: Callable[[list[Msg]], T], *, strict: bool) -> T:
         self.make_readable(provider)
-        return convert(self.as_sent(self.get_messages()))
+        return self._written(self.get_messages(), convert, strict=strict)
 
-    async def _acontext(self, provider: str, convert: Callable[[list[Msg]], T]) -> T:
+    async def _acontext(self, provider: str, convert: Callable[[list[Msg]], T], *, strict: bool) -> T:
         await self.amake_readable(provider)
         messages = await self.aget_messages()
         # In a thread: `as_sent` may wait for another thread's change, and a long context takes time.
-        return await in_thread(lambda: convert(self.as_sent(messages)))
+        return await in_thread(lambda: self._written(messages, convert, strict=strict))
+
+    def _written(self, messages: list[Msg], convert: Callable[[list[Msg]], T], *, strict: bool) -> T:
+        if strict and (reason := self.overflow()):
+            raise ContextOverflowError(reason)
+        return convert(self.as_sent(messages))
 
     def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
         """The messages, with the tool's name in results whose call was added earlier."""
@@ -112,10 +150,12 @@ class ProviderMessages(ABC):
         return named
 
 
+def _chat(msgs: list[Msg]) -> list[dict[str, Any]]:
+    return strict_chat(write_chat(media_after(msgs)), allowed(msgs))
+
+
 def _items(msgs: list[Msg]) -> list[dict[str, Any]]:
-    """Responses items without a key that the API gives and does not take."""
-    items = to_responses(msgs)
-    return [{k: v for k, v in i.items() if k != "created_by" or i.get("type") != "compaction"} for i in items]
+    return strict_items(to_responses(msgs), allowed(msgs))
 
 
 def _named(msg: Msg, names: dict[str, str]) -> Msg:

@@ -13,6 +13,7 @@ from autocontext.formats.anthropic_messages import from_anthropic
 from autocontext.formats.blocks import without_objects
 from autocontext.formats.openai_chat import from_openai
 from autocontext.formats.openai_responses import from_responses
+from autocontext.formats.strict import SDK_FIELDS, check, unknown
 from autocontext.messages import Msg
 
 Format: TypeAlias = Literal["OpenAI chat", "OpenAI Responses", "Anthropic"]
@@ -38,31 +39,61 @@ _PARTS: Mapping[str, frozenset[Format]] = {
 _EXAMPLE = '{"role": "user", "content": "..."}'
 
 
-def read_messages(messages: Message | Iterable[Message]) -> list[Msg]:
+def read_messages(
+    messages: Message | Iterable[Message], unsent: list[str] | None = None, *, by_service: bool = False
+) -> list[Msg]:
     """Messages as Msgs, in order. A list may hold Msgs and one provider's messages: OpenAI chat, Responses, Anthropic.
 
-    Raises InvalidMessage naming the index and the key of what is none, or of another provider than those before.
+    `unsent` receives the places of fields that no provider takes. `by_service`: the dicts are a service's own answer,
+    whose fields go back whatever they are. Raises InvalidMessage naming the index and the key of
+    what is none, or of another provider than those before.
     """
-    items = _as_list(messages)
+    given = _as_list(messages)
+    items: list[Any] = [item if isinstance(item, Msg) else without_objects(item) for item in given]
     whole = _format_of_all(items)
+    own_by_service = [by_service or isinstance(item, BaseModel) for item in given]
     read: list[Msg] = []
     at = 0
     for own, group in groupby(items, key=lambda item: isinstance(item, Msg)):
         part = list(group)
         try:
-            read += part if own else _READERS[whole](part)
+            read += (
+                part if own else _with_fields(_READERS[whole](part), own_by_service[at : at + len(part)], part, whole)
+            )
         except InvalidMessage as e:
             raise InvalidMessage(_moved(str(e), at)) from None
         at += len(part)
+    for i, item in enumerate(given):
+        if not own_by_service[i] and not isinstance(item, Msg):
+            places = check(items[i], whole, f"messages[{i}]")
+            if unsent is not None:
+                unsent += places
     return read
 
 
 def _as_list(messages: Message | Iterable[Message]) -> list[Any]:
     if isinstance(messages, Msg | Mapping | BaseModel):
-        messages = [messages]
-    elif isinstance(messages, str) or not isinstance(messages, Iterable):
+        return [messages]
+    if isinstance(messages, str) or not isinstance(messages, Iterable):
         raise InvalidMessage(f"messages: {short(messages)} is not a message; write {_EXAMPLE}")
-    return [item if isinstance(item, Msg) else without_objects(item) for item in messages]
+    return list(messages)
+
+
+def _with_fields(read: list[Msg], by_service: Sequence[bool], items: Sequence[Any], whole: Format) -> list[Msg]:
+    """The messages with the names of fields that a service gave and that are not known here.
+
+    Several items of the Responses API may be one message: their names stand in the first.
+    """
+    if not any(by_service):
+        return read
+    marked = list(read)
+    for i, (own, item) in enumerate(zip(by_service, items, strict=True)):
+        names = unknown(item, whole) if own else []
+        at = i if len(read) == len(items) else 0
+        if names and marked:
+            more = {**marked[at].metadata, SDK_FIELDS: [*marked[at].metadata.get(SDK_FIELDS, ()), *names]}
+            marked[at] = marked[at].model_copy(update={"metadata": more})
+    return marked
 
 
 def _format_of_all(items: Sequence[Any]) -> Format:
@@ -99,6 +130,8 @@ def _formats_of(item: Any, at: int) -> frozenset[Format]:
         raise InvalidMessage(f"messages[{at}].role: is missing; write {_EXAMPLE} (got {keys})")
     if "content" not in item and item["role"] in ("user", "system", "developer"):
         raise InvalidMessage(f"messages[{at}].content: is missing; write {_EXAMPLE}")
+    if not isinstance(item["role"], str):
+        raise InvalidMessage(f"messages[{at}].role: must be a string, not {type(item['role']).__name__}")
     if item["role"] in _CHAT_ROLES or not _CHAT_KEYS.isdisjoint(item):
         return _RESPONSES if item.get("type") == "message" else _CHAT
     content = item.get("content")

@@ -19,3 +19,19 @@ def undo_entries(log: Log, note: str) -> list[Restored | NoteReplaced]:
     if log.ledger is not None and not notes:
         entries.append(NoteReplaced(message=None))
     return entries
+
+
+def later_compression(log: Log, uuid: str) -> str:
+    """The UUID of the compression in view that stands for the note of an earlier one; "" if there is none."""
+    holder = {id_: note for note, ids in log.replaced.items() for id_ in ids}
+    in_view = {*log.view_ids}
+    for id_ in log.replaced:
+        origin = log.messages[id_].origin if id_ in log.messages else None
+        if origin is None or origin.uuid != uuid:
+            continue
+        above = holder.get(id_)
+        while above is not None and above not in in_view:
+            above = holder.get(above)
+        if above is not None and (found := log.messages[above].origin) is not None:
+            return found.uuid
+    return ""

@@ -135,7 +135,7 @@ class _Agent:
     def add(self, message: dict[str, Any]) -> Msg:
         """Store the model's message. Raises ModelError naming the field that makes it none."""
         try:
-            self._memory.add(message)
+            self._memory.add(self._memory.read(message, by_service=True))
         except InvalidMessage as e:
             problem = str(e).removeprefix("messages[0].")
             raise ModelError(f"loop: the service's answer is no message, and was not stored: {problem}") from None

@@ -40,6 +40,7 @@ _REINFORCEMENT = re.compile(
 )
 _LONG, _KEPT = 1000, 500
 _LATEST = 6
+_VALID_DAYS = 90
 
 
 @dataclass(frozen=True)
@@ -134,10 +135,14 @@ def without_uploads(text: str) -> str:
 
 
 def stale(
-    memories: Iterable[Memory], now: int, *, after_days: int = 90, at_least: int = 3, most: int = 10,
+    memories: Iterable[Memory],
+    now: int,
+    *,
+    at_least: int = 3,
+    most: int = 10,
     protected: Iterable[str] = ("correction",),
-) -> list[Memory]:  # fmt: skip
-    """Memories to review, oldest first: those not confirmed for `after_days`; [] when there are fewer than `at_least`.
+) -> list[Memory]:
+    """Memories to review, oldest first: those not confirmed for 90 days; [] when there are fewer than `at_least`.
 
     A memory whose metadata has `expected_valid_days` is due after those days instead. Corrections and other `protected`
     categories are never due. `MemoryStore.update(id, user_id=..., archived="stale")` archives one.
@@ -146,16 +151,16 @@ def stale(
     old = [
         m
         for m in memories
-        if m.category not in exempt and now - (m.last_confirmed_at or m.created_at) > _valid_days(m, after_days) * DAY
+        if m.category not in exempt and now - (m.last_confirmed_at or m.created_at) > _valid_days(m) * DAY
     ]
     old.sort(key=lambda m: (m.last_confirmed_at or m.created_at, m.id))
     return old[:most] if len(old) >= at_least else []
 
 
-def _valid_days(memory: Memory, after_days: float) -> float:
+def _valid_days(memory: Memory) -> float:
     days = memory.metadata.get("expected_valid_days")
     if isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < math.inf:
-        return after_days
+        return _VALID_DAYS
     return days
 
 

@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import re
+from difflib import get_close_matches
+
 from autocontext.errors import ConfigError, short
 from autocontext.models import AsyncChatModel, ChatModel
 
 _QWEN = ("qwen", "qwq", "qvq")
 """How the names of DashScope's own models begin."""
+_OPENAI = re.compile(r"ft:|(?:gpt|chatgpt|codex|o\d)(?:[-.]|$)|computer-use|davinci|babbage")
+"""How those of OpenAI's begin."""
+_OTHERS = {
+    provider: re.compile(rf"(?:^|[/:.])(?:{names})")
+    for provider, names in {
+        "Anthropic": "anthropic|claude",
+        "Google": "google|vertex|gemini|gemma",
+        "Mistral": "mistral|mixtral|ministral|codestral|magistral",
+        "DeepSeek": "deepseek",
+        "xAI": "xai|grok",
+        "Meta": "meta|llama",
+        "Cohere": "cohere|command",
+        "Moonshot": "moonshot|kimi",
+        "Zhipu": "zhipu|glm",
+        "Amazon": "amazon|bedrock|nova",
+    }.items()
+}
+_NAMES = ("gpt-4.1-mini", "gpt-4.1", "gpt-4o", "gpt-4o-mini", "gpt-5", "gpt-5-mini", "o3", "o4-mini", "qwen-plus")
+"""For the nearest one to a misspelt name."""
 
 
 def open_model(model: ChatModel | AsyncChatModel | str | None, owner: str) -> ChatModel | AsyncChatModel | None:
     """The model by its name ("gpt-4.1-mini", "qwen-plus"), or the object itself; None for None.
+
+    A name that is neither OpenAI's nor DashScope's is refused, unless OPENAI_BASE_URL names another service.
 
     Raises ConfigError naming the `owner`, MissingExtraError without the provider's extra.
     """
@@ -22,9 +47,21 @@ def open_model(model: ChatModel | AsyncChatModel | str | None, owner: str) -> Ch
         from autocontext.models.dashscope import DashScopeChatModel  # noqa: PLC0415 (needs an extra)
 
         return DashScopeChatModel(model)
+    if not os.environ.get("OPENAI_BASE_URL") and not _OPENAI.match(model.lower()):
+        raise ConfigError(f"{owner}.model: {_no_model_of_openai(model)}")
     from autocontext.models.openai import OpenAIChatModel  # noqa: PLC0415 (needs an extra)
 
     return OpenAIChatModel(model)
+
+
+def _no_model_of_openai(model: str) -> str:
+    provider = next((name for name, begin in _OTHERS.items() if begin.search(model.lower())), None)
+    ways = f"OpenAIChatModel({model!r}, base_url=...) for a service that speaks OpenAI's API, or CallableModel(...)"
+    if provider is not None:
+        return f"{model!r} is a model of {provider}, which has no client here; pass {ways}"
+    near = get_close_matches(model, _NAMES, n=1)
+    meant = f"did you mean {near[0]!r}? Otherwise" if near else "for any other"
+    return f"{model!r} is no name of a model of OpenAI or DashScope; {meant} pass {ways}"
 
 
 def checked_model(

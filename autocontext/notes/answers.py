@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -22,11 +23,19 @@ _ENDS = 600
 """Characters at each end of a result in which a program's wrapper prints an exit code."""
 _LONGEST_JSON = 50_000
 """Characters; a longer result is read as lines."""
+_READ = 256
+"""Results that are kept as they were read: the notes of a pass, and of the next, tell the same ones."""
+_LINES = 8_192
+"""Lines of which it is kept whether they may give a reason."""
 _FIRST_LINES, _LAST_LINES = 20, 40
 """Lines of a long result that are considered, beside those that look like errors."""
 _MOST_ERRORS = 20
 _ALONE = 2.0
 """Worth of a line that is like no other in a result whose lines are mostly alike."""
+_SHARED = 0.05
+"""Share of its worth that remains of a line that other answers of the tool have, too: the head or foot of a page."""
+_EXCEPTION = 4.0
+"""Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _FEW_LINES = 3
 """Lines; what a result of so few lines says of an error is its reason."""
 _SEARCHED = 64_000
@@ -35,6 +44,12 @@ _LONGEST_LINE = 400
 """Characters of a line that are considered."""
 _MOST_FIELDS = 200
 """Fields of a JSON text that are considered."""
+_LONGEST_RECORD = 160
+"""Characters of a record that is not cut."""
+_ECHO = 8
+"""Characters of a part of several commands; a line with it is an echo."""
+_OF_ECHO = 0.01
+_PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
 _HEAD = 3
@@ -71,10 +86,23 @@ _SAYS_NOTHING = re.compile(
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")
 _FRAME = re.compile(r"(?:at \S|File \"|\^+$|~+|\.\.\. \d+ more)")
 """A line of a stack trace."""
+_HEADER = re.compile(r"(?:\w{1,20} ?)?errors?:", re.IGNORECASE)
+"""A line of its own before the reason."""
+_HOLDS_NOTHING = re.compile(
+    r"\w{1,80}[\"']?\s{0,9}[:=]\s{0,9}(?:null|None|\"\"?|''?)?|is_?[eE]rror[\"']?\s{0,9}[:=]\s{0,9}[fF]alse"
+)
+"""A field of JSON or of a printed object, without brackets around it, that is empty or says that there is no error."""
+_BRACKETS = " \t{}[](),'\""
+_IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
 _FIELD = re.compile(
     r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
 )
+_RECORD_OR_FIELD = re.compile(rf"\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
+"""A short record is quoted whole: its fields alone would look like those of the record beside it."""
+_BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
 _END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
+_NEXT_BEST = 3
+"""Lines that one is looked for among which is not too long."""
 
 
 class Answer(NamedTuple):
@@ -88,7 +116,11 @@ class Answer(NamedTuple):
 
 def quoted(text: str) -> str:
     """A text in quotes that nothing in it can end: what follows `" ->` in a note is always an answer."""
-    return '"' + _END_OF_QUOTE.sub(r"\\\g<0>", text) + '"'
+    return f'"{_safe(text)}"'
+
+
+def _safe(text: str) -> str:
+    return _END_OF_QUOTE.sub(r"\\\g<0>", text)
 
 
 # ------------------------------------------------------------------------------------------------------- structure
@@ -123,6 +155,11 @@ def _json(text: str) -> Any:
         return None
 
 
+@lru_cache(maxsize=_READ)
+def _is_json(text: str) -> bool:
+    return _json(text) is not None
+
+
 def _says_no_value(value: Any) -> bool:
     """Whether a JSON value holds nothing: no text, no number but 0, no true."""
     if isinstance(value, dict):
@@ -141,25 +178,51 @@ def _is_empty(text: str) -> bool:
 
 # ----------------------------------------------------------------------------------------------------------- words
 def telling(
-    text: str, answer: Answer, *, used: Callable[[str], float], call: str = "", looks: bool = False
+    text: str,
+    answer: Answer,
+    *,
+    used: Callable[[str], float],
+    call: str = "",
+    looks: bool = False,
+    beside: Container[str] = (),
 ) -> list[tuple[int, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
-    `used` returns how much later messages used a value; `call` are the words of the call, whose echo is no answer. A
-    call that only `looks` finds texts about errors, which are no reasons.
+    `used` returns how much later messages used a value; `call` are the words of the call, whose echo is no answer;
+    `beside` are lines and fields of other answers of the tool, which do not tell this one from them. A call that only
+    `looks` finds texts about errors, which are no reasons.
     """
     if answer.empty:
         return []
-    if _json(text) is not None and (fields := list(_fields(text, used))):
-        return _best(fields)
+    text = _unwrapped(text)
+    if _is_json(text) and (fields := list(_fields(text, used))):
+        return _best((worth * (_SHARED if field in beside else 1.0), i, field) for worth, i, field in fields)
     lines = _lines(text)
     lonely = alone([line for _, line in lines])
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
-    rated = [
-        (_worth(line, k / len(lines), used, call, reasons=reasons) + _ALONE * (k in lonely), i, line)
-        for k, (i, line) in enumerate(lines)
-    ]
+    rated: list[tuple[float, int, str]] = []
+    for k, (i, line) in enumerate(lines):
+        worth = _worth(line, k / len(lines), used, call, reasons=reasons) * (_SHARED if line in beside else 1.0)
+        if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
+            worth += _EXCEPTION
+        rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
     return _best(rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
+
+
+@lru_cache(maxsize=_READ)
+def lines_and_fields(text: str) -> frozenset[str]:
+    """The lines or fields of a result that `telling` chooses from."""
+    text = _unwrapped(text)
+    if _is_json(text) and (fields := frozenset(field for _, _, field in _fields(text, lambda _: 0.0))):
+        return fields
+    return frozenset(line for _, line in _lines(text))
+
+
+def _unwrapped(text: str) -> str:
+    """A text whose lines stand in one, as in a printed string, in lines again; any other as it is."""
+    if "\n" in text.strip() or text.count("\\n") < _FEW_LINES or _is_json(text):
+        return text
+    return text.replace("\\n", "\n")
 
 
 def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
@@ -167,7 +230,8 @@ def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
     return [(place, text) for worth, place, text in ordered if worth > 0 and text]
 
 
-def _lines(text: str) -> list[tuple[int, str]]:
+@lru_cache(maxsize=_READ)
+def _lines(text: str) -> tuple[tuple[int, str], ...]:
     """The lines at both ends of a text and those between that tell something, each with its place, on one line."""
     if len(text) <= _SEARCHED:
         lines = list(enumerate(text.split("\n")))
@@ -182,12 +246,18 @@ def _lines(text: str) -> list[tuple[int, str]]:
         telling = {*errors, *(lines[k] for k in lonely)} & {*between}
         lines = [*lines[:_FIRST_LINES], *sorted(telling), *lines[-_LAST_LINES:]]
     # What a progress bar has overwritten was never there to stay.
-    return [(i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * _LONGEST_LINE])) for i, line in lines]
+    return tuple((i, _squeezed(line.rstrip("\r").rpartition("\r")[2][: 10 * _LONGEST_LINE])) for i, line in lines)
 
 
 def _squeezed(text: str) -> str:
     """A text on one line, with one blank where it has several: columns of a table take no room."""
     return " ".join(one_line(text).split())
+
+
+@lru_cache(maxsize=_LINES)
+def _may_give_reason(line: str) -> bool:
+    """Whether a line has a word of an error; cached, since each note of each pass rates the lines anew."""
+    return ERROR.search(line) is not None
 
 
 def _worth(line: str, late: float, used: Callable[[str], float], call: str, *, reasons: float) -> float:
@@ -197,11 +267,16 @@ def _worth(line: str, late: float, used: Callable[[str], float], call: str, *, r
     """
     if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
         return 0.0
-    if len(line) > 3 and line in call:
-        return 0.01
+    if len(line) <= _LONGEST_LINE and all(
+        _HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in line.strip(_BRACKETS).split(",")
+    ):
+        return 0.0
+    parts = _PARTS.split(call.strip())
+    if (len(line) > 3 and line in call) or (len(parts) > 1 and any(len(p) >= _ECHO and p in line for p in parts)):
+        return _OF_ECHO
     worth = 0.3 + 0.7 * late + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
-    if ERROR.search(line, 0, _LONGEST_LINE):
-        worth += reasons
+    if _may_give_reason(line[:_LONGEST_LINE]):
+        worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
     worth += min(2.0, sum(map(used, sorted(known_values(line[:_LONGEST_LINE]))[:12])))
     return worth * (0.2 if _FRAME.match(line) else 1.0)
 
@@ -209,28 +284,44 @@ def _worth(line: str, late: float, used: Callable[[str], float], call: str, *, r
 def _fields(text: str, used: Callable[[str], float]) -> Iterator[tuple[float, int, str]]:
     """The fields of a JSON text with their keys, word for word, each with its worth."""
     place = end = 0
-    for i, field in enumerate(_FIELD.finditer(text)):
+    inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
+    for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
         place += 2 if text[end : field.start()].strip() else 1  # next to each other only with nothing in between
         end = field.end()
-        value = field["value"].strip('"')
-        if not value:
-            continue
-        worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
-        worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
-        worth += min(2.0, 2 * used(value[:_LONGEST_LINE])) - 0.01 * i
-        yield max(0.01, worth), place, one_line(field.group()[: 10 * _LONGEST_LINE])
+        if field["key"] is None:
+            worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
+        else:
+            worths = [_worth_of_field(field, used)]
+        if any(worths):
+            yield max(0.01, max(worths) - 0.01 * i), place, one_line(field.group()[: 10 * _LONGEST_LINE])
+
+
+def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:
+    """How much a field tells; 0 if it holds nothing."""
+    value = field["value"].strip('"')
+    if not value or (value == "false" and ERROR.search(field["key"])):
+        return 0.0
+    worth = 0.3 + bool(_TELLING_KEY.search(field["key"])) + 0.5 * (" " in value)
+    worth += 2.0 * bool(ERROR.search(field["key"]) or (" " in value and ERROR.search(value, 0, _LONGEST_LINE)))
+    return worth + min(2.0, 2 * used(value[:_LONGEST_LINE]))
 
 
 def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int) -> str:
-    """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`."""
+    """What a note says came back, in about `characters` characters: `nothing`, `exit 1: "No module named pytest"`.
+
+    Fields of JSON stand in braces.
+    """
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
+    if len(first) > characters and not (answer.status or ERROR.search(first)):
+        # A whole line tells more than the beginning of one.
+        place, first = next((piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters), pieces[0])
     chosen = {place: _cut(first, characters)}
     left = characters - len(chosen[place])
-    for place, piece in pieces[1:]:
+    for place, piece in pieces:
         if len(piece) + 3 <= left and piece not in chosen.values():
             chosen[place] = piece
             left -= len(piece) + 3
@@ -238,7 +329,15 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     words = chosen[places[0]]
     for before, place in pairwise(places):
         words += (" " if place == before + 1 else " … ") + chosen[place]
-    return (f"{answer.status}: " if answer.status else "") + quoted(words)
+    if _BEGINS_JSON.match(words):
+        shown = _safe(words.rstrip(","))
+        head = "… " if any(other < places[0] for other, _ in pieces) else ""
+        tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
+        if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
+            shown = f"{{{head}{shown}{tail}}}"
+    else:
+        shown = quoted(words)
+    return (f"{answer.status}: " if answer.status else "") + shown
 
 
 def _cut(line: str, characters: int) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolUseBlock, leaves
 from autocontext.notes.answers import Answer
+from autocontext.notes.commands import places_of, starts
 from autocontext.plan import is_plan_call, lists_steps
 from autocontext.text.rendering import one_line
 
@@ -48,11 +49,18 @@ _READS = frozenset(
 _READING_PROGRAMS = frozenset(
     {
         "cat", "nl", "bat", "head", "tail", "less", "more", "grep", "egrep", "rg", "ls", "find", "wc", "tree", "stat",
-        "file", "sort", "uniq", "cut", "column", "jq", "xxd", "strings", "cd", "echo", "pwd", "which",
+        "file", "sort", "uniq", "cut", "column", "jq", "xxd", "strings", "cd", "echo", "pwd", "which", "ps", "df", "du",
+        "id", "whoami", "uname", "date", "hostname", "printenv",
     }
 )  # fmt: skip
 """Programs that only read, unless a redirection follows; with options below."""
 _READING_COMMANDS = re.compile(r"sed -n |git (?:-C \S+ )?(?:log|show|diff|status|blame|grep)\b")
+_READS_AT_END = frozenset({"search", "lookup"})
+"""Last words of the names of such tools: web_search."""
+_OF_LOOP = re.compile(
+    r"(?:(?:do|then|else|if|while|until|!)\s+)*(?:for \w+ in .*|(?:done|fi|do|then|else)$)?", re.DOTALL
+)
+"""What a loop or a condition of a shell puts before a command."""
 _PARTS_OF_COMMAND = re.compile(r"\|\||&&|[;|\n]")
 _WRITES = re.compile(r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec|i)\b")
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -74,6 +82,7 @@ _NEW = 160
 """Characters of the line that shows what is written."""
 _MOST_TEXT = 40_000
 """Characters of arguments that are compared to find equal calls, and searched for what is written."""
+_TAG = re.compile(r"\s*</?[\w-]{1,60}>\s*")
 _LEAST_NEW = 2
 """Letters and digits of a line that shows what is written."""
 
@@ -97,6 +106,10 @@ class Call:
     """The file or record that it names; "" if it names none."""
     new: str = ""
     """The first telling line of the text that it writes; "" if it writes none."""
+    places: tuple[tuple[str, str], ...] = ()
+    """What it changes of where the agent is: the folder, the branch ..., with its words."""
+    starts: bool = False
+    """Whether what it starts goes on after its answer."""
     result: int = 0
     """Number of the message with its result; 0 without one."""
     block: int = 0
@@ -120,6 +133,8 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
         plans=plans,
         thing="" if plans else thing_of(arguments),
         new="" if plans else new_text(arguments),
+        places=places_of(use.name, arguments, command_line(arguments)),
+        starts=starts(arguments, command_line(arguments)),
     )
 
 
@@ -174,8 +189,15 @@ def label_of(arguments: Mapping[str, Any]) -> str:
     main = [v for key in _MAIN_ARGUMENTS for k, v in texts if k == key][:1]
     rest = [v for _, v in texts if [v] != main]
     first = main or rest[:1] or [leaf_values(v) for v in list(arguments.values())[:1]]
-    others = [v for v in rest if v not in first and len(v) <= _SHORT and "\n" not in v]
-    return _short_line(", ".join([*(x.split("\n", 1)[0] for x in first), *others]), _LONGEST)
+    inside = [leaf_values(v) for v in arguments.values() if isinstance(v, Mapping)]
+    others = [v for v in (*rest, *inside) if v and v not in first and len(v) <= _SHORT and "\n" not in v]
+    return _short_line(", ".join([*map(_first_line, first), *others]), _LONGEST)
+
+
+def _first_line(text: str) -> str:
+    """The first line of a text that is more than a tag."""
+    lines = text.split("\n")
+    return next((line for line in lines if line.strip() and not _TAG.fullmatch(line)), lines[0])
 
 
 def _details(arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -261,11 +283,13 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
     command = arguments.get("command")
     if isinstance(command, str) and (inner := _words(command)):  # an editor: {"command": "view", "path": ...}
         return inner[0] in _READS
-    return bool(words) and words[0] in _READS and not ("and" in words or "or" in words or "replace" in words)
+    reads = bool(words) and (words[0] in _READS or words[-1] in _READS_AT_END)
+    return reads and not ("and" in words or "or" in words or "replace" in words)
 
 
 def _only_reads(command: str) -> bool:
-    return command.split(None, 1)[0] in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
+    command = _OF_LOOP.sub("", command, 1)
+    return not command or command.split(None, 1)[0] in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
 
 
 @lru_cache(maxsize=1024)

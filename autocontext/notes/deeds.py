@@ -12,15 +12,18 @@ from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
-from autocontext.notes.answers import came_back, quoted, telling
+from autocontext.notes.answers import came_back, lines_and_fields, quoted, telling
 from autocontext.notes.calls import MOST_CALLS, Call, shorten
 from autocontext.notes.notes import is_note_tool
+from autocontext.text.rendering import shared_start
 
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
 _ANSWERS = 4
 """Most answers of equal calls that are told."""
+_NEAR = 4
+"""Calls of a tool before and after one, among which another with other arguments is looked for."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
@@ -49,6 +52,12 @@ class Deeds:
         self._telling: dict[Call, list[tuple[int, str]]] = {}
         newest = ledger.calls[-MOST_CALLS:]
         self.calls = [c for c in newest if c.number in only and not is_note_tool(c.name)]
+        self._by_tool: dict[str, list[Call]] = defaultdict(list)
+        self._position: dict[Call, int] = {}
+        """Of a call, among those of its tool."""
+        for call in self.calls:
+            self._position[call] = len(self._by_tool[call.name])
+            self._by_tool[call.name].append(call)
         groups: dict[tuple[str, int], list[Call]] = {}
         for call in self.calls:
             key = call.name, call.digest
@@ -69,7 +78,7 @@ class Deeds:
             ordered = sorted(labels)
             for i, label in enumerate(ordered):
                 beside = [other for other in ordered[max(0, i - 1) : i + 2] if other is not label]
-                shared = max((_shared(label, other) for other in beside), default=0)
+                shared = max((shared_start(label, other) for other in beside), default=0)
                 begins[name, label] = _start_of_word(label, min(shared, len(label) - 1)) if label else 0
         return begins
 
@@ -131,14 +140,28 @@ class Deeds:
         if call.answer is None:
             return "no answer yet"
         if call not in self._telling:
-            block = self._ledger.messages[call.result - 1].content[call.block]
-            text = block.text if block.type == "tool_result" else ""
-            words = f"{call.label} {call.new}"
-            pieces = telling(text, call.answer, used=self._ledger.used, call=words, looks=call.looks)
+            words, beside = f"{call.label} {call.new}", self._beside(call)
+            pieces = telling(
+                self._ledger.result_of(call),
+                call.answer,
+                used=self._ledger.used,
+                call=words,
+                looks=call.looks,
+                beside=beside,
+            )
             if len(call.thing) > _SHORT_NAME:  # the line names it already
                 pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
             self._telling[call] = pieces
         return came_back(self._telling[call], call.answer, longest)
+
+    def _beside(self, call: Call) -> frozenset[str]:
+        """Lines and fields of the tool's answers to other arguments just before and after a call."""
+        calls, at = self._by_tool[call.name], self._position[call]
+        before = next((c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest), None)
+        after = next((c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest), None)
+        return frozenset().union(
+            *(lines_and_fields(self._ledger.result_of(c)) for c in (before, after) if c is not None)
+        )
 
     # -------------------------------------------------------------------------------------------------------- things
     def _known_things(self) -> dict[str, str]:
@@ -198,8 +221,3 @@ def _start_of_word(text: str, at: int, *, forward: bool = False) -> int:
     while 0 < at < len(text) and text[at - 1].isalnum() and text[at].isalnum():
         at += 1 if forward else -1
     return at
-
-
-def _shared(a: str, b: str) -> int:
-    """Characters with which two texts begin alike."""
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))

@@ -8,12 +8,14 @@ number or "> ", so that no text of a tool, the agent or the user can pass for a 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolUseBlock
+from autocontext.notes.calls import MOST_CALLS, Call
 from autocontext.notes.deeds import Deeds, Group
 from autocontext.notes.plan_part import PlanPart
 from autocontext.notes.quotes import Quotes
@@ -21,19 +23,22 @@ from autocontext.notes.room import Claim, Room
 from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
 from autocontext.notes.speech import Speech, notes, reasons
-from autocontext.plan import PlanLike
+from autocontext.notes.standing import running, where
+from autocontext.plan import PlanLike, lists_steps
 from autocontext.text.rendering import escape_tags
 from autocontext.text.words import terms
 
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
-SAID, PLAN, DONE, LOOKED, REASONS, LINES, NOTES = (
-    "The user said:", "Plan:", "Done:", "Looked at:",
+SAID, PLAN, WHERE, STARTED, DONE, LOOKED, REASONS, LINES, NOTES = (
+    "The user said:", "Plan:", "Where:", "Started, no end seen:", "Done:", "Looked at:",
     "The agent said:", "Lines:", "The agent noted:",
 )  # fmt: skip
-HEADINGS = (SAID, PLAN, DONE, LOOKED, REASONS, NOTES, LINES)
+HEADINGS = (SAID, PLAN, WHERE, STARTED, DONE, LOOKED, REASONS, NOTES, LINES)
 
+_GIVING = (LINES, LOOKED, REASONS, DONE, PLAN, NOTES, WHERE, STARTED)
+"""The order in which parts lose lines if the text is too long, before the user's words."""
 _RULES_SHARE = 0.60
 _STORIES_SHARE = 0.25
 """Most of a page for rules and longer sentences with something like a rule in them."""
@@ -49,8 +54,14 @@ _NOTES_SHARE = 0.30
 """Most of a budget that the agent's own notes take."""
 _OPEN_SHARE = 0.5
 """Most of a budget that is kept for the plan's open steps where they would go short otherwise."""
+_STANDING_SHARE = 0.2
+"""Most of a budget for where the agent is and what it has started."""
 _NARROW, _WIDER = 56, (90, 160)
 """Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
+
+
+_MOST_NAMES = 4
+"""Tools that are named of calls without a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,8 @@ class PageRequest:
     """No more lines are quoted once the text has so many tokens; 0 for no quotes."""
     focus: str = ""
     """Lines and reasons with words of it come first."""
+    state: bool = True
+    """Whether it says where the agent is and what it has started."""
 
 
 def render(ledger: WorkLedger, request: PageRequest) -> str:
@@ -105,6 +118,9 @@ class _Page:
         self._reasons: list[tuple[int, str]] = []
         self._speech = Speech(ledger, self._only, self._shown)
         self._deeds = Deeds(ledger, self._only, _NARROW)
+        self._states = request.state
+        self._running: set[Call] = set()
+        """Those of the shown calls that have started something of which no end was seen."""
         self._plan = PlanPart(request.plan, [] if request.plan is not None else self._plan_calls())
         self._plan_first = plan_first
         self._plan_size = 0
@@ -122,6 +138,8 @@ class _Page:
             return ""
         room.left -= room.cost(SAID)
         plan = self._claim_plan()
+        if self._states:
+            self._add_standing()
         rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
         for worth in (RULE, CLAUSE):
             rules -= self._add_sentences(worth, rules, brief=True)
@@ -159,7 +177,7 @@ class _Page:
     def _fit(self) -> str:
         """The text, without its least important lines if it is too long."""
         while (text := self._join()) and self._room.count(text) > self._budget:
-            part = next((h for h in (LINES, LOOKED, REASONS, DONE, PLAN, NOTES) if self._gives(h)), SAID)
+            part = next((heading for heading in _GIVING if self._gives(heading)), SAID)
             if part == PLAN or (part == SAID and not self._parts[SAID] and self._plan_size):
                 self._set_plan(self._plan_size - 1)
             elif part == SAID:
@@ -192,11 +210,31 @@ class _Page:
         self._parts[PLAN] = self._plan.lines(size)
 
     def _plan_calls(self) -> list[ToolUseBlock]:
-        """The calls that made the current plan; [] if another note has the newest of them."""
+        """The calls that made the current plan; [] if another note has the newest, or it is in view and lists all."""
         calls = [(self._ledger.calls[at], use) for at, use in self._ledger.plan_calls]
         calls = [(call, use) for call, use in calls if not call.is_error and call.number in self._available]
+        if calls and lists_steps((newest := calls[-1][1]).input) and self._shown.has(plan_fact(newest)):
+            return []
         hidden = [call.number for call, use in calls if not self._shown.has(plan_fact(use))]
         return [use for _, use in calls] if hidden and hidden[-1] in self._only else []
+
+    # ------------------------------------------------------------------------------------------- what still stands
+    def _add_standing(self) -> None:
+        """Add what the agent has started and where it is, the newest as far as their share goes."""
+        calls = self._ledger.calls[-MOST_CALLS:]
+        here = [f"m{number}: {words}" for number, words in where(calls) if number in self._only]
+        covered = {*self._deeds.calls}
+        started = [call for call in running(self._ledger) if call in covered]
+        share = int(self._budget * _STANDING_SHARE)
+        for part, lines in ((STARTED, [self._deeds.line(Group((call,))) for call in started]), (WHERE, here)):
+            before = self._room.left
+            claim = Claim(self._room, reversed(lines))
+            claim.take(share - self._room.cost(part))
+            self._parts[part] = lines[len(lines) - claim.size :]
+            self._room.left -= self._room.cost(part) if claim.size else 0
+            share -= before - self._room.left
+            if part == STARTED:
+                self._running = {*started[len(started) - claim.size :]}
 
     # --------------------------------------------------------------------------------------------- the user's words
     def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
@@ -231,7 +269,7 @@ class _Page:
     def _add_activity(self, plan: Claim) -> None:
         """Add the parts that compete for room: plain sentences of the user, the plan, calls, the agent's reasons."""
         room, deeds = self._room, self._deeds
-        latest = [group for group in reversed(deeds.groups) if not group.newest.plans]
+        latest = [g for g in reversed(deeds.groups) if not g.newest.plans and not self._running.issuperset(g.calls)]
         done = [group for group in latest if not group.newest.looks]
         looked = [group for group in latest if group.newest.looks]
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
@@ -276,8 +314,12 @@ class _Page:
             lines = self._deeds.lines(groups[::-1])
             hidden = [call.number for group in self._hidden[part] for call in group.calls]
             if hidden and lines:
-                span = f"m{hidden[0]}" if len(hidden) == 1 else f"m{min(hidden)}-m{max(hidden)}"
-                lines.insert(0, f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}")
+                first, last = min(hidden), max(hidden)
+                span = f"m{first}" if first == last else f"m{first}-m{last}"
+                names = Counter(call.name for group in self._hidden[part] for call in group.calls)
+                tools = ", ".join(f"{name} {n}x" for name, n in names.most_common(_MOST_NAMES))
+                more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
+                lines.insert(0, f"{more}: {tools}" if len(names) > 1 else more)
             self._parts[part] = lines
 
     def _widen(self, room: int) -> None:

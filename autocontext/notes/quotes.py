@@ -39,8 +39,11 @@ _FOCUSED_TEXT = 64_000
 """Characters of a message that are searched for them."""
 _LEAST_LETTERS = 4
 """Letters and digits of a line; a shorter one says nothing by itself."""
-_DULL = re.compile(r"\s*(?:\d*[\W_]*|(?:import|from|use|using|require|package|#include)\b.*)")
-"""A bare number, brackets, an import."""
+_DULL = re.compile(
+    r"\s*(?:\d*[\W_]*|(?:import|from|use|using|require|package|#include)\b.*|\*\*[^*]{1,80}\*\*:?)"
+    r"|\s*(?:\d{1,2}[.)]\s)?[A-Z\W]+"
+)
+"""A bare number, brackets, an import, a heading in bold or in capitals."""
 
 
 class Quote(NamedTuple):

@@ -81,6 +81,8 @@ _RULE = re.compile(
       | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
     re.IGNORECASE | re.VERBOSE,
 )
+_EMPHATIC = re.compile(r"[!！]\W*$")
+"""What a user says with emphasis, in any language, is meant to be kept."""
 _POLITE = re.compile(
     r"""(?:\W* (?: (?:hi|hello|hey|there|all|everyone|thanks?|thx|thank|you.?re|you|your|so|very|really|much|a\ lot
       |for|the|help|helping|ok|okay|great|good|morning|afternoon|evening|night|day|bye|goodbye|cheers|welcome|perfect|cool|nice
@@ -225,7 +227,8 @@ def of_user(text: str) -> tuple[Sentence, ...]:
 def _worth(sentence: str) -> int:
     if len(sentence) < 60 and _POLITE.fullmatch(sentence):
         return GREETING
-    return RULE if _RULE.search(sentence) and _is_prose(sentence) else PLAIN
+    is_rule = _RULE.search(sentence) is not None or (_EMPHATIC.search(sentence) is not None and " " in sentence)
+    return RULE if is_rule and _is_prose(sentence) else PLAIN
 
 
 def begins_with_rule(sentence: str) -> bool:

@@ -195,6 +195,11 @@ class WorkLedger:
             later = Occurrences(old.in_speech + later.in_speech, old.begins_in_speech, newest)
         self.values[value] = later
 
+    def result_of(self, call: Call) -> str:
+        """The text that came back from a call; "" without an answer."""
+        block = self.messages[call.result - 1].content[call.block] if call.result else None
+        return block.text if block is not None and block.type == "tool_result" else ""
+
     def tools(self, only: Runs) -> Counter[str]:
         """How often each tool was called in these messages, notes left out."""
         counts = Counter[str]()

@@ -129,6 +129,7 @@ class NoteWriter:
             said_budget=self._config.user_message_budget,
             quotes_budget=int(room * quotes),
             focus=self._focus,
+            state=self._config.note_state,
         )
         body = render(self._ledger, request)
         return f"{head}\n{body}" if body else head

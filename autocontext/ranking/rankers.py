@@ -13,6 +13,11 @@ from autocontext.ranking.features import features
 from autocontext.ranking.postings import Postings
 from autocontext.text.words import rarity
 
+_SLOPE = 0.2
+"""How far the length of a text counts as it is, in the cosine."""
+_K1, _B = 1.2, 0.5
+"""BM25's k1 and b."""
+
 
 @runtime_checkable
 class RelevanceRanker(Protocol):
@@ -29,14 +34,11 @@ class TfidfRanker:
     """Cosine between query and text; rare features weigh more.
 
     The weights are SMART's lnc.ltc: 1 + ln(tf) in a text, multiplied by the inverse document frequency in the query.
-    `slope` pulls the length of a text towards the average (pivoted normalisation, Singhal 1996), so that short texts do
-    not win because they are short.
+    The length of a text is pulled towards the average (pivoted normalisation, Singhal 1996), so that short texts do not
+    win because they are short.
     """
 
-    def __init__(self, *, slope: float = 0.2) -> None:
-        if not 0 <= slope <= 1:
-            raise ConfigError(f"slope must be between 0 and 1 (got {slope!r})")
-        self._slope = slope
+    def __init__(self) -> None:
         self._postings = Postings(_damped)
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
@@ -56,7 +58,7 @@ class TfidfRanker:
         if not length or not slots:
             return dict.fromkeys(slots, 0.0)
         sums = index.sums({f: w / length for f, w in weights.items() if f in lists})
-        pivot, slope, sizes = (1 - self._slope) * index.total / len(slots), self._slope, index.sizes
+        pivot, slope, sizes = (1 - _SLOPE) * index.total / len(slots), _SLOPE, index.sizes
         return {key: min(1.0, s / (pivot + slope * sizes[i])) if (s := sums[i]) else 0.0 for key, i in slots.items()}
 
 
@@ -66,10 +68,7 @@ class Bm25Ranker:
     A score is divided by the limit for a text that repeats every feature of the query without end, so it stays under 1.
     """
 
-    def __init__(self, *, k1: float = 1.2, b: float = 0.5) -> None:
-        if k1 <= 0 or not 0 <= b <= 1:
-            raise ConfigError(f"k1 must be positive and b between 0 and 1 (got k1={k1!r}, b={b!r})")
-        self._k1, self._b = k1, b
+    def __init__(self) -> None:
         self._postings = Postings(float)
 
     def update(self, id: str, text: str | None) -> None:  # noqa: A002 (part of the contract)
@@ -89,7 +88,7 @@ class Bm25Ranker:
         if not limit or not slots:
             return dict.fromkeys(slots, 0.0)
         mean = index.total / len(slots) or 1.0
-        flat, steep = self._k1 * (1 - self._b), self._k1 * self._b / mean
+        flat, steep = _K1 * (1 - _B), _K1 * _B / mean
         damping = [flat + steep * size for size in index.sizes]
         sums = [0.0] * len(damping)
         for feature, weight in weights.items():

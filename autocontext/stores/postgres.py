@@ -277,6 +277,10 @@ def drive(connection: SyncConnection, isolation: str, work: Work[T]) -> T:
         except _REFUSED as e:
             _check_values(connection, statement, e)
             raise
+        except BaseException as e:
+            if (interrupt := _interrupt_of_batch(connection, statement, e)) is not None:
+                raise interrupt from None
+            raise
 
     try:
         return run(_in_transaction(connection, isolation, work), answer)
@@ -298,6 +302,12 @@ async def adrive(connection: AsyncConnection, isolation: str, work: Work[T]) -> 
         except _REFUSED as e:
             _check_values(connection, statement, e)
             raise
+        except GeneratorExit:
+            raise
+        except BaseException as e:
+            if (interrupt := _interrupt_of_batch(connection, statement, e)) is not None:
+                raise interrupt from None
+            raise
 
     try:
         return await arun(_in_transaction(connection, isolation, work), answer)
@@ -317,6 +327,18 @@ def _send(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], statement: Sta
     if statement.params:
         return cursor.execute(_query(statement.sql), statement.params)
     return cursor.execute(statement.sql, prepare=False)  # preparing BEGIN and COMMIT saves nothing
+
+
+def _interrupt_of_batch(connection: _Watched, statement: Statement, error: BaseException) -> BaseException | None:
+    """Close a connection whose batch of statements was interrupted; returns the interrupt if `error` hides it.
+
+    The interrupt may have come between two steps of psycopg's pipeline, which then cannot be used again, and whose
+    assertions take the place of the interrupt.
+    """
+    if not isinstance(statement.params, list):
+        return None
+    connection.pgconn.finish()
+    return error.__context__ if isinstance(error, AssertionError) else None
 
 
 class _ArrayDumper(ListBinaryDumper):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import random
@@ -24,6 +25,9 @@ from autocontext.stores.database import Alone, Database, Row, Statement, Work
 T = TypeVar("T")
 P = ParamSpec("P")
 
+_log = logging.getLogger("autocontext.stores")
+_PREFIX = "autocontext_"
+"""How the names of all tables of this library begin."""
 _STATEMENTS_KEPT = 256
 _LAST_PAUSE = 0.05
 _PAGE = 1024
@@ -80,6 +84,7 @@ class SqliteDatabase(Database):
         self._alone = threading.RLock()
         """Held by who uses the one connection of a `:memory:` database."""
         self._pid = os.getpid()
+        self._told_of_others = self._in_memory
         self._held = False
         """Whether a fork under way holds it, too."""
         self._memory = self._open() if self._in_memory else None
@@ -281,10 +286,28 @@ class SqliteDatabase(Database):
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._power_safe else 'NORMAL'}")
             if not self._in_memory and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                 connection.execute("PRAGMA journal_mode = WAL")
+            self._tell_of_others(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _tell_of_others(self, connection: sqlite3.Connection) -> None:
+        """Warn of a file that another program has made: it is about to get our tables, too."""
+        if self._told_of_others:
+            return
+        self._told_of_others = True
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+        names = [str(name) for (name,) in found]
+        if names and not any(name.startswith(_PREFIX) for name in names):
+            shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+            _log.warning(
+                "%s holds the tables of another program (%s). Ours, named %s..., are added beside them, which are left "
+                "alone; give the library a file of its own if that was not meant",
+                self.name,
+                shown,
+                _PREFIX,
+            )
 
     def _rows(self, connection: sqlite3.Connection, statement: Statement) -> list[Row]:
         """The rows of a statement; for one without results an empty row per changed row."""

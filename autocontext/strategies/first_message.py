@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
 """Largest message that was answered, as a share of the window without system messages."""
+_LEAST = 0.25
+"""Of that, what is left where the open request is as large itself."""
 _HEAD = 0.7
 """Share of the kept text that comes from the beginning."""
 _MARK_TOKENS = 70
@@ -26,7 +28,8 @@ _MARK_TOKENS = 70
 class FirstMessage:
     """Cuts the middle out of the user's messages that were answered and take more than 45 % of the window.
 
-    That is nearly always the first one, which no fold takes. One that was cut before is cut anew from its original.
+    Those before the latest request may take what it leaves of that share. It is nearly always the first message, which
+    no fold takes. One that was cut before is cut anew from its original.
     """
 
     name = "first_message"
@@ -36,28 +39,29 @@ class FirstMessage:
 
     def applies(self, view: View) -> bool:
         """Whether a message is too large."""
-        return bool(self._too_large(view, self._room(view)))
+        return bool(self._too_large(view))
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each that is too large."""
-        room = self._room(view)
-        turns = [i for i, m in enumerate(view.messages) if is_user_turn(m)]
-        return [self._shortened(view, at, room, first=at == turns[0]) for at in self._too_large(view, room)]
+        first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
+        return [self._shortened(view, at, room, first=at == first) for at, room in self._too_large(view).items()]
 
-    def _room(self, view: View) -> int:
-        """Tokens that an answered message may take."""
+    def _too_large(self, view: View) -> dict[int, int]:
+        """Where answered messages of the user stand that take more than they may, each with the tokens it may take.
+
+        The latest request comes first: what it takes, earlier ones may not take.
+        """
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
-        return int((self.config.max_token - self._overhead - system) * _SHARE)
-
-    def _too_large(self, view: View, room: int) -> list[int]:
-        """Where the user's answered messages with more tokens stand."""
+        most, latest = int((self.config.max_token - self._overhead - system) * _SHARE), view.latest_user
+        earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
         # A note stands for answers, too: the replies to a first message may be folded by now.
         answered = max((i for i, m in enumerate(view.messages) if m.role == "assistant" or is_note(m)), default=-1)
-        return [
-            i
+        turns = {
+            i: earlier if i < latest else most
             for i, m in enumerate(view.messages[:answered])
-            if is_user_turn(m) and not is_pinned(m) and m.text and view.tokens(i, i + 1) > room
-        ]
+            if is_user_turn(m) and not is_pinned(m) and m.text
+        }
+        return {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room}
 
     def _shortened(self, view: View, at: int, room: int, *, first: bool) -> Proposal:
         text = rendering.untagged(view.messages[at].text)

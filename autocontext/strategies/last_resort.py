@@ -8,7 +8,9 @@ from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, own_text, texts_in
+from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
+from autocontext.text.excerpts import excerpt
 
 LAST_RESORT_PREVIEW = "LAST_RESORT_PREVIEW"
 LENGTHS = (1_000, 80)
@@ -20,7 +22,8 @@ _TAG_CHARACTERS = 120
 class Previews:
     """Cuts the longest texts until `excess` tokens are gone; system messages and the latest user message stay.
 
-    All are cut to the same length, so short texts stay whole. Unread results keep both head and tail.
+    All are cut to the same length, so short texts stay whole. Of unread results those lines, records or fields stay
+    that tell most, both ends among them; of others the beginning.
     """
 
     def __init__(self, config: AutoContextConfig, excess: int, *, unread: bool, least: int = LENGTHS[-1]) -> None:
@@ -28,6 +31,7 @@ class Previews:
         self.excess = excess
         self.unread = unread
         self.least = least
+        self._worth: Worth | None = None
         self.name = "last_resort_unread" if unread else "last_resort_previews"
 
     def propose(self, view: View) -> list[Proposal]:
@@ -61,7 +65,7 @@ class Previews:
         texts = {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock)}
         texts[MESSAGE_TEXT] = own_text(m)
         blocks: dict[int, str | Question] = {
-            k: self._shorter(rendering.untagged(text), limit)
+            k: self._shorter(view, i, rendering.untagged(text), limit)
             for k, text in texts.items()
             if len(text) > limit + _TAG_CHARACTERS
         }
@@ -76,8 +80,15 @@ class Previews:
             kind="stub",
         )
 
-    def _shorter(self, text: str, limit: int) -> str:
-        return rendering.head_and_tail(text, limit) if self.unread else rendering.preview(text, limit)
+    def _shorter(self, view: View, i: int, text: str, limit: int) -> str:
+        if not self.unread:
+            return rendering.preview(text, limit)
+        if self._worth is None or not self._worth.is_of(view):
+            self._worth = Worth(view)
+        short, missing = excerpt(text, limit, self._worth.after(i))
+        if not short:
+            return rendering.head_and_tail(text, limit)
+        return f"{short}\n{rendering.left_out(None, missing, len(text))}"
 
 
 def _lengths(m: Msg) -> Iterator[int]:

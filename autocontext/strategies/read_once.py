@@ -162,9 +162,12 @@ class ReadOnce:
 
     def _again(self, view: View, pair: _Pair) -> str:
         """The line that names the newest reading."""
+        from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
+
         assert pair.again is not None  # noqa: S101 (for the type checker)
         newer = self._hand_over.number(view.ids[pair.again.result]) or 0
-        return rendering.read_again(newer, same=pair.same, read=pair.reading.of_file)
+        is_reading = pair.reading.of_file and looks(pair.use.name, pair.use.input)
+        return rendering.read_again(newer, same=pair.same, read=is_reading)
 
 
 def _is_read_again(older: _Pair, newer: _Pair) -> bool:

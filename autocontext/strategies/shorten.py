@@ -16,33 +16,28 @@ from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolUseBlock, is_note, is_user_turn, leaves, texts_in
 from autocontext.strategies.selection import recent, stays
+from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
-from autocontext.text.excerpts import excerpt
+from autocontext.text.excerpts import Excerpts
 from autocontext.text.quoting import quoted
-from autocontext.text.signs import ERROR
-from autocontext.text.words import terms
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
 
 _LEAST, _MOST = 240, 2_000
 """Characters that are kept of a result, in small and in large windows."""
+_LENGTHS = (2, 1)
+"""Lengths of short forms, as multiples of the least: long results give way before small records do."""
 _OF_WINDOW = 20
 """In between, as many as the window has tokens, divided by this."""
 _ARGUMENT = 300
 """Characters; a longer text in a call's arguments is content, and is shortened."""
 _MARK = 60
 """Characters that the mark of a short form takes."""
-_SURELY = 1.08
+_SURELY = 1.04
 """Estimates from characters are so much too good at most."""
-_REQUEST = 2_000
-"""Characters of a request whose words count."""
 _WORTHWHILE = 0.8
 """A result of which more would remain stays as it is."""
-_MOST_VALUES = 3
-"""Values of a piece that count."""
-_TAKEN_UP, _VALUE, _ASKED, _REASON = 2.0, 0.3, 0.5, 0.8
-"""Worth of a value that a later message uses, of any value, of a word of the request, of a line like an error."""
 
 
 class _Short(NamedTuple):
@@ -64,40 +59,52 @@ class Shorten:
         """`excess` returns the tokens over the target of the pass."""
         self.config, self._hand_over, self._excess = config, hand_over, excess
         self._characters = max(_LEAST, min(_MOST, config.max_token // _OF_WINDOW))
-        self._short: dict[str, _Short | None] = {}
-        self._worth: _Worth | None = None
+        self._short: dict[tuple[str, int], _Short | None] = {}
+        """By id and characters of a result."""
+        self._excerpts: dict[tuple[str, int], Excerpts] = {}
+        """By id and block."""
+        self._worth: Worth | None = None
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
         saved = [0] * len(view)
         for i in self._places(view):
-            if short := self._shortest(view, i):
+            if short := self._of_length(view, i, self._characters):
                 saved[i] = short.saved
         return saved
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each with long results or arguments; the last keeps what there is room for."""
-        excess, proposals = self._excess(), list[Proposal]()
-        for i in self._places(view):
+        return [
+            Proposal(
+                view.span(i, i + 1),
+                blocks=short.blocks,
+                arguments_to=_ARGUMENT if short.long_arguments else None,
+                event_type=SHORTENED,
+                kind="stub",
+                number=self._number(view, i),
+            )
+            for i, short in sorted(self._chosen(view).items())
+        ]
+
+    def _chosen(self, view: View) -> dict[int, _Short]:
+        """By place, short forms that together save the excess: first all longer ones, the oldest first, then all."""
+        excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
+        for factor in _LENGTHS:
             if excess <= 0:
                 break
-            short = self._shortest(view, i)
-            if short is None:
-                continue
-            if short.saved > excess and (longer := self._keeping(view, i, excess)) is not None:
-                short = longer
-            excess -= short.saved
-            proposals.append(
-                Proposal(
-                    view.span(i, i + 1),
-                    blocks=short.blocks,
-                    arguments_to=_ARGUMENT if short.long_arguments else None,
-                    event_type=SHORTENED,
-                    kind="stub",
-                    number=self._number(view, i),
-                )
-            )
-        return proposals
+            for i in places:
+                short = self._of_length(view, i, self._characters * factor)
+                if short is None:
+                    continue
+                before = chosen[i].saved if i in chosen else 0
+                if short.saved - before > excess and (longer := self._keeping(view, i, before + excess)) is not None:
+                    short = longer
+                excess -= short.saved - before
+                chosen[i] = short
+                if excess <= 0:
+                    break
+        return chosen
 
     def _places(self, view: View) -> list[int]:
         """Where there are long results and arguments, before the newest messages."""
@@ -113,12 +120,12 @@ class Shorten:
     def _number(self, view: View, index: int) -> int:
         return self._hand_over.number(view.ids[index]) or 0
 
-    def _shortest(self, view: View, index: int) -> _Short | None:
-        """The short form of a message; None if it would hardly be shorter."""
-        id_ = view.ids[index]
-        if id_ not in self._short:
-            self._short[id_] = self._cut(view, index, self._characters)
-        return self._short[id_]
+    def _of_length(self, view: View, index: int, characters: int) -> _Short | None:
+        """The form of a message whose results have so many characters; None if it would hardly be shorter."""
+        key = view.ids[index], characters
+        if key not in self._short:
+            self._short[key] = self._cut(view, index, characters)
+        return self._short[key]
 
     def _keeping(self, view: View, index: int, excess: int) -> _Short | None:
         """A longer form that saves just so many tokens, if the message is one result."""
@@ -133,9 +140,6 @@ class Shorten:
         m, original, number = view.messages[index], self._hand_over.original(view.ids[index]), self._number(view, index)
         if original is None or len(original.content) != len(m.content):
             return None
-        if self._worth is None or not self._worth.is_of(view):
-            self._worth = _Worth(view)
-        rate = self._worth.after(index)
         blocks: dict[int, str | Question] = {}
         before = after = 0
         for k, block in enumerate(original.content):
@@ -143,7 +147,7 @@ class Shorten:
                 continue
             now = m.content[k]
             size = len(now.text) if now.type == "tool_result" else len(text)
-            short, missing = excerpt(text, characters, rate)
+            short, missing = self._excerpts_of(view, index, k, text).of(characters)
             if len(short) <= _WORTHWHILE * size:
                 blocks[k] = f"{quoted(short)}\n{rendering.left_out(number, missing, len(text))}".lstrip()
                 before, after = before + size, after + len(short) + _MARK
@@ -156,41 +160,15 @@ class Shorten:
         saved = int(view.tokens(index, index + 1) * (before - after) / max(texts, before, 1) / _SURELY)
         return _Short(blocks, bool(arguments), saved) if saved > 0 else None
 
+    def _excerpts_of(self, view: View, index: int, block: int, text: str) -> Excerpts:
+        """The excerpts of a result, rated by what stands in the view in which it was first cut."""
+        key = view.ids[index], block
+        if key not in self._excerpts:
+            if self._worth is None or not self._worth.is_of(view):
+                self._worth = Worth(view)
+            self._excerpts[key] = Excerpts(text, self._worth.after(index))
+        return self._excerpts[key]
+
 
 def _size(use: ToolUseBlock) -> int:
     return sum(map(len, leaves(use.input)))
-
-
-class _Worth:
-    """Rates pieces of results by what stands in a view."""
-
-    def __init__(self, view: View) -> None:
-        # Imported here: what the notes need is not needed before the first pass.
-        from autocontext.notes.values import argument_values, known_values, values_in  # noqa: PLC0415
-
-        self._view, self._values_in = view, values_in
-        self._last_use: dict[str, int] = {}
-        """By value, the last message in which the agent, a call or the user used it."""
-        for i, m in enumerate(view.messages):
-            for use in m.tool_uses:
-                self._last_use.update(dict.fromkeys(argument_values(use.input), i))
-            if m.role != "tool":
-                self._last_use.update(dict.fromkeys(known_values(m.text), i))
-        users = [m.text for m in view.messages if is_user_turn(m)]
-        asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
-        self._asked = frozenset(terms(asked))
-
-    def is_of(self, view: View) -> bool:
-        """Whether it was made of this view."""
-        return self._view is view
-
-    def after(self, index: int) -> Callable[[str], float]:
-        """A function that rates pieces of the message at this place by what stands after it."""
-        return lambda piece: self._rate(index, piece)
-
-    def _rate(self, index: int, piece: str) -> float:
-        values = self._values_in(piece)
-        taken = sum(1 for value in values if self._last_use.get(value, -1) > index)
-        asked = len(self._asked.intersection(terms(piece))) if self._asked else 0
-        worth = _TAKEN_UP * min(taken, _MOST_VALUES) + _VALUE * min(len(values), _MOST_VALUES)
-        return worth + _ASKED * min(asked, _MOST_VALUES) + _REASON * (ERROR.search(piece) is not None)

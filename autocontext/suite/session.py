@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from autocontext.content.pruning import Known
 from autocontext.flows import sync_and_async
 from autocontext.flows.threads import in_thread
-from autocontext.formats.reading import Message, read_messages
+from autocontext.formats.reading import Message
 from autocontext.history.cached import cached_property
 from autocontext.memory import offered_tools
 from autocontext.messages import Msg
@@ -65,7 +65,7 @@ class Session:
     def add(self, msg: Message | Iterable[Message]) -> None:
         """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
         tail = self.memory.messages[-_RECENT:]
-        self.memory.add([m for m in read_messages(msg) if not (m.role == "tool" and m in tail)])
+        self.memory.add([m for m in self.memory.read(msg) if not (m.role == "tool" and m in tail)])
 
     async def aadd(self, msg: Message | Iterable[Message]) -> None:
         """`add` without blocking the event loop."""

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
 from typing import NamedTuple
@@ -22,6 +23,8 @@ _JSON_LINE = re.compile(r'\s*(?:"(?:[^"\\]|\\.){1,80}"\s*:|[{}\[\]]{1,3},?\s*$)'
 """A line of indented JSON: a field, or brackets."""
 _BRACKETS = re.compile(r"[{}\[\]]{1,3},?")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])")
+_ESCAPED_BREAK = re.compile(r"(?<=[^\\]\\n)")
+"""The end of a line in a printed string."""
 _WORD = re.compile(r"\s+")
 _AT_ENDS = 2.0
 """Worth of the first and last piece beside their own."""
@@ -31,13 +34,22 @@ _MOSTLY = 0.6
 """Share of pieces that are alike in such a text."""
 _MOST_ALONE = 5
 """With more of them, it is no such text."""
+_ITEM = re.compile(r"\s*(\d{1,3})[.)]\s")
+"""The beginning of an item of a numbered list."""
 _DIGITS = str.maketrans("", "", "0123456789")
 _HEAD = 2
 """Words at the beginning of a line that show what kind of line it is."""
+_COMMON = 0.05
+"""Share of its worth that a line has among lines that all begin like it."""
+_SHORT_GAP = 24
+"""Characters of a single piece between two others that stays with them."""
 _GAP = 3
 """Characters of the mark between two pieces."""
-_OVERHEAD = 80
-"""Characters that count for every piece beside its own: a few long pieces read better than many short ones."""
+_OVERHEAD, _BESIDE = 80, 20
+"""Characters that count for a piece beside its own, and for one next to another that stays: a block of lines reads
+better than lines from everywhere."""
+_AROUND = (0.4, 0.2, 0.1)
+"""Share of the worth of lines at these distances that a line has: it explains them."""
 
 
 class Excerpt(NamedTuple):
@@ -90,16 +102,18 @@ def _trimmed(text: str, piece: Piece) -> Piece | None:
 
 
 def _parents(text: str, found: Sequence[Piece]) -> list[int]:
-    """For each piece the one that names what it belongs to: its key, or the first field of its record; -1 for none.
+    """For each piece the one that names what it belongs to; -1 for none.
 
-    A field without them would stand under the name of another record.
+    That is its key, the first field of its record, or the first line of its item in a list. Without them a field or
+    line would stand under the name of another record.
     """
+    items = _items(text, found)
     parents: list[int] = []
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
     starts = [piece.start for piece in found]
     for i, (start, stop, indent, opened) in enumerate(found):
-        parent = -1
+        parent = items.get(i, -1)
         if opened is not None and text[opened] == "{":
             parent = bisect_right(starts, opened, 0, i) - 1
         elif indent is None:
@@ -117,6 +131,25 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
                 blocks.pop()  # another record begins
         parents.append(parent)
     return parents
+
+
+def _items(text: str, found: Sequence[Piece]) -> dict[int, int]:
+    """By piece, the first one of its item, where items of a numbered list have several lines: results of a search."""
+    heads: list[tuple[int, int]] = []
+    for i, piece in enumerate(found):
+        if piece.opened is None and (item := _ITEM.match(text, piece.start, piece.stop)):
+            heads.append((i, int(item[1])))
+    items: dict[int, int] = {}
+    size = 0
+    """Pieces of the longest item of the list so far."""
+    for k, (i, number) in enumerate(heads):
+        stop, following = heads[k + 1] if k + 1 < len(heads) else (len(found), 0)
+        if following != number + 1:  # the list's last item
+            stop, size = min(stop, i + size), 0
+        else:
+            size = max(size, stop - i)
+        items.update(dict.fromkeys(range(i + 1, stop), i))
+    return items
 
 
 def _json_ends(line: str) -> list[tuple[int, int | None]]:
@@ -156,10 +189,10 @@ def _joined(commas: list[tuple[int, int, int | None]]) -> list[tuple[int, int | 
 
 
 def _sentence_ends(line: str) -> list[int]:
-    """Where a line of prose may be cut: behind sentences, otherwise between words. No short rest is cut off."""
+    """Where a line may be cut: behind lines of a printed string, or sentences, or words. No short rest is cut off."""
     ends: list[int] = []
     start = 0
-    for pattern in (_SENTENCE, _WORD):
+    for pattern in (_ESCAPED_BREAK, _SENTENCE, _WORD):
         for gap in pattern.finditer(line):
             if gap.end() - start >= _PIECE and len(line) - gap.end() >= _LEAST_REST:
                 ends.append(gap.end())
@@ -182,46 +215,99 @@ def alone(lines: Sequence[str]) -> set[int]:
 
 
 def _rarity(lines: Sequence[str]) -> list[float]:
-    """How much it says that a line begins as it does, from 0 to 1: of many that passed, those that failed tell most."""
+    """How much it says that a line begins as it does, up to 1: of many that passed, those that failed tell most."""
     heads = [tuple(line.translate(_DIGITS).split(None, _HEAD)[:_HEAD]) for line in lines]
     counts, most = Counter(heads), log(len(lines) or 1)
-    return [1 - log(counts[head]) / most if most else 1.0 for head in heads]
+    return [1 - (1 - _COMMON) * log(counts[head]) / most if most else 1.0 for head in heads]
+
+
+def _spread(worths: list[float], found: Sequence[Piece]) -> list[float]:
+    """The worth of each piece, and for lines of plain text a part of that of the lines around them."""
+    spread, most = list(worths), len(_AROUND)
+    padded = [0.0] * most + worths + [0.0] * most
+    for i, piece in enumerate(found, start=most):
+        if piece.indent is None and piece.opened is None:
+            own = padded[i]
+            for step, share in enumerate(_AROUND, start=1):
+                spread[i - most] += share * max(padded[i - step], padded[i + step], own)
+    return spread
+
+
+class Excerpts:
+    """The excerpts of one text, of any length; its pieces are found and rated once."""
+
+    def __init__(self, text: str, worth: Callable[[str], float]) -> None:
+        """`worth` rates a piece."""
+        self._text = text
+        self._found = found = pieces(text)
+        self._said = said = [text[p.start : p.stop] for p in found]
+        self._parents = _parents(text, found)
+        lonely, rarity = alone(said), _rarity(said)
+        worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
+        self._worths = _spread([worth_of[said[i]] * rarity[i] for i in range(len(found))], found)
+        for i in {0, len(found) - 1, *lonely} if found else ():
+            self._worths[i] += _ALONE if i in lonely else _AT_ENDS
+
+    def of(self, characters: int) -> Excerpt:
+        """The excerpt of at most so many characters."""
+        found, said, parents, worths = self._found, self._said, self._parents, self._worths
+        # What says nothing by itself stays only beside what does.
+        best = [(-worths[i] / (_OVERHEAD + len(said[i])), -i) for i in range(len(found)) if worths[i] > 0]
+        heapify(best)
+        left, chosen, tried, shown = characters - _GAP, set[int](), set[int](), set[str]()
+        while best and left > _GAP:
+            i = -heappop(best)[1]
+            if i in tried or (said[i] in shown and parents[i] < 0):  # once is enough
+                continue
+            tried.add(i)
+            named = parents[i]
+            of_line = named >= 0 and found[named].indent is not None
+            new = {i, named, parents[named] if of_line else -1} - chosen - {-1}
+            room = sum(map(self._room, new))
+            if new and room <= left:
+                chosen |= new
+                shown.update(said[k] for k in new)
+                left -= room
+                for k in {k + step for k in new for step in (-1, 1)} - chosen:
+                    if 0 <= k < len(found):
+                        heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
+        _fill_short_gaps(found, chosen, left)
+        if not chosen:  # every piece is too long
+            return Excerpt("", len(self._text))
+        return _in_order(self._text, found, sorted(chosen))
+
+    def _room(self, k: int) -> int:
+        """Most characters that a piece takes, with what stands before it."""
+        piece = self._found[k]
+        between = piece.start - self._found[k - 1].stop if k else 0
+        return len(self._said[k]) + max(_GAP + len(_indent(self._text, piece.start)), between)
 
 
 def excerpt(text: str, characters: int, worth: Callable[[str], float]) -> Excerpt:
     """At most `characters` of a text: the pieces with the highest worth for their length, later ones before equal ones.
 
-    A field of JSON brings along what names its record. A text that is not longer stays as it is. `worth` rates a piece.
+    A field of JSON brings along what names its record, a line of a list the first line of its item. A text that is not
+    longer stays as it is. `worth` rates a piece.
     """
-    if len(text) <= characters:
-        return Excerpt(text, 0)
-    found = pieces(text)
-    last = len(found) - 1
-    said = [text[p.start : p.stop] for p in found]
-    lonely, parents, rarity = alone(said), _parents(text, found), _rarity(said)
-    rated = [
-        (
-            (worth(said[i]) * rarity[i] + _AT_ENDS * (i in (0, last)) + _ALONE * (i in lonely))
-            / (_OVERHEAD + len(said[i])),
-            i,
-        )
-        for i in range(len(found))
-    ]
-    left, chosen, shown = characters - _GAP, set[int](), set[str]()
-    for _, i in sorted(rated, reverse=True):
-        if said[i] in shown and parents[i] < 0:  # once is enough
-            continue
-        named = parents[i]
-        of_line = named >= 0 and found[named].indent is not None
-        new = {i, named, parents[named] if of_line else -1} - chosen - {-1}
-        room = sum(len(said[k]) + max(_GAP, found[k].start - found[k - 1].stop if k else 0) for k in new)
-        if new and room <= left:
-            chosen |= new
-            shown.update(said[k] for k in new)
-            left -= room
-    if not chosen:  # every piece is too long
-        return Excerpt("", len(text))
-    return _in_order(text, found, sorted(chosen))
+    return Excerpt(text, 0) if len(text) <= characters else Excerpts(text, worth).of(characters)
+
+
+def _fill_short_gaps(found: Sequence[Piece], chosen: set[int], left: int) -> None:
+    """Add single short pieces between two chosen ones: the mark of a gap would take nearly as much."""
+    for i in range(1, len(found) - 1):
+        cost = found[i + 1].start - found[i - 1].stop
+        short = found[i].stop - found[i].start <= _SHORT_GAP
+        if short and cost <= left and i not in chosen and {i - 1, i + 1} <= chosen:
+            chosen.add(i)
+            left -= cost
+
+
+def _indent(text: str, start: int) -> str:
+    """The white space before a piece in its line; "" where something else precedes it."""
+    first = max(0, start - _LONG_LINE)  # what a long line begins with is far away, and no indentation
+    at = text.rfind("\n", first, start)
+    before = text[max(at + 1, first) : start]
+    return "" if before.strip() or (at < 0 < first) else before
 
 
 def _in_order(text: str, found: list[Piece], chosen: list[int]) -> Excerpt:
@@ -232,12 +318,13 @@ def _in_order(text: str, found: list[Piece], chosen: list[int]) -> Excerpt:
         start, stop = found[i].start, found[i].stop
         between = text[found[before].stop : start] if before >= 0 else ""
         if i == before + 1:
+            between = between or _indent(text, start)
             parts.append(between)
             kept += len(between)
         elif before < 0:
-            parts.append("…\n" if "\n" in text[:start] else "… ")
+            parts.append(f"…\n{_indent(text, start)}" if "\n" in text[:start] else "… ")
         else:
-            parts.append("\n…\n" if "\n" in between else " … ")
+            parts.append(f"\n…\n{_indent(text, start)}" if "\n" in between else " … ")
         parts.append(text[start:stop])
         kept += stop - start
     if chosen[-1] < len(found) - 1:

@@ -8,7 +8,7 @@ import secrets
 import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any, Literal
 
 from autocontext.messages import (
@@ -111,9 +111,10 @@ def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> st
     return f"m{numbers[0]}-m{numbers[-1]} {call} (x{len(numbers) // 2}, each with the same result); {again}"
 
 
-def left_out(number: int, missing: int, characters: int) -> str:
-    """The mark below the short form of a result in the message with this number."""
-    return f"[m{number}: {missing:,} of {characters:,} characters left out]"
+def left_out(number: int | None, missing: int, characters: int) -> str:
+    """The mark below the short form of a result, with the number of its message if that is known."""
+    source = f"m{number}: " if number else ""
+    return f"[{source}{missing:,} of {characters:,} characters left out]"
 
 
 LEFT_OUT = re.compile(
@@ -174,6 +175,8 @@ def page_of(text: str) -> str:
 
 
 # ------------------------------------------------------------------------------------------------------- previews
+_MOST_COMPARED = 4
+"""Long texts of one object that are compared."""
 _LONGEST_GRAPHEME = 32
 """Characters; a longer grapheme may be cut."""
 
@@ -225,14 +228,45 @@ def head_and_tail(text: str, characters: int) -> str:
 
 
 def shortened(value: Any, characters: int, mark: str) -> Any:
-    """A JSON value whose long texts are cut to previews that end with `mark`; keys and structure stay."""
+    """A JSON value whose long texts are cut to previews that end with `mark`; keys and structure stay.
+
+    A text and the one that replaces it, which begin alike for longer than that, are shown from where they differ.
+    """
     if isinstance(value, str):
         return preview(value, characters) + mark if len(value) > characters + 2 * len(mark) else value
     if isinstance(value, dict):
-        return {k: shortened(v, characters, mark) for k, v in value.items()}
+        starts = _differences(value, characters + 2 * len(mark))
+        return {
+            k: f"...{_cut(v[starts[k] :], characters)}{mark}" if k in starts else shortened(v, characters, mark)
+            for k, v in value.items()
+        }
     if isinstance(value, list):
         return [shortened(v, characters, mark) for v in value]
     return value
+
+
+def _cut(text: str, characters: int) -> str:
+    return preview(text, characters) if len(text) > characters else text
+
+
+def shared_start(a: str, b: str) -> int:
+    """Characters with which two texts begin alike."""
+    alike, most = 0, min(len(a), len(b))
+    while alike < most:
+        middle = (alike + most + 1) // 2
+        alike, most = (middle, most) if a[alike:middle] == b[alike:middle] else (alike, middle - 1)
+    return alike
+
+
+def _differences(value: dict[str, Any], characters: int) -> dict[str, int]:
+    """Where the line begins in which texts of one object differ, if they begin alike for so many characters."""
+    texts = [(k, v) for k, v in value.items() if isinstance(v, str) and len(v) > characters]
+    found: dict[str, int] = {}
+    for (a, one), (b, other) in combinations(texts[:_MOST_COMPARED], 2):
+        shared = shared_start(one, other)
+        if shared >= characters:
+            found[a] = found[b] = max(one.rfind("\n", 0, shared) + 1, shared - characters // 3)
+    return found
 
 
 def in_part(text: str, characters: int, *, head: float, number: int | None, errors: Sequence[str] = ()) -> str:

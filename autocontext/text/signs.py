@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 WORDS_OF_ERRORS = {
-    "en": r"error|exception|fail|fatal|denied|not found|no such|cannot|can't|could not|unable|invalid|refused|timed out"
+    "en": r"error(?!s?[\"']?\s{0,9}[:=]\s{0,9}(?:false|null|none|\"\"|''|\[\]))"
+    r"|exception|fail|fatal|denied|not found|no such|cannot|can't|could not|unable|invalid|refused|timed out"
     r"|undefined|unexpected|expected|missing|not allowed|does not|did not|doesn't|warning|reject|cancel",
     "zh": r"错误|失败|异常|无法|拒绝|未找到|不存在",
     "ja": r"エラー|失敗|例外|できません|見つかりません",
@@ -17,6 +18,6 @@ WORDS_OF_ERRORS = {
     "it": r"errore|fallit|impossibile|non trovat|negato",
     "ru": r"ошибк|не удалось|не найден|отказано",
 }
-"""By language, pieces of words in lines that give the reason of a failure."""
+"""By language, pieces of words in lines that give the reason of a failure; no field that says there is no error."""
 ERROR = re.compile("|".join(WORDS_OF_ERRORS.values()), re.IGNORECASE)
 """A word of a line that may give the reason of a failure."""

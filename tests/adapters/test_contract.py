@@ -6,6 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.extras import need
+
+need("openai")
+
 from openai import OpenAI
 
 from autocontext import AutoContextConfig, AutoContextMemory
@@ -77,6 +82,7 @@ class PlainDriver:
         return {"role": "assistant", "content": text or None, **({"tool_calls": [*calls.values()]} if calls else {})}
 
 
+@pytest.mark.slow
 class TestPlainOpenAI(AdapterContract):
     driver = PlainDriver
 
@@ -98,6 +104,7 @@ def test_without_compression_the_contract_is_broken() -> None:
     assert "context_length_exceeded" in server.refused[0]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_responses_endpoint_says_the_same(stream: bool) -> None:
     items: list[Any] = [

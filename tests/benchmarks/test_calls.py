@@ -5,6 +5,8 @@ from calls import Call, Calls, written_by
 
 from tests.benchmarks.talk import answer, call, result, user
 
+pytestmark = pytest.mark.repo
+
 
 def made(name="read_file", answered="done", /, **arguments):
     return Calls([call(name, **arguments), result(answered)]).all[0]

@@ -10,6 +10,8 @@ from autocontext.testing import assert_valid_chat
 from autocontext.tokens import get_counter
 from tests.benchmarks.talk import answer, call, result, talks, user
 
+pytestmark = pytest.mark.repo
+
 COUNT = Tokens()
 
 

@@ -4,6 +4,8 @@ import claims
 import pytest
 from claims import NOT_MEASURED, UnbackedClaimError, filled, unbacked
 
+pytestmark = pytest.mark.repo
+
 TABLES = {
     "recall": [
         {"policy": "autocontext", "window": "4,000", "in context": "90.3 %"},

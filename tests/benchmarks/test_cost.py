@@ -11,6 +11,8 @@ from autocontext.adapters.openai_chat import to_openai
 from autocontext.testing import conversation
 from tests.benchmarks.talk import answer, call, result, talks, user
 
+pytestmark = pytest.mark.repo
+
 TALK = [user("one"), answer("two"), user("three"), answer("four")]
 
 

@@ -17,6 +17,8 @@ from texts import sentences
 from autocontext import Msg
 from tests.benchmarks.talk import answer, call, result, talks, user
 
+pytestmark = pytest.mark.repo
+
 COUNT = Tokens("bytes4")
 
 # ---------------------------------------------------------------------------------------------------------- recorded

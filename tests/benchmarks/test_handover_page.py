@@ -19,6 +19,8 @@ from policies import PEERS
 from replays import DATA, conversations
 from summary import tables
 
+pytestmark = pytest.mark.repo
+
 PAGE = result("handover").read_text("utf-8")
 TABLE = tables(PAGE)["handover"]
 

@@ -5,6 +5,10 @@ import random
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+from tests.extras import need
+
+need("openai")
+
 import httpx
 import pytest
 from chat import Tokens
@@ -13,6 +17,8 @@ from model.endpoint import Endpoint, Token
 from model.prompts import calls_text, plain_chat
 
 from tests.benchmarks.talk import answer, call, result, user
+
+pytestmark = pytest.mark.repo
 
 COUNT = Tokens("bytes4")
 SAID = "The model remembers a purple elephant in the boiler room."

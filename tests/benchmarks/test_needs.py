@@ -10,6 +10,8 @@ from needs import MOST_VALUES, Need, decisions, fewest_reloads, identifiers, occ
 
 from tests.benchmarks.talk import answer, call, result, user
 
+pytestmark = pytest.mark.repo
+
 WORDS = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=8)
 SIGNS = st.text(" .,:/()[]\n", min_size=1, max_size=3)
 

@@ -14,6 +14,8 @@ from replays import DATA, conversations
 from tests.benchmarks.talk import answer, user
 from tests.fakes.openai_server import FakeOpenAI
 
+pytestmark = pytest.mark.repo
+
 NOTE = "The goal is a width of 6400. It was tried and ruled out to cast it."
 
 

@@ -16,6 +16,8 @@ from page import BENCHMARKS, PAGE, SUMMARY, places, put, result
 from questions import QUESTIONS
 from summary import COMPARED, Comparison, number, tables, unit
 
+pytestmark = pytest.mark.repo
+
 TEXT = "# A\n<!-- begin cost -->\n<!-- end cost -->\nb\n<!-- begin recall -->\n\n| old |\n\n<!-- end recall -->\nc\n"
 
 

@@ -8,6 +8,8 @@ import pruning
 import pytest
 import turn
 
+pytestmark = pytest.mark.repo
+
 
 @pytest.mark.slow
 def test_a_pruning_case_as_a_row():

@@ -13,6 +13,8 @@ from peer_notes import Notes
 from policies import PEERS, POLICIES, make
 from replays import options, rows_beside_peers
 
+pytestmark = pytest.mark.repo
+
 PROGRAM = "import peers; print(repr(peers.python_with({!r})))"
 
 

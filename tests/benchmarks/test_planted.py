@@ -12,6 +12,8 @@ from replays import DATA, conversations
 
 from tests.notes.test_constraints import CONSTRAINTS
 
+pytestmark = pytest.mark.repo
+
 RECORDS = list(conversations([DATA]))
 
 

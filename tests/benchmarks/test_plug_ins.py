@@ -15,6 +15,8 @@ from summary import LIBRARIES, PLAIN
 
 from tests.benchmarks.talk import answer, call, result, user
 
+pytestmark = pytest.mark.repo
+
 FILES = sorted({plug_in.file for plug_in in PEERS.values()})
 
 

@@ -16,6 +16,8 @@ from replays import source_of
 
 from tests.benchmarks.talk import answer, call, result, user
 
+pytestmark = pytest.mark.repo
+
 COUNT = Tokens("bytes4")
 NEWEST = """
 import chosen_words

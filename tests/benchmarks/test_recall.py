@@ -10,6 +10,8 @@ from replays import percent, source_of, turns
 
 from tests.benchmarks.talk import answer, call, result, talks, user
 
+pytestmark = pytest.mark.repo
+
 FILLER = "The quick brown fox jumps over the lazy dog. " * 60
 RECORD = {
     "id": "tiny",

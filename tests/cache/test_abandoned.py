@@ -46,6 +46,7 @@ async def coroutine() -> str:
     return "first"
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("fn", "options"),
     [(coroutine, {"cache_exceptions": (LookupError,), "tags": ["t"]}), (lambda: "first", {})],
@@ -75,6 +76,7 @@ async def _same(work: Any) -> Any:
     return await work
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [12, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kept", [False, True], ids=["dropped", "traceback kept"])
 def test_an_interrupt_at_any_point_leaves_the_key_free(
@@ -93,6 +95,7 @@ def test_an_interrupt_at_any_point_leaves_the_key_free(
     assert interrupted_everywhere(lambda: next(keys), call, check, samples=samples, kept=kept) >= samples // 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", ["autocontext_cache_tag", "autocontext_cache_computation"])
 @pytest.mark.parametrize("outcome", ["result", None, {1: 2}, LookupError("from fn")], ids=repr)
 def test_a_write_that_fails_after_computing_leaves_the_key_free(
@@ -118,6 +121,7 @@ def test_a_write_that_fails_after_computing_leaves_the_key_free(
     assert answers(caches, "k") == ["later"] * 2
 
 
+@pytest.mark.sampled
 def test_one_thread_renews_the_leases_of_all_caches_on_a_database(make_cache: Make) -> None:
     caches = [make_cache(f"session {n}") for n in range(20)]
     begun, go = threading.Semaphore(0), threading.Event()
@@ -142,6 +146,7 @@ def test_one_thread_renews_the_leases_of_all_caches_on_a_database(make_cache: Ma
     assert 1 <= now <= others + 1
 
 
+@pytest.mark.slow
 def test_recomputing_in_the_background_takes_few_threads(make_cache: Make, clock: Clock) -> None:
     cache = make_cache()
     go = threading.Event()

@@ -61,6 +61,7 @@ async def story(cache: Any, clock: Clock, path: Any) -> list[Any]:
     return seen
 
 
+@pytest.mark.sampled
 def test_both_tell_the_same_story(make_cache: Callable[..., ResultCache], clock: Clock, tmp_path: Any) -> None:
     blocking = asyncio.run(story(Blocking(make_cache("one", max_entries=4)), clock, tmp_path / "one.json"))
 
@@ -94,6 +95,7 @@ def test_a_switched_off_cache_computes_in_both() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.sampled
 def test_large_parameters_and_results_do_not_hold_up_the_loop(make_cache: Callable[..., ResultCache]) -> None:
     threads: dict[str, set[int]] = {"keys": set(), "results": set()}
 

@@ -126,6 +126,7 @@ def test_a_label_holds_no_separators_and_ends_somewhere() -> None:
     assert canonical_key("t", {}).label == "no_parameters"
 
 
+@pytest.mark.slow
 def test_a_key_is_the_same_in_every_process() -> None:
     program = (
         "from autocontext.cache.canonical import canonical_key\n"
@@ -241,6 +242,7 @@ def test_what_has_no_canonical_form_is_refused_by_name(value: Any) -> None:
 LONGEST = 10**9_999 - 1
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "value",
     [10**1_000_000, -(7**50_000), Fraction(1, 7**50_000), Decimal("7" * 1_000_000), Fraction(5**50_000)],

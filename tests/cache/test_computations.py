@@ -172,6 +172,7 @@ def test_row_23_keys_that_build_on_each_other_without_a_circle_work(cache: Resul
     assert in_threads(*calls) == [144, 89, 144, 55, 34]
 
 
+@pytest.mark.sampled
 def test_who_gave_up_waiting_is_in_no_circle(make_cache: Make) -> None:
     one, two = make_cache(clock=time.time), make_cache(clock=time.time)
     begun, gave_up = threading.Event(), threading.Event()
@@ -215,6 +216,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", pytest.param("postgresql", marks=pytest.mark.slow)])
 def test_row_23_processes_that_need_each_others_keys_get_an_error(kind: str, tmp_path: Path) -> None:
     with homes.home(kind, tmp_path) as url:
@@ -230,6 +232,7 @@ def test_row_23_processes_that_need_each_others_keys_get_an_error(kind: str, tmp
 
 
 # ------------------------------------------------------------------------------------------------------------ leases
+@pytest.mark.slow
 def test_row_23_a_computation_longer_than_its_lease_runs_once(make_cache: Make) -> None:
     caches = [make_cache(clock=time.time, lease_seconds=LEASE) for _ in range(2)]
     fn = Counted(lambda: time.sleep(LONGER) or "result")
@@ -371,6 +374,7 @@ def test_what_another_read_before_an_invalidation_is_not_for_who_comes_after_it(
     assert in_threads(lambda: cache.get_or_compute("t", {}, lambda: "new"), go_on) == ["new", "outdated"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("seconds", [0.5, pytest.param(10, marks=pytest.mark.slow)])
 def test_nobody_gets_what_was_computed_before_an_invalidation_that_has_returned(
     make_cache: Make, seconds: float

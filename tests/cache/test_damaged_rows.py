@@ -49,6 +49,7 @@ def flipped(value: Any, bit: int) -> Any:
     return bytes(raw).decode()
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=WITH_FIXTURES, deadline=None)
 @given(st.sampled_from(COLUMNS), st.integers(0, 10**6), st.integers(0, len(STORED) - 1))
 def test_one_bit_of_a_row_makes_no_other_answer(

@@ -214,6 +214,7 @@ def test_without_source_a_version_is_asked_for(cache: ResultCache) -> None:
     assert cache.memoize("f", version=1)(space["f"])(1) == 2
 
 
+@pytest.mark.slow
 def test_the_text_of_a_program_is_not_the_source_of_what_it_makes() -> None:
     program = """
 from autocontext.cache.memoizing import version_of

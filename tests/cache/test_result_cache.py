@@ -240,6 +240,7 @@ def test_defect_no_size_bound_the_least_recently_used_go(make_cache: Make) -> No
     assert cache.get("a") is MISS  # it was used before c and d were
 
 
+@pytest.mark.sampled
 def test_max_entries_is_never_exceeded(make_cache: Make) -> None:
     cache = make_cache(max_entries=70)
     most = 0
@@ -426,6 +427,7 @@ json_values = st.recursive(
 names = st.text(min_size=1, max_size=20)
 
 
+@pytest.mark.sampled
 @settings(max_examples=share(30), deadline=None, suppress_health_check=WITH_FIXTURES)
 @given(names, names, names, json_values)
 def test_any_text_and_any_json_come_back(cache: ResultCache, key: str, task: str, tag: str, value: Any) -> None:
@@ -524,6 +526,7 @@ def test_the_function_gets_the_parameters_by_name(cache: ResultCache, fn: Any, r
     assert cache.get_or_compute("t", {"x": 1, "y": 2}, fn) == result
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("fn", "problem"),
     [

@@ -233,6 +233,7 @@ def test_a_synchronous_function_does_not_hold_up_the_loop(cache: ResultCache) ->
 
 
 # ------------------------------------------------------------------------------------------------------------ leases
+@pytest.mark.sampled
 def test_a_lease_that_is_over_is_taken_by_another(make_cache: Make, database: Database) -> None:
     cache = make_cache(clock=time.time, lease_seconds=0.2)
     now = int(time.time() * 1000)
@@ -271,6 +272,7 @@ def test_a_lease_is_waited_for_though_there_is_an_expired_result(
     assert database.read(lambda: look(cache._namespace, claim("third"), ())) == ("other", False)
 
 
+@pytest.mark.sampled
 def test_without_leases_a_process_still_computes_once(make_cache: Make) -> None:
     cache = make_cache(lease_seconds=None)
     fn = slow()
@@ -308,6 +310,7 @@ def test_stale_while_revalidate(make_cache: Make, clock: Clock) -> None:
     assert cache.stats().entries == 0
 
 
+@pytest.mark.sampled
 def test_stale_while_revalidate_for_coroutines(cache: ResultCache, clock: Clock) -> None:
     async def main() -> list[Any]:
         fn = Counted(lambda: fn.times)
@@ -397,6 +400,7 @@ def processes(program: str, arguments: list[list[str]]) -> None:
     assert [process.communicate(timeout=5 * GUARD)[1] for process in running] == [""] * len(running)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writers", [3, pytest.param(8, marks=pytest.mark.slow)])
 def test_b002_a_processes_write_and_nothing_is_lost(tmp_path: Path, writers: int) -> None:
     path = str(tmp_path / "cache.db")
@@ -407,6 +411,7 @@ def test_b002_a_processes_write_and_nothing_is_lost(tmp_path: Path, writers: int
             assert [cache.get(f"{number}-{i}") for i in range(100)] == [{"writer": number, "i": i} for i in range(100)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("askers", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_b002_c_many_threads_of_many_processes_compute_once(tmp_path: Path, askers: int) -> None:
     path, log = str(tmp_path / "cache.db"), tmp_path / "log"

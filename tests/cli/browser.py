@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import websocket
+
+from tests.extras import need
 
 _PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome") or ""
 _KEYS = {"Enter": "\r", "Tab": "\t"}
@@ -25,6 +26,7 @@ def required() -> None:
     """Skip where there is no Chromium; fail where there must be one (CI sets AUTOCONTEXT_REQUIRE_CHROMIUM)."""
     if not _PROGRAM and not os.environ.get("AUTOCONTEXT_REQUIRE_CHROMIUM"):
         pytest.skip("no Chromium; apt-get install chromium, and set AUTOCONTEXT_REQUIRE_CHROMIUM=1 to insist on it")
+    need("websocket-client")
     assert _PROGRAM, "AUTOCONTEXT_REQUIRE_CHROMIUM is set and there is no chromium"
 
 
@@ -34,6 +36,8 @@ class Browser:
     def __init__(self, port: int) -> None:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as listed:
             target = next(t for t in json.load(listed) if t["type"] == "page")
+        import websocket
+
         self._socket = websocket.create_connection(target["webSocketDebuggerUrl"], timeout=180, suppress_origin=True)
         self._numbers = itertools.count(1)
         self.requests: list[str] = []

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +77,6 @@ def _become(asked: dict[str, object], streams: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    import psycopg  # noqa: F401
     import rich.console
     import rich.table  # noqa: F401
 
@@ -84,6 +84,8 @@ if __name__ == "__main__":
     from autocontext.testing import user
     from autocontext.tokens import get_counter
 
+    with suppress(ImportError):
+        import psycopg  # noqa: F401
     get_counter("o200k_base").count(user("The vocabulary is read once."))
     with socket.socket(fileno=int(sys.argv[1])) as channel:
         forked = _serve(channel)

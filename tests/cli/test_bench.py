@@ -45,6 +45,7 @@ def test_standard_input() -> None:
     assert TOTAL in [line.split() for line in done.out.splitlines()]
 
 
+@pytest.mark.slow
 def test_lines_that_cannot_be_read_are_named_and_the_rest_is_measured(tmp_path: Path) -> None:
     bad = [b"{", b"\xff", [], {"facts": 3}, {"facts": [{"id": 1}], "queries": []}, {"facts": [], "queries": [{}]}]
     bad.append(b"1" * 5_000)  # no text of JSON that Python reads
@@ -85,6 +86,7 @@ def test_benchmarks_are_named_with_what_they_measure() -> None:
     assert {"cache", "optimiser", "facts", "injection"} < named
 
 
+@pytest.mark.slow
 def test_a_benchmark_is_run_on_files_of_ones_own(tmp_path: Path) -> None:
     talk = {"id": "mine", "messages": chat(rounds=12)}
     file = write(tmp_path / "chats.jsonl", [talk])
@@ -140,6 +142,7 @@ def test_a_policy_of_ones_own_is_measured_from_anywhere(tmp_path: Path) -> None:
     assert {row["policy"] for row in json.loads(done.stdout)["rows"]} == {"everything", "mine"}
 
 
+@pytest.mark.slow
 def test_options_that_a_benchmark_does_not_take_are_named() -> None:
     done = run("bench", "cache", "--windows", "8000")
     assert (done.code, done.err.strip()) == (

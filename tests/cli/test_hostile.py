@@ -144,6 +144,7 @@ def test_every_command_is_tried() -> None:
     assert sorted(COMMANDS) == sorted(commands._parsers)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("rich", [True, False], ids=["rich", "plain"])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_no_command_lets_a_text_steer_the_terminal(
@@ -160,6 +161,7 @@ def test_no_command_lets_a_text_steer_the_terminal(
         assert "Traceback" not in out
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("arguments", WRONG)
 def test_nor_do_wrong_arguments(arguments: list[str]) -> None:
     assert steering(on_terminal(arguments)) == set()

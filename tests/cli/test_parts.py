@@ -33,6 +33,7 @@ TURNS = st.lists(st.builds(lambda a, b: ModelCall(min(a, b), max(a, b)), *[st.in
 
 
 # --------------------------------------------------------------------------------------------------------- reading
+@pytest.mark.slow
 @given(
     st.lists(st.one_of(VALUES, MESSAGES, st.builds(lambda m: {"messages": m}, MESSAGES)).map(json.dumps), max_size=5)
 )
@@ -44,6 +45,7 @@ def test_every_line_is_a_conversation_or_a_named_problem(lines: list[str]) -> No
 
 
 # ----------------------------------------------------------------------------------------------------------- plots
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", [plot.both, plot.enlarged])
 @given(calls=TURNS, window=st.integers(500, 10**6), width=st.integers(40, 100), unicode=st.booleans())
 def test_plot_is_a_rectangle_with_the_window_in_it(
@@ -55,6 +57,7 @@ def test_plot_is_a_rectangle_with_the_window_in_it(
     assert unicode or all(row.isascii() for row in rows)
 
 
+@pytest.mark.slow
 @given(calls=TURNS, window=st.integers(500, 10**6))
 def test_columns_are_as_high_as_what_they_show(calls: list[ModelCall], window: int) -> None:
     width = len(calls) + 30
@@ -132,6 +135,7 @@ def other_time(msgs: list[Msg]) -> list[Msg]:
     return [msgs[0].model_copy(update={"timestamp": "2000-01-01"}), *msgs[1:]]
 
 
+@pytest.mark.slow
 def test_proof_of_a_sound_memory() -> None:
     memory = filled()
     items = reload_some(memory, MESSAGES_ADDED, dumps(MESSAGES_ADDED))
@@ -140,6 +144,7 @@ def test_proof_of_a_sound_memory() -> None:
     assert reachable(memory) == set(dumps(MESSAGES_ADDED))
 
 
+@pytest.mark.slow
 def test_proof_reads_what_the_tool_gives() -> None:
     memory = filled()
     memory.change = other_text
@@ -149,6 +154,7 @@ def test_proof_reads_what_the_tool_gives() -> None:
     assert [item.verbatim for item in reload_some(memory, MESSAGES_ADDED, dumps(MESSAGES_ADDED))] == [True] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", [other_text, other_id, other_time, lambda msgs: msgs[:-1]])
 def test_proof_sees_what_a_faulty_memory_changes(change: Callable[[list[Msg]], list[Msg]]) -> None:
     memory = filled()
@@ -159,6 +165,7 @@ def test_proof_sees_what_a_faulty_memory_changes(change: Callable[[list[Msg]], l
     assert len(reachable(memory) & set(dumps(MESSAGES_ADDED))) < len(MESSAGES_ADDED)
 
 
+@pytest.mark.slow
 def test_result_holds_only_if_everything_does() -> None:
     good = replay(Conversation("chat", MESSAGES_ADDED), AutoContextConfig.for_window(2_000), None, lambda *_: None)
     assert good.passed
@@ -171,6 +178,7 @@ def test_result_holds_only_if_everything_does() -> None:
     assert not any(dataclasses.replace(good, **fault).passed for fault in faults)
 
 
+@pytest.mark.slow
 def test_watcher_hears_every_call() -> None:
     heard: list[tuple[ModelCall, int]] = []
     result = replay(

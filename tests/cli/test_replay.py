@@ -36,6 +36,7 @@ def test_one_row_per_conversation_and_a_total(tmp_path: Path) -> None:
     assert "reloaded and compared with what was added: " in done.out
 
 
+@pytest.mark.slow
 def test_standard_input_and_limit() -> None:
     lines = [json.dumps({"id": f"chat{n}", "messages": chat(2)}) for n in range(3)]
     done = run("replay", "-", "--limit", "2", stdin="\n".join(lines).encode())
@@ -43,6 +44,7 @@ def test_standard_input_and_limit() -> None:
     assert ("chat1 " in done.out, "chat2 " in done.out, "2 in all" in done.out) == (True, False, True)
 
 
+@pytest.mark.slow
 def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_bytes(b"\xef\xbb\xbf" + json.dumps(GOOD).encode() + b"\r\n" + json.dumps(GOOD).encode() + b"\r\n")
@@ -78,6 +80,7 @@ def test_broken_lines_are_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert row(done.out, "2 in all")[-1] == "✓"
 
 
+@pytest.mark.slow
 def test_file_of_broken_lines_only(tmp_path: Path) -> None:
     done = run("replay", write(tmp_path / "chats.jsonl", [b"{x"] * 60))
     assert (done.code, done.out) == (1, "")
@@ -146,6 +149,7 @@ def test_context_over_the_window_is_said_and_fails(tmp_path: Path) -> None:
     assert re.search(r"^✗ +largest context sent .* 1 of \d+ over the window$", done.out, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_conversation_that_came_broken_is_said_to_be(tmp_path: Path) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     broken = [
@@ -168,6 +172,7 @@ def test_foreign_texts_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert not {c for c in done.out + done.err if not c.isprintable()} - {"\n"}
 
 
+@pytest.mark.slow
 def test_conversation_without_an_assistant(tmp_path: Path) -> None:
     done = run("replay", write(tmp_path / "chats.jsonl", [[{"role": "user", "content": "hi"}]]))
     assert done.code == 0

@@ -55,6 +55,7 @@ def spread(ranges: list[list[int]]) -> list[int]:
 
 
 # ---------------------------------------------------------------------------------------------- what the page is told
+@pytest.mark.slow
 @settings(max_examples=share(25))
 @given(talk=histories(min_moves=6), keep=st.integers(0, 6), ledger=st.sampled_from([0.0, 0.15]))
 def test_sizes_and_passes_are_those_the_memory_had(talk: list[Msg], keep: int, ledger: float) -> None:
@@ -128,6 +129,7 @@ def test_what_was_removed_undone_and_cleared_is_followed() -> None:
     )  # type: ignore[attr-defined,index]
 
 
+@pytest.mark.slow
 def test_a_ledger_of_an_earlier_release_is_told_as_such_until_a_pass_takes_it_away() -> None:
     case = Case(small())
     case.memory.add_messages(day(12))
@@ -162,6 +164,7 @@ def test_a_loaded_state_is_followed() -> None:
     check_ways_back(second)
 
 
+@pytest.mark.slow
 def test_what_a_model_used_is_told() -> None:
     case = Case(small(), ScriptedModel("In short."))
     case.memory.add_messages(day(12))
@@ -274,6 +277,7 @@ def busy(db: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return page_of(db, "busy", tmp_path_factory.mktemp("busy"), "--user", "ann", "--window", "4000")
 
 
+@pytest.mark.slow
 def test_the_command_writes_one_page(busy: Path) -> None:
     page = busy
     assert page.stat().st_size < 2_000_000

@@ -73,6 +73,7 @@ def test_context_is_every_message_in_order_with_calls_and_arguments(stored_db: s
     assert [title.split()[0].rstrip(",") for title in titles(done.out)[1:]] == [m.role for m in in_view(stored_db)]
 
 
+@pytest.mark.slow
 def test_titles_name_the_numbers_under_which_messages_are_reloaded(stored_db: str) -> None:
     done = run("show", stored_db, "long", "--context", *USER)
     note = next(m for m in in_view(stored_db) if is_note(m))
@@ -89,6 +90,7 @@ def test_titles_name_the_numbers_under_which_messages_are_reloaded(stored_db: st
     store.close()
 
 
+@pytest.mark.slow
 def test_long_messages_are_cut_and_notes_are_not(stored_db: str) -> None:
     done = run("show", stored_db, "long", "--context", *USER)
     assert "line 0 of the log" in done.out
@@ -143,6 +145,7 @@ def test_a_conversation_is_replayed_up_to_its_last_reply(tmp_path: Path) -> None
     assert "second, window 2,000" in done.out
 
 
+@pytest.mark.slow
 def test_the_first_conversation_unless_one_is_named(tmp_path: Path) -> None:
     file = write(
         tmp_path / "chats.jsonl", [{"id": "first", "messages": chat(2)}, {"id": "second", "messages": chat(3)}]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Msg
+from autocontext.formats.openai_chat import to_openai
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.testing import conversation, tool_exchange
 from tests.cli.terminal import HEARS_SIGINT, chat, command, environment, on_terminal, run, without_escapes, write
@@ -55,6 +56,7 @@ def uuid_in(db: str) -> str:
     return next(m.origin.uuid for m in memory_in(db).messages if m.origin is not None)
 
 
+@pytest.mark.slow
 def test_inspect_lists_sessions(stored_db: str) -> None:
     done = run("inspect", stored_db)
     assert (done.code, done.err) == (0, "")
@@ -82,6 +84,7 @@ def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None
         assert uuid[:8] in done.out
 
 
+@pytest.mark.slow
 def test_inspect_full_shows_whole_messages(stored_db: str) -> None:
     done = run("inspect", stored_db, "long", "--full", *USER)
     for text in (b.text for m in memory_in(stored_db).messages for b in m.content if b.type == "text"):
@@ -89,6 +92,7 @@ def test_inspect_full_shows_whole_messages(stored_db: str) -> None:
             assert line in done.out
 
 
+@pytest.mark.slow
 def test_inspect_diff_shows_what_gave_way_to_what(stored_db: str) -> None:
     uuid = uuid_in(stored_db)
     done = run("inspect", stored_db, "long", "--diff", uuid[:8], *USER)
@@ -156,6 +160,7 @@ def test_reload_takes_numbers_within_a_session(stored_db: str) -> None:
         assert told in done.err
 
 
+@pytest.mark.slow
 def test_a_users_uuid_is_nothing_to_another(stored_db: str) -> None:
     done = run("reload", stored_db, uuid_in(stored_db), "--user", "bob")
     assert (done.code, done.out) == (2, "")
@@ -187,6 +192,7 @@ def test_undo_puts_the_originals_back(db: str) -> None:
     assert "its note is no longer in view" in again.err
 
 
+@pytest.mark.slow
 def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     file = str(tmp_path / "long.jsonl")
     assert run("export", db, "long", "-o", file, *USER).code == 0
@@ -197,6 +203,46 @@ def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     second = run("import", other, file, "again", "--user", "eve")
     assert second.code == 2
     assert "exists already" in second.err
+
+
+@pytest.mark.slow
+def test_openai_messages_go_out_and_come_back(db: str, tmp_path: Path) -> None:
+    file, other = str(tmp_path / "chat.jsonl"), str(tmp_path / "other.db")
+    done = run("export", db, "long", "--openai", "-o", file, *USER)
+    assert (done.code, done.err) == (0, "")
+    assert run("export", db, "long", "--openai", *USER).out == Path(file).read_text()
+    record = json.loads(Path(file).read_text())
+    assert record == {"id": "long", "messages": to_openai(memory_in(db).get_original_memory_msgs())}
+    assert (
+        f"{len(record['messages'])} messages read into session again"
+        in run("import", other, file, "again", "--openai").out
+    )
+    assert to_openai(memory_in(other, "again", "").get_original_memory_msgs()) == record["messages"]
+    assert run("replay", file, "--window", "2000").code == 0
+    second = run("import", other, file, "again", "--openai")
+    assert second.code == 2
+    assert "exists already" in second.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "0 conversations"),
+        ('[{"role": "user", "content": "a"}]\n[{"role": "user", "content": "b"}]\n', "2 conversations"),
+        ('{"id": "x"}\n', ":1: "),
+        ("hello\n", "not JSON"),
+    ],
+)
+def test_what_is_no_conversation_is_not_imported(text: str, said: str, db: str, tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    file.write_text(text)
+    done = run("import", db, str(file), "again", "--openai")
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    store = SqliteSessionStore(db)
+    assert store.read(SessionKey("", "again")) == []
+    store.close()
 
 
 @pytest.mark.slow
@@ -225,6 +271,7 @@ def test_copy_moves_all_sessions_to_postgresql(stored_db: str) -> None:
         assert run("inspect", url, "long", *USER).out == run("inspect", stored_db, "long", *USER).out
 
 
+@pytest.mark.slow
 def test_copy_takes_along_what_messages_lead_to(tmp_path: Path) -> None:
     file, to, of_ann = (str(tmp_path / name) for name in ("agent.db", "copy.db", "ann.db"))
     with AutoContext.open(file) as context:
@@ -254,12 +301,14 @@ def test_purge_asks_first(db: str) -> None:
     assert run("purge", db).out == "0 expired sessions deleted\n"
 
 
+@pytest.mark.slow
 def test_stats_count_everything(stored_db: str) -> None:
     rows = dict(line.rsplit(maxsplit=1) for line in run("stats", stored_db).out.splitlines())
     assert rows["users"] == rows["sessions"] == "2"
     assert int(rows["bytes of the file"].replace(",", "")) == Path(stored_db).stat().st_size
 
 
+@pytest.mark.slow
 def test_prune_compares_conversations(tmp_path: Path) -> None:
     file = write(tmp_path / "chats.jsonl", [{"id": "one", "messages": chat(6)}, b"nonsense"])
     done = run("prune", file)
@@ -318,6 +367,7 @@ def test_messages_cannot_steer_the_terminal(tmp_path: Path) -> None:
     assert "\x1b" not in json.dumps(run("inspect", db).out + run("inspect", db, "s\x1b[31m").out)
 
 
+@pytest.mark.slow
 def test_search_by_tool_and_time_names_message_numbers(tmp_path: Path) -> None:
     file = str(tmp_path / "agent.db")
     with AutoContextMemory.open(file, session_id="42") as memory:

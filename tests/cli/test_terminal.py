@@ -151,6 +151,7 @@ def test_interrupt_shows_what_is_done_and_ends_with_130(file: str) -> None:
     assert "2 in all" in out
 
 
+@pytest.mark.slow
 def test_interrupt_in_the_middle_of_the_demo() -> None:
     started = command("demo", prelude=HEARS_SIGINT)
     with subprocess.Popen(started, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

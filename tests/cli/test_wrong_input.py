@@ -16,6 +16,7 @@ from tests.cli.terminal import chat, run, write
 LINE = json.dumps({"messages": chat(1)}).encode()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
@@ -34,6 +35,7 @@ def test_the_nearest_word_is_named(arguments: list[str], problem: str) -> None:
     assert done.err.splitlines()[-1].startswith(problem)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("content", "kind"),
     [
@@ -65,6 +67,7 @@ def test_a_file_of_another_kind_is_one_error(tmp_path: Path, content: bytes, kin
     assert Path(file).read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_database_is_told_from_conversations(tmp_path: Path) -> None:
     file = str(tmp_path / "agent.db")
     with AutoContextMemory.open(file, session_id="42", user_id="ann") as memory:
@@ -88,6 +91,7 @@ def test_any_head_has_an_answer(head: bytes) -> None:
     assert bool(file_kinds.not_a_database(head)) == (head != b"" and not head.startswith(b"SQLite format 3\0"))
 
 
+@pytest.mark.slow
 def test_a_wrong_database_is_not_made_one(tmp_path: Path) -> None:
     empty = tmp_path / "empty.db"
     empty.touch()
@@ -100,6 +104,7 @@ def test_a_wrong_database_is_not_made_one(tmp_path: Path) -> None:
         assert (done.code, problem in done.err, empty.read_bytes()) == (2, True, b""), command
 
 
+@pytest.mark.slow
 def test_what_is_no_export_is_refused_with_the_reason(tmp_path: Path) -> None:
     for content, problem in (
         (b"", "it has no entries"),
@@ -113,6 +118,7 @@ def test_what_is_no_export_is_refused_with_the_reason(tmp_path: Path) -> None:
         assert (done.code, problem in done.err) == (2, True), done.err
 
 
+@pytest.mark.slow
 def test_debug_may_stand_before_the_command(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing.db")
     for arguments in (("--debug", "inspect", missing), ("inspect", missing, "--debug")):

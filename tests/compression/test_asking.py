@@ -20,6 +20,7 @@ class EchoModel:
         return ModelReply(text=after[:200] if self._reminder else transcript[:200])
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("reminder", [True, False])
 def test_a_reply_that_repeats_its_instructions_is_none(reminder: bool) -> None:
     config = AutoContextConfig(max_token=6_000, token_ratio=0.5, model_retries=0)

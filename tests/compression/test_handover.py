@@ -87,6 +87,7 @@ def test_what_a_model_wrote_stands_first_and_the_ledger_follows(name: str) -> No
     assert not note.origin.fallback
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("name", NOTES)
 @pytest.mark.parametrize(
     "reply", ["", RuntimeError, "<think>hm</think>", "blah " * 9_000], ids=["empty", "error", "thoughts", "long"]
@@ -132,6 +133,7 @@ def test_a_fold_without_an_answer_keeps_what_earlier_models_wrote() -> None:
     assert report.fallbacks == 1
 
 
+@pytest.mark.slow
 def test_a_model_is_asked_once_a_pass_for_the_fold_s_note_and_not_while_it_fits() -> None:
     model = ScriptedModel("Still at it.")
     memory = AutoContextMemory(AutoContextConfig.for_window(3_000, summary_max_input_tokens=20_000), model)
@@ -190,6 +192,7 @@ class BrokenPlan:
         raise RuntimeError("the board is down")
 
 
+@pytest.mark.slow
 def test_a_plan_that_cannot_be_read_costs_the_plan_and_not_the_note() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(2_000, strategies=()), plan=BrokenPlan())
     for _ in range(6):

@@ -59,6 +59,7 @@ print(loads(), begun)
     assert outcome(code) == "0 []"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["chars=8_000", "chars=10, msg_threshold=2"])
 def test_it_is_loaded_in_a_thread_from_half_of_either_limit_on(first: str) -> None:
     code = f"""
@@ -74,6 +75,7 @@ print(begun, memory.token_count > 0, loads())
     assert outcome(code).split("\n") == ["[1] 1", "[1] True 1"]
 
 
+@pytest.mark.slow
 def test_it_is_loaded_once_whoever_counts_meanwhile() -> None:
     code = """
 memories = [memory_with(9_000) for _ in range(4)]
@@ -87,6 +89,7 @@ print(len(set(counts)), loads())
     assert outcome(code) == "1 1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chars", [9_000, 15_000, 30_000])
 def test_an_event_loop_goes_on_meanwhile(chars: int) -> None:
     code = f"""
@@ -133,6 +136,7 @@ print([os.waitpid(child, 0)[1] for child in children], memory.token_count)
     assert outcome(code) == "[0, 0, 0, 0, 0, 0] 1805"
 
 
+@pytest.mark.slow
 def test_an_error_reaches_whoever_counts() -> None:
     code = """
 from dataclasses import replace
@@ -151,11 +155,13 @@ print(memory.token_count)
     assert outcome(code).split("\n") == ["AutoContextError True", "AutoContextError True", "1805"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0.0, 0.03, 0.08, 0.15])
 def test_a_program_may_end_meanwhile(pause: float) -> None:
     assert outcome(f"memory_with(9_000).get_messages()\ntime.sleep({pause})") == ""
 
 
+@pytest.mark.slow
 def test_a_counter_of_the_caller_s_own_needs_none() -> None:
     code = """
 class Words:

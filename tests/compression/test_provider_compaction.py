@@ -115,6 +115,7 @@ def accept(sent: list[dict[str, Any]], provider: str, api: FakeAnthropic) -> Non
     api.check({**body, "_betas": [ON_DEMAND if signed else THRESHOLD]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("provider", FORMATS)
 @given(st.data())
@@ -336,6 +337,7 @@ def test_a_bad_value_is_refused_by_name() -> None:
         AutoContextConfig(provider_compaction="both")
 
 
+@pytest.mark.slow
 def test_no_strategy_proposes_what_a_compaction_stands_for() -> None:
     """Over the window the passes cut elsewhere; the block and what belongs to it is what it was."""
     memory = AutoContextMemory(config("keep", last_keep=0, msg_threshold=2))

@@ -118,6 +118,7 @@ def test_it_is_logged_once_for_each_pass_and_quotes_nothing(caplog: pytest.LogCa
     assert len([r for r in caplog.records if r.name == "autocontext.passes"]) == 1
 
 
+@pytest.mark.slow
 def test_a_stored_session_s_history_says_the_same() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **ESTIMATE))
     receipts: list[Any] = []

@@ -45,6 +45,7 @@ def counted(counter: CountingCounter, **fields: object) -> AutoContextMemory:
 
 
 # ---------------------------------------------------------------------------------------------------------- counting
+@pytest.mark.slow
 @given(histories(duplicates=True), histories(max_moves=3))
 def test_no_message_is_ever_counted_twice(history: list[Msg], more: list[Msg]) -> None:
     counter = CountingCounter()
@@ -154,6 +155,7 @@ turns = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(turns, st.sampled_from(["o200k_base", "qwen", "bytes4"]))
 def test_whatever_waits_to_be_counted_the_sum_is_that_of_counting_at_once(
     steps: list[tuple[str, Any]], name: str

@@ -42,6 +42,7 @@ def test_the_list_names_no_test_that_is_gone() -> None:
     assert set(re.findall(r"`(test_q\w+)`", DIFFERENCES)) == set(_tests())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("config", [preset, default], ids=["agentscope_java", "default"])
 @pytest.mark.parametrize("name", QUIRKS)
 def test_every_pass_keeps_what_a_pass_must_keep(name: str, config: Callable[..., AutoContextConfig]) -> None:

@@ -134,6 +134,7 @@ def test_q21d_the_latest_user_message_is_never_offloaded() -> None:
     assert ids(unanswered.messages) == ["m0", "m1"]
 
 
+@pytest.mark.slow
 def test_q25_thinking_counts_as_what_is_sent() -> None:
     """The preset keeps the reference's five tokens; this library's own counters count the text."""
     assert play("Q25").run().reports[0].outcome == "not_needed"
@@ -142,6 +143,7 @@ def test_q25_thinking_counts_as_what_is_sent() -> None:
     assert played.reports[0].outcome != "not_needed"
 
 
+@pytest.mark.slow
 def test_q26_a_reply_is_not_swallowed_where_the_size_lies_in_thinking() -> None:
     played = play("Q26").run()
     assert played.working == ["m0", "m1", "m2", "m3"]

@@ -359,6 +359,7 @@ def test_other_excluded_tools_stay_whole(memory_store: SqliteContentStore) -> No
     assert prune_messages(messages, store=memory_store, policy=policy).messages == messages
 
 
+@pytest.mark.slow
 def test_pruning_waits_until_a_batch_frees_enough(memory_store: SqliteContentStore) -> None:
     counter = get_counter("o200k_base")
     messages = rounds(40, chars=1_000)
@@ -435,6 +436,7 @@ def test_reading_a_page_of_a_long_text_touches_its_rows_only(file: SqliteContent
     assert page.text == "0123456789" * 1_000
 
 
+@pytest.mark.slow
 def test_many_processes_put_into_one_file(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     code = (

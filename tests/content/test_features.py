@@ -49,6 +49,7 @@ def outputs(messages: list[Msg]) -> list[str]:
     return [r.text for m in messages for r in m.tool_results]
 
 
+@pytest.mark.slow
 def test_000_1_content_survives_the_process_and_is_seen_by_another_instance(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     code = (
@@ -221,6 +222,7 @@ def test_000_13_one_store_serves_all_and_its_absence_is_no_error(memory_store: S
     assert result.report.failed == ("LookupError: there is no content store",)
 
 
+@pytest.mark.slow
 def test_000_14_compression_ttl_figures_and_search(store: PagedContentStore, clock: Clock) -> None:
     english = "The deployment key rotates on Fridays. " + "Nothing else of note. " * 2_000
     chinese = "项目使用 PostgreSQL 数据库。" + "没有别的内容。" * 2_000
@@ -252,6 +254,7 @@ def test_000_14_compression_ttl_figures_and_search(store: PagedContentStore, clo
     assert store.stats().contents == 2
 
 
+@pytest.mark.slow
 def test_000_15_the_claimed_figures_hold_with_handles(memory_store: SqliteContentStore) -> None:
     small = prune_messages(files(), store=memory_store)
     assert small.chars_before == 50_538

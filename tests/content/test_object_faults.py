@@ -8,6 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+
+from tests.extras import need
+
+need("cloud")
+
 from obstore.exceptions import BaseError
 
 from autocontext.content import ObjectContentStore
@@ -85,6 +90,7 @@ class FailingBucket(Bucket):
         raise TimeoutError("the service does not answer")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("fault", FailingBucket.FAULTS)
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_that_fails_at_any_request_loses_nothing_and_can_be_repeated(name: str, fault: str) -> None:

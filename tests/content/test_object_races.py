@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from tests.extras import need
+
+need("cloud")
 
 from autocontext import flows
 from autocontext.content import object_layout as layout
@@ -115,6 +120,7 @@ JOBS = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=share(400))
 @given(
     st.lists(JOBS, min_size=2, max_size=3),
@@ -156,6 +162,7 @@ def test_row_02_any_order_of_requests_and_crashes(
     ),
     st.lists(st.integers(0, 2), max_size=60),
 )
+@example([Job("put", "shared", "a"), Job("clear")], [0, 0, 0, 0, 1])
 def test_row_03_what_is_put_while_others_delete_everything_is_whole_or_gone(jobs: list[Job], order: list[int]) -> None:
     store = Store()
     store.put("shared", "a")

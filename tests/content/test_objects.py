@@ -7,6 +7,10 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from tests.extras import need
+
+need("cloud")
+
 import obstore
 import pytest
 from obstore.store import from_url
@@ -66,6 +70,7 @@ def test_a_damaged_object_is_an_error_naming_the_content(store: ObjectContentSto
         store.read(ref)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["folder", "s3"])
 def test_a_long_content_is_read_in_stretches(kind: str, tmp_path: Path, s3: dict[str, Any]) -> None:
     store = ObjectContentStore("s3://bucket/long", **s3) if kind == "s3" else ObjectContentStore(tmp_path.as_uri())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +134,7 @@ def test_what_is_pruned_stays_pruned_the_same_while_the_history_grows(
     store.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=share(25))
 @given(histories(), ROUNDS, POLICIES)
 def test_what_is_known_of_earlier_calls_changes_nothing(drawn: list[Msg], more: list[Msg], policy: PrunePolicy) -> None:

@@ -84,11 +84,17 @@ def rounds_of_puts(url: str, rounds: int) -> None:
     assert (lost, leaked) == (0, 0)
 
 
+@pytest.mark.sampled
 def test_row_02_a_key_that_many_threads_change_lets_go_of_its_content_once(url: str) -> None:
     rounds_of_puts(url, 20)
 
 
 @pytest.mark.slow
+def test_row_02_many_rounds(url: str) -> None:
+    rounds_of_puts(url, 1_000)
+
+
+@pytest.mark.soak
 def test_row_02_ten_thousand_rounds(url: str) -> None:
     rounds_of_puts(url, 10_000)
 
@@ -135,6 +141,7 @@ def texts_of(store: DatabaseContentStore) -> list[str]:
     return [page.text for page in pages if page is not None]
 
 
+@pytest.mark.sampled
 def test_row_02_random_changes_by_threads_leave_nothing_over(url: str) -> None:
     changed_by_threads(url, 40)
 

@@ -158,6 +158,7 @@ def test_time_ends_keys_and_contents(store: PagedContentStore, clock: Clock) -> 
             store.put("x", ttl=wrong)
 
 
+@pytest.mark.sampled
 def test_the_async_twins_do_the_same(store: PagedContentStore) -> None:
     async def all_of_it() -> None:
         info = await store.aput("needle in hay\n" * 3_000, key="/a/k.txt", summary="hay")
@@ -187,6 +188,7 @@ def test_the_async_twins_do_the_same(store: PagedContentStore) -> None:
     asyncio.run(all_of_it())
 
 
+@pytest.mark.sampled
 def test_many_tasks_put_the_same_and_different_texts(store: PagedContentStore) -> None:
     async def race() -> list[str]:
         puts = (store.aput(f"text {i % 5} " * 400, key=f"k{i}") for i in range(20))
@@ -202,6 +204,7 @@ def test_many_tasks_put_the_same_and_different_texts(store: PagedContentStore) -
     asyncio.run(race())
 
 
+@pytest.mark.sampled
 def test_search_finds_a_passage_in_a_large_corpus(store: PagedContentStore) -> None:
     filler = "The quick brown fox jumps over the lazy dog while nothing happens at all. " * 1_500
     for i in range(12):
@@ -261,6 +264,7 @@ def test_putting_again_without_a_key_holds_a_content_once(store: PagedContentSto
     assert store.stats().held_bytes == 20
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="only Linux counts what a process writes")
 def test_storing_writes_little_more_than_what_is_stored(tmp_path: Path) -> None:
     """Write-ahead file, database and checkpoint together, of texts that compress as tool output does."""

@@ -36,7 +36,7 @@ def running_s3() -> Iterator[dict[str, Any]]:
                     return
             finally:
                 process.terminate()
-    raise AssertionError("moto's S3 server did not start; is the extra `test` installed?")
+    raise AssertionError("moto's S3 server did not start; is the extra `test-all` installed?")
 
 
 def _options(port: int) -> dict[str, Any]:

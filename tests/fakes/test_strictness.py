@@ -47,6 +47,7 @@ def fake(request):
         yield running
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("fault", INVALID)
 def test_invalid_messages(fake, fault):
     assert post(fake, body(fake, INVALID[fault]))[0] == 400

@@ -65,6 +65,7 @@ async def given_up(memory: AutoContextMemory, store: FaultyStore, work: Coroutin
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocking", [False, True], ids=["async model", "blocking model"])
 def test_cancelled_at_every_await_of_the_pass(blocking: bool) -> None:
     def attempt(fault: Fault) -> bool:
@@ -85,6 +86,7 @@ def test_cancelled_at_every_await_of_the_pass(blocking: bool) -> None:
         assert fault.struck
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("blocking", [False, True], ids=["async model", "blocking model"])
 def test_cancelled_during_every_model_call(blocking: bool) -> None:
     def attempt(n: int) -> tuple[bool, int]:
@@ -105,6 +107,7 @@ def test_cancelled_during_every_model_call(blocking: bool) -> None:
     assert all(cancelled[:-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fails", [False, True], ids=["the write succeeds", "the write fails"])
 def test_cancelled_during_every_store_write(fails: bool) -> None:
     """The thread is in the store when the pass is cancelled, and continues only then."""
@@ -165,6 +168,7 @@ def test_a_timeout_around_the_turn_frees_it_for_the_next() -> None:
     assert len(answering.requests) >= 3
 
 
+@pytest.mark.slow
 def test_a_turn_cancelled_while_another_thread_has_the_memory_leaves_the_next_one_free() -> None:
     """At whichever of its attempts to get at the memory."""
 

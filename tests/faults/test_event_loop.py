@@ -37,6 +37,7 @@ class Watched:
         return self._inner.bound(msg)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("background", [False, True], ids=["waiting", "background"])
 @pytest.mark.parametrize("messages", [[user(LARGE)], [user(MANY, id=f"m{i}") for i in range(20)]], ids=["one", "many"])
 @pytest.mark.parametrize("force", [False, True], ids=["when due", "forced"])
@@ -77,6 +78,7 @@ class WatchedStore(FaultyStore):
         super().append(*arguments, **named)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_pass_writes_to_the_store_in_another_thread() -> None:
     store = WatchedStore()
     memory = opened(store)
@@ -108,6 +110,7 @@ def slow() -> Iterator[SlowStore]:
     store.go.set()
 
 
+@pytest.mark.slow
 def test_turns_beside_a_pass_that_is_writing_leave_the_loop_free(slow: SlowStore) -> None:
     """They wait for the write, but other work of the loop goes on: it is what lets the write go on here."""
     memory = AutoContextMemory(CONFIG.model_copy(update={"background": True}), ScriptedModel("Short."), store=slow)

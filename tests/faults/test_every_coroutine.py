@@ -8,6 +8,10 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from tests.extras import need
+
+need("cloud")
+
 from autocontext.errors import Conflict
 from autocontext.testing import user
 from tests.faults.coroutines import ALIKE, ELSEWHERE, INNER, NAMES, Desk, call_of, public_coroutines
@@ -30,6 +34,7 @@ def test_every_public_coroutine_is_here() -> None:
     assert left == set()
 
 
+@pytest.mark.sampled
 @every_coroutine
 def test_after_a_cancellation_at_any_await_the_next_call_works(name: str) -> None:
     call = call_of(name)

@@ -58,6 +58,7 @@ def play(store: FaultyStore, fault: Fault, memory: AutoContextMemory, turn: Turn
     return added
 
 
+@pytest.mark.slow
 @drivers
 @steps
 @pytest.mark.parametrize("error", [ConnectionError, asyncio.CancelledError], ids=["an error", "its own cancellation"])
@@ -78,6 +79,7 @@ def test_a_failure_at_every_model_call_costs_no_turn(turn: Turn, error: type[Bas
         assert memory.usage.fallbacks == 1
 
 
+@pytest.mark.sampled
 @drivers
 def test_a_model_that_fails_at_every_call_costs_no_turn(turn: Turn) -> None:
     fault, store = Fault(1), FaultyStore()
@@ -92,6 +94,7 @@ def test_a_model_that_fails_at_every_call_costs_no_turn(turn: Turn) -> None:
     assert memory.usage.fallbacks >= 3
 
 
+@pytest.mark.slow
 @drivers
 @steps
 def test_a_failure_at_every_store_write_changes_nothing(turn: Turn, step: int) -> None:
@@ -106,6 +109,7 @@ def test_a_failure_at_every_store_write_changes_nothing(turn: Turn, step: int) -
         assert fault.struck
 
 
+@pytest.mark.slow
 @steps
 def test_a_write_that_is_done_but_reported_as_failed_counts_once(step: int) -> None:
     """A lost connection: whoever adds the message again, as callers do, finds it there once, without reopening."""
@@ -129,6 +133,7 @@ def test_a_write_that_is_done_but_reported_as_failed_counts_once(step: int) -> N
         check(memory, store, added)
 
 
+@pytest.mark.slow
 @steps
 def test_a_failure_at_every_await_leaves_a_view_that_was_on_the_way(step: int) -> None:
     async def turn(memory: AutoContextMemory, fault: Fault) -> None:

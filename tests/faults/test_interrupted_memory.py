@@ -129,6 +129,7 @@ def stored() -> Scene:
     return Scene(InMemorySessionStore())
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "get_messages"])
 @pytest.mark.parametrize("make", [no_store, stored])
 def test_a_memory_goes_on_after_an_interrupt(make: Callable[[], Scene], name: str) -> None:

@@ -49,6 +49,7 @@ def in_order(memory: AutoContextMemory) -> bool:
     return visible == [m.id for m in memory.get_original_memory_msgs() if m.id in set(visible)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("background", [False, True], ids=["waiting", "background"])
 def test_eight_threads_add_while_others_read_and_compress(background: bool) -> None:
     store = FaultyStore()
@@ -115,6 +116,7 @@ def test_two_event_loops_in_two_threads_share_one_memory() -> None:
     assert memory.usage.passes >= 2
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("callers", [2, 10])
 def test_callers_of_one_loop_share_one_pass(callers: int) -> None:
     answering = ScriptedModel("Short.", latency=0.02)
@@ -140,6 +142,7 @@ def test_callers_in_threads_share_one_pass() -> None:
     assert all(view == memory.messages for view in views)
 
 
+@pytest.mark.slow
 def test_a_synchronous_call_in_the_loop_of_a_running_pass_returns_the_current_view() -> None:
     memory = AutoContextMemory(CONFIG, ScriptedModel("Short.", latency=0.1))
     memory.add_messages(HALF)
@@ -192,6 +195,7 @@ class AsyncCurious(Curious):
         return ModelReply(text="Short.")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("asynchronous", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("role", ["model", "async model", "redact", "strategy"])
 def test_what_a_pass_calls_may_read_the_memory(role: str, asynchronous: bool) -> None:
@@ -259,6 +263,7 @@ def finish(gate: Gate, memory: AutoContextMemory) -> None:
     assert not thread.is_alive()
 
 
+@pytest.mark.slow
 def test_messages_added_during_a_background_pass_are_kept_in_order(gate: Gate) -> None:
     store = FaultyStore()
     memory = in_background(gate, store)
@@ -273,6 +278,7 @@ def test_messages_added_during_a_background_pass_are_kept_in_order(gate: Gate) -
     assert memory.usage.passes == 1
 
 
+@pytest.mark.slow
 def test_an_edit_is_made_only_where_its_messages_still_stand(gate: Gate) -> None:
     store = FaultyStore()
     memory = in_background(gate, store)
@@ -312,6 +318,7 @@ def test_a_pass_over_a_view_that_was_replaced_commits_nothing(gate: Gate, what: 
     assert memory.compress_if_needed(force=True).outcome != "busy"
 
 
+@pytest.mark.slow
 def test_what_was_put_back_during_a_pass_stands(gate: Gate) -> None:
     store = FaultyStore()
     before = opened(store)
@@ -358,6 +365,7 @@ class AsyncGate:
         return ModelReply(text="Short.")
 
 
+@pytest.mark.slow
 def test_a_background_pass_of_a_loop_does_not_hold_up_its_turns() -> None:
     async def run() -> None:
         gate = AsyncGate()
@@ -377,6 +385,7 @@ def test_a_background_pass_of_a_loop_does_not_hold_up_its_turns() -> None:
     asyncio.run(asyncio.wait_for(run(), PATIENCE))
 
 
+@pytest.mark.slow
 def test_usage_adds_up_over_passes_from_many_threads() -> None:
     memory = AutoContextMemory(CONFIG, model())
     reports: list[Any] = []
@@ -392,6 +401,7 @@ def test_usage_adds_up_over_passes_from_many_threads() -> None:
     assert memory.usage.model_calls == sum(r.model_calls for r in reports)
 
 
+@pytest.mark.slow
 def test_every_edit_stood_in_the_view_it_was_made_on() -> None:
     """Between the check of an edit and its commit nobody can take its messages away."""
     memory = AutoContextMemory(CONFIG, model())

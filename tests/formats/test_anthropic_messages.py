@@ -102,6 +102,7 @@ def test_valid_messages_become_a_request_that_the_service_takes(history: list[Ms
     json.dumps(made)
 
 
+@pytest.mark.slow
 def test_a_long_conversation_in_a_small_window() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(2_000))
     memory.add_messages(from_anthropic([{"role": "user", "content": "Read all."}], "Be brief."))

@@ -1,5 +1,6 @@
 """OpenAI chat lists and Msgs: loss-free one way, meaning kept the other way, one clear line for a bad list."""
 
+import functools
 import json
 import re
 from itertools import groupby
@@ -9,8 +10,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from openai import OpenAI
-from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageParam
 from pydantic import TypeAdapter
 
 from autocontext import AutoContextConfig, AutoContextMemory
@@ -29,6 +28,7 @@ from autocontext.messages import (
 )
 from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, tool_call, tool_result, user
 from tests.conversations import histories, json_objects, texts, valid_histories
+from tests.extras import need
 from tests.fakes import FakeOpenAI
 from tests.fakes.chat_rules import check_messages
 from tests.profiles import share
@@ -190,6 +190,7 @@ def test_all_conversations_are_there() -> None:
     assert len(conversations()) == 19
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("messages", conversations())
 def test_real_conversations_come_back_byte_for_byte(messages: list[dict[str, Any]]) -> None:
     assert_valid_chat(messages)
@@ -198,6 +199,7 @@ def test_real_conversations_come_back_byte_for_byte(messages: list[dict[str, Any
     assert json.dumps(to_openai(msgs)) == json.dumps(messages)  # the order of keys too
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("messages", conversations()[1:])
 def test_a_compressed_conversation_is_a_valid_list(messages: list[dict[str, Any]]) -> None:
     config = AutoContextConfig.for_window(4_000)
@@ -297,6 +299,9 @@ def test_message_ids() -> None:
 
 
 def test_the_sdks_own_objects_are_taken() -> None:
+    need("openai")
+    from openai.types.chat import ChatCompletionMessage
+
     reply = {"role": "assistant", "content": "4", "refusal": None, "annotations": []}
     (msg,) = from_openai([ChatCompletionMessage.model_validate(reply)])
     assert to_openai([msg]) == [reply]
@@ -392,7 +397,6 @@ KEYS = {
     "assistant": {"role", "content", "name", "tool_calls"},
     "tool": {"role", "content", "tool_call_id"},
 }
-PARAMS = TypeAdapter(list[ChatCompletionMessageParam])
 
 
 @relaxed
@@ -432,7 +436,20 @@ def test_valid_histories_give_lists_that_services_take(msgs: list[Msg]) -> None:
     assert_valid_chat(sent)
     if sent:
         check_messages(sent, frozenset({"system", "user", "assistant", "tool"}))
-    PARAMS.validate_json(json.dumps(sent))
+
+
+@settings(max_examples=share(50), deadline=None)
+@given(valid_histories(surrogates=False))
+def test_valid_histories_give_lists_that_the_sdks_types_allow(msgs: list[Msg]) -> None:
+    openai_messages().validate_json(json.dumps(to_openai(msgs)))
+
+
+@functools.cache
+def openai_messages() -> TypeAdapter[Any]:
+    need("openai")
+    from openai.types.chat import ChatCompletionMessageParam
+
+    return TypeAdapter(list[ChatCompletionMessageParam])
 
 
 def test_every_result_is_a_message_of_its_own() -> None:
@@ -509,6 +526,9 @@ def test_a_call_and_the_text_beside_it_are_one_message() -> None:
 
 def test_the_real_sdk_sends_it_and_its_reply_goes_on() -> None:
     """A conversation with SDK objects in it goes through the client twice, and arrives as it was written."""
+    need("openai")
+    from openai import OpenAI
+
     msgs = [*conversation(2, 2, 80), user("and now?")]
     with FakeOpenAI() as service, OpenAI(base_url=service.base_url, api_key="test-key") as client:
         sent = to_openai(msgs)

@@ -4,6 +4,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.extras import need
+
+need("openai")
+
 from openai import BadRequestError, OpenAI
 from openai.types.responses import (
     CompactedResponse,

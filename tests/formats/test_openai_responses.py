@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.responses import ResponseFunctionToolCall
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.errors import InvalidMessage
@@ -14,6 +13,7 @@ from autocontext.formats.openai_responses import from_responses, to_responses
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock
 from autocontext.testing import assert_valid_chat, tool_exchange, user
 from tests.conversations import json_objects, valid_histories
+from tests.extras import need
 from tests.fakes.openai_responses import as_chat
 from tests.formats.test_openai_chat import ARGUMENTS, SHORT, always, exact, joined, maybe
 
@@ -155,5 +155,8 @@ def test_what_is_no_list_is_refused(wrong: Any) -> None:
 
 
 def test_the_sdks_own_objects_are_taken() -> None:
+    need("openai")
+    from openai.types.responses import ResponseFunctionToolCall
+
     call = ResponseFunctionToolCall(type="function_call", call_id="c1", name="f", arguments="{}")
     assert to_responses(from_responses([call])) == [call.model_dump(exclude_unset=True)]

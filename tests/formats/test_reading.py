@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletionMessage, ChatCompletionMessageToolCall, ParsedChatCompletionMessage
-from openai.types.responses import ParsedResponseFunctionToolCall
 from pydantic import BaseModel
 
 from autocontext import AutoContextMemory, Msg
@@ -18,6 +16,7 @@ from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import read_messages
 from autocontext.testing import conversation
 from tests.conversations import valid_histories
+from tests.extras import need
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "grep", "arguments": '{"pattern": "x"}'}}
 CHAT = [
@@ -77,6 +76,9 @@ def test_every_format_is_told_from_the_others(history: list[Msg]) -> None:
 
 
 def test_objects_of_the_sdk_and_own_messages_are_taken_too() -> None:
+    need("openai")
+    from openai.types.chat import ChatCompletionMessage
+
     memory = AutoContextMemory()
     memory.add([Msg(role="user", content="Hi"), ChatCompletionMessage(role="assistant", content="Hello")])
     assert [m.text for m in memory] == ["Hi", "Hello"]
@@ -84,6 +86,10 @@ def test_objects_of_the_sdk_and_own_messages_are_taken_too() -> None:
 
 def test_what_an_sdk_has_parsed_is_not_sent_back() -> None:
     """`chat.completions.stream` and `parse` add keys that the API refuses, with calls, texts or Responses items."""
+    need("openai")
+    from openai.types.chat import ParsedChatCompletionMessage
+    from openai.types.responses import ParsedResponseFunctionToolCall
+
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"parsed": 1}'}}
     streamed = {**call, "index": 0, "function": {**call["function"], "parsed_arguments": {"parsed": 1}}}
     reply = ParsedChatCompletionMessage[Any].model_validate(
@@ -101,6 +107,9 @@ def test_what_an_sdk_has_parsed_is_not_sent_back() -> None:
 
 def test_dicts_may_hold_the_objects_of_an_sdk() -> None:
     """As in `{"role": "assistant", "content": None, "tool_calls": reply.tool_calls}`."""
+    need("openai")
+    from openai.types.chat import ChatCompletionMessageToolCall
+
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     chat = {"role": "assistant", "content": None, "tool_calls": [call]}
     held = {**chat, "tool_calls": [ChatCompletionMessageToolCall.model_validate(call)]}
@@ -212,6 +221,7 @@ def test_a_call_without_a_result_is_answered_in_what_is_sent() -> None:
     assert len(memory) == 3
 
 
+@pytest.mark.slow
 def test_what_is_sent_is_compressed_first() -> None:
     memory = AutoContextMemory()
     memory.add_messages(conversation(rounds=60))

@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,6 +125,7 @@ def seconds(calls: int) -> float:
     return min(runs)
 
 
+@pytest.mark.slow
 def test_calls_without_results_take_linear_time() -> None:
     """Four times the calls took sixteen times as long."""
     assert seconds(2_000) < 9 * seconds(500)

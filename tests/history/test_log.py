@@ -82,6 +82,7 @@ def test_every_kind_of_entry_survives_json_and_replays(history: list[Msg]) -> No
     invariants.check_replay(Log(again(e) for e in log.entries))
 
 
+@pytest.mark.slow
 @given(histories(), st.sampled_from(sorted(CONFIGS)))
 def test_what_passes_have_made_survives_json_too(history: list[Msg], config: str) -> None:
     memory = new_memory(config)
@@ -91,6 +92,7 @@ def test_what_passes_have_made_survives_json_too(history: list[Msg], config: str
     invariants.check_replay(memory._log)
 
 
+@pytest.mark.slow
 @given(histories(duplicates=True), st.booleans())
 def test_the_ledger_of_an_earlier_release_survives_json_too(history: list[Msg], removed: bool) -> None:
     log = used_memory(history)._log
@@ -106,6 +108,7 @@ def test_the_ledger_of_an_earlier_release_survives_json_too(history: list[Msg], 
     invariants.check_replay(log)
 
 
+@pytest.mark.slow
 @given(histories(duplicates=True))
 def test_a_snapshot_stands_for_all_entries_before_it(history: list[Msg]) -> None:
     log = used_memory(history)._log
@@ -137,6 +140,7 @@ def test_surrogates_survive_in_any_order(halves: str, rest: str) -> None:
 HALVES = st.text(st.sampled_from("\ud800\udc00\ud83d\ude00\ufffda"), max_size=4)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(HALVES, st.recursive(HALVES, lambda inner: st.dictionaries(HALVES, inner)), min_size=1), HALVES)
 def test_row_09_surrogates_survive_in_keys(values: dict[str, object], text: str) -> None:
     call = ToolUseBlock(id="c" + text, name="n" + text, input=values)
@@ -269,6 +273,7 @@ def test_after_clearing_nothing_is_held() -> None:
     assert (log.view_ids, log.original, log.offloads, log.events, log.messages) == ([], [], {}, [], {})
 
 
+@pytest.mark.slow
 def test_row_24_messages_that_share_an_id_take_linear_time() -> None:
     began = time.thread_time()
     log = log_of(*(user(f"text {i}", id="same") for i in range(12_000)))

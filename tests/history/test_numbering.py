@@ -90,6 +90,7 @@ def test_any_text_gives_ascending_numbers_that_exist_or_none(text: str, total: i
     assert found is None or found == sorted(set(found) & set(range(1, total + 1)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     "hostile",
     ["9", " ", "-", ".", ",", "m", "#", "[", "1,", "1-2,", "m1-m999999999999,", "1 ", "- ", "..-", "\t-\t", "…1"],
@@ -144,6 +145,7 @@ def test_a_call_and_the_results_of_parallel_calls_come_together() -> None:
     assert list(memory.numbered("m4-m5")) == [2, 3, 4, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_a_long_exchange_is_gone_through_once(length: int) -> None:
     calls = [Msg(role="assistant", content=[ToolUseBlock(id="0", name="t", input={})])]
@@ -196,6 +198,7 @@ def numbered(messages: list[Msg]) -> dict[int, Msg]:
     return dict(enumerate(messages, 1))
 
 
+@pytest.mark.slow
 @given(histories(min_moves=1, max_moves=6, duplicates=True), st.sampled_from(sorted(CONFIGS)))
 def test_numbers_are_the_same_wherever_a_memory_is_taken(history: list[Msg], config: str) -> None:
     chosen = CONFIGS[config].model_copy(update=ESTIMATE)
@@ -214,6 +217,7 @@ def test_numbers_are_the_same_wherever_a_memory_is_taken(history: list[Msg], con
         assert numbers_of(each) == expected
 
 
+@pytest.mark.slow
 def test_two_memories_that_write_one_session_agree_on_every_number(tmp_path: Path) -> None:
     config = CONFIGS["tiny"].model_copy(update=ESTIMATE)
     with closing(SqliteSessionStore(tmp_path / "s.db")) as one, closing(SqliteSessionStore(tmp_path / "s.db")) as two:

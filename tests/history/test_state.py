@@ -53,6 +53,7 @@ def test_loading_replaces_everything_by_what_was_saved(history: list[Msg], confi
     assert unreachable(other, memory.get_original_memory_msgs()) == []
 
 
+@pytest.mark.slow
 @given(histories(duplicates=True))
 def test_a_loaded_memory_undoes_and_compresses_as_the_saved_one(history: list[Msg]) -> None:
     memory = compressed(history)
@@ -178,6 +179,7 @@ DAMAGED = {
 }
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_a_damaged_state_is_refused_and_changes_nothing(damage: str) -> None:
     state, problem = DAMAGED[damage]
@@ -225,6 +227,7 @@ def test_a_note_that_shared_its_entry_and_was_undone_is_nothing_to_the_state() -
     assert [m.text for m in again.view_messages] == ["first", "note", "third"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_text", [True, False])
 def test_row_24_a_state_of_messages_that_share_an_id_loads_in_linear_time(*, one_text: bool) -> None:
     def seconds(size: int) -> float:

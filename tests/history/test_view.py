@@ -234,6 +234,7 @@ def test_tool_runs_begin_at_the_first_message_too() -> None:
     assert list(view.tool_runs(0, 2)) == [(0, 2)]
 
 
+@pytest.mark.slow
 def test_row_24_calls_that_are_open_at_once_take_linear_time() -> None:
     exchanges = [tool_exchange("t", id=f"c{i}") for i in range(4_000)]
 

@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from tests.extras import need
+
+need("openai")
+
 from openai import AsyncOpenAI, OpenAI
 
 from autocontext import loop
@@ -80,6 +85,7 @@ def all_places(run: Run, service: Scripted) -> list[tuple[Any, ...]]:
     return [path for path in found if path != ("chunks",)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("share", [151, pytest.param(7, marks=pytest.mark.slow)])
 def test_an_answer_with_any_field_missing_or_wrong_is_an_answer_or_an_error_of_ours(
     run: Run, service: Scripted, share: int
@@ -230,3 +236,19 @@ def test_a_client_of_the_other_kind_is_told_with_the_way_out(service: Scripted) 
 
     asyncio.run(other())
     assert len(memory) == 1
+
+
+def test_fields_that_only_this_service_has_come_back_to_it(service: Scripted) -> None:
+    """Also one that is spelt nearly as a known one: what a service says never ends a turn."""
+    own = {"reasoning_contents": "hm", "tool_call": [1], "new_in_2027": {"x": 1}}
+
+    def with_own(answer: dict[str, Any]) -> dict[str, Any]:
+        answer["choices"][0]["message"].update(own)
+        return answer
+
+    memory = new_memory()
+    service.wrong = with_own
+    with way("run", service.base_url) as run:
+        assert run(memory, [read_log]) == "Done."
+    spoken = next(m for m in service.requests[-1].body["messages"] if m["role"] == "assistant")
+    assert {key: spoken.get(key) for key in own} == own

@@ -15,6 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.extras import need
+
+need("openai")
+
 from openai import AsyncOpenAI, OpenAI
 
 from autocontext import AutoContextMemory, loop
@@ -90,6 +95,7 @@ def memory(tmp_path: Path) -> Iterator[AutoContextMemory]:
         yield opened
 
 
+@pytest.mark.slow
 def test_a_long_run_fits_the_window_and_keeps_everything(run: Run, memory: AutoContextMemory) -> None:
     with FakeOpenAI(window=16_000, default=days(12)) as service:
         answer = run(service.base_url, memory, [read_log])
@@ -99,6 +105,7 @@ def test_a_long_run_fits_the_window_and_keeps_everything(run: Run, memory: AutoC
     assert memory.get_compression_events()
 
 
+@pytest.mark.sampled
 def test_the_calls_of_one_message_run_at_the_same_time(run: Run, memory: AutoContextMemory) -> None:
     meeting = threading.Barrier(2, timeout=240)
 
@@ -117,6 +124,7 @@ def test_the_calls_of_one_message_run_at_the_same_time(run: Run, memory: AutoCon
     assert {b.text for m in memory for b in m.tool_results} == {'{"who": "ann"}', '{"who": "bob"}'}
 
 
+@pytest.mark.sampled
 def test_what_goes_wrong_in_a_tool_is_what_the_model_reads(run: Run, memory: AutoContextMemory) -> None:
     def divide(a: int, b: int) -> float:
         """a / b"""
@@ -141,6 +149,7 @@ def test_what_goes_wrong_in_a_tool_is_what_the_model_reads(run: Run, memory: Aut
     assert not results["4"][1]
 
 
+@pytest.mark.slow
 def test_a_run_without_an_end_stops_and_can_go_on(run: Run, memory: AutoContextMemory) -> None:
     with FakeOpenAI(window=16_000, default=days(8)) as service:
         with pytest.raises(AutoContextError, match="no answer after 3 requests"):
@@ -169,6 +178,7 @@ def test_coroutine_functions_are_tools_of_the_asynchronous_loop(memory: AutoCont
 PROGRAM = Path(__file__).with_name("killed_agent.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("days_", "deadly_days"), [(4, (3,)), pytest.param(45, (11, 12, 30), marks=pytest.mark.slow)], ids=["4", "45"]
 )

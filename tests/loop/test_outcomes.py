@@ -15,6 +15,11 @@ from typing import Any, NoReturn
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.extras import need
+
+need("openai")
+
 from openai import AsyncOpenAI
 
 from autocontext import AutoContextConfig, AutoContextMemory, loop
@@ -198,6 +203,7 @@ def results(memory: AutoContextMemory) -> dict[str, ToolResultBlock]:
     return {b.id: b for m in memory.get_original_memory_msgs() for b in m.tool_results}
 
 
+@pytest.mark.sampled
 @settings(max_examples=share(60), suppress_health_check=WITH_FIXTURES)
 @given(outcomes=st.lists(OUTCOMES, min_size=1, max_size=5), coroutines=st.booleans())
 def test_what_tools_return_is_kept_and_no_error_and_the_next_run_goes_on(
@@ -293,6 +299,7 @@ def test_a_result_that_the_store_did_not_take_is_stored_with_the_next(run: Run) 
     assert {id_: b.text for id_, b in results(memory).items()} == {"c1": "", "c2": "null"}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("streamed", [False, True])
 def test_a_cancelled_run_keeps_what_is_there_and_ends_its_tools(service: FakeOpenAI, *, streamed: bool) -> None:
     memory, ended = new_memory(), []
@@ -332,6 +339,7 @@ def test_a_cancelled_run_keeps_what_is_there_and_ends_its_tools(service: FakeOpe
     assert [m["content"] for m in memory.to_openai() if m["role"] == "tool"] == ["paid", INTERRUPTED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [12, pytest.param(250, marks=pytest.mark.slow)])
 def test_an_interrupt_anywhere_stores_each_result_at_most_once(samples: int) -> None:
     store = InMemorySessionStore()

@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from tests.extras import need
+
+need("openai")
+
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.messages import is_pinned
 from autocontext.testing import assert_valid_chat
@@ -47,6 +51,7 @@ def results(memory: AutoContextMemory) -> list[str]:
     return [b.text for m in memory.get_original_memory_msgs() for b in m.tool_results]
 
 
+@pytest.mark.sampled
 def test_the_agent_archives_pins_notes_searches_and_restores(run: Run, memory: AutoContextMemory) -> None:
     steps: list[tuple[str, dict[str, Any]]] = [
         ("read_log", {"day": 1}),
@@ -72,6 +77,7 @@ def test_the_agent_archives_pins_notes_searches_and_restores(run: Run, memory: A
     assert_valid_chat(memory.messages)
 
 
+@pytest.mark.sampled
 def test_the_status_is_last_in_each_request_and_in_no_log(run: Run, memory: AutoContextMemory) -> None:
     with FakeOpenAI(window=16_000, default=script(("read_log", {"day": 1}), ("read_log", {"day": 2}))) as service:
         run(service.base_url, memory, [read_log])
@@ -85,6 +91,7 @@ def test_the_status_is_last_in_each_request_and_in_no_log(run: Run, memory: Auto
     assert "Context status" not in json.dumps(memory.state_dict())
 
 
+@pytest.mark.slow
 def test_notes_survive_a_long_run_word_for_word(run: Run, memory: AutoContextMemory) -> None:
     decision = "decision: the alerts of days 1-3 are one incident, INC-4411"
     steps: list[tuple[str, dict[str, Any]]] = [
@@ -99,6 +106,7 @@ def test_notes_survive_a_long_run_word_for_word(run: Run, memory: AutoContextMem
     assert any(decision in m.text for m in memory.messages if m.origin is not None)
 
 
+@pytest.mark.sampled
 def test_compact_condenses_with_a_focus_and_asks_no_model(run: Run, memory: AutoContextMemory) -> None:
     with FakeOpenAI(window=16_000, default=script(*(("read_log", {"day": n}) for n in range(1, 3)))) as service:
         run(service.base_url, memory, [read_log])
@@ -112,12 +120,14 @@ def test_compact_condenses_with_a_focus_and_asks_no_model(run: Run, memory: Auto
     assert_valid_chat(memory.messages)
 
 
+@pytest.mark.sampled
 def test_another_message_about_compact_is_for_the_model(run: Run, memory: AutoContextMemory) -> None:
     memory.add({"role": "user", "content": "/compactor is my program; what is wrong with it?"})
     with FakeOpenAI(default=lambda _: Reply(text="Nothing.")) as service:
         assert run(service.base_url, memory, []) == "Nothing."
 
 
+@pytest.mark.sampled
 def test_what_is_passed_with_the_tools_is_not_offered_twice(run: Run) -> None:
     memory = AutoContextMemory()
     memory.add({"role": "user", "content": "Hello"})

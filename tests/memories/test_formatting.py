@@ -220,6 +220,7 @@ def over_budget_and_use(cases: int, seed: int) -> tuple[int, float]:
     return over, sum(used) / len(used)
 
 
+@pytest.mark.slow
 def test_b004_e_never_over_and_97_percent_used() -> None:
     over, used = over_budget_and_use(60, seed=1)
     assert over == 0
@@ -368,6 +369,7 @@ RUNS = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(
     unit=st.lists(RUNS, min_size=1, max_size=3).map("".join),
     sizes=st.lists(st.integers(1, 9_000), min_size=1, max_size=5),

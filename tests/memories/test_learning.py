@@ -64,6 +64,7 @@ def test_the_threshold_is_honoured_and_tags_come_from_whole_words() -> None:
     assert len(suggested_tags("I love my job, live at home, hate the doctor, eat food every day with my wife")) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["i ", "upload ", "not "])
 def test_creation_takes_no_long_time_over_odd_texts(word) -> None:
     """What takes the square of the length takes minutes."""

@@ -325,6 +325,7 @@ def test_entries_that_are_no_facts_are_named_and_the_rest_comes_in(store) -> Non
 
 
 # --------------------------------------------------------------------------------------------------- bad input
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("field", "value"),
     [

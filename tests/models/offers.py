@@ -8,6 +8,7 @@ from typing import Any
 
 from autocontext.models import CallableModel, DashScopeChatModel, ExtractiveModel, OpenAIChatModel
 from autocontext.requests import ModelReply, ModelRequest
+from tests.extras import need
 from tests.fakes import FakeDashScope, FakeOpenAI
 
 KEY = "sk-proj-Zx81kQ-verysecret"
@@ -18,9 +19,16 @@ def ask(prompt: str = "What happened?", **fields: Any) -> ModelRequest:
     return ModelRequest(**{"system": "Condense.", "prompt": prompt, "purpose": "tool_run", **fields})
 
 
+def model_class(name: str) -> Any:
+    """The model of a service; it needs the service's SDK."""
+    need(name)
+    return SERVICES[name][1]
+
+
 @contextmanager
 def service(name: str, **options: Any) -> Iterator[tuple[Any, Any]]:
     """A fake service and a model that talks to it through the real SDK."""
+    need(name)
     fake, model = SERVICES[name]
     with fake(api_key=KEY) as running:
         made = model("qwen-plus", api_key=KEY, base_url=running.base_url, **options)

@@ -49,12 +49,14 @@ def one_by_one(model):
     return [model.complete(question).text for question in QUESTIONS]
 
 
+@pytest.mark.sampled
 def test_sixteen_questions_at_once_from_threads(model):
     with ThreadPoolExecutor(16) as threads:
         replies = list(threads.map(model.complete, QUESTIONS))
     assert [reply.text for reply in replies] == one_by_one(model)
 
 
+@pytest.mark.sampled
 def test_sixteen_questions_at_once_in_one_loop(model):
     async def all_at_once():
         return await asyncio.gather(*map(model.acomplete, QUESTIONS))
@@ -62,10 +64,12 @@ def test_sixteen_questions_at_once_in_one_loop(model):
     assert [reply.text for reply in asyncio.run(all_at_once())] == one_by_one(model)
 
 
+@pytest.mark.sampled
 def test_one_loop_after_another(model):
     assert [asyncio.run(model.acomplete(question)).text for question in QUESTIONS[:3]] == one_by_one(model)[:3]
 
 
+@pytest.mark.sampled
 def test_several_loops_at_once(model):
     async def twice(question):
         first = await model.acomplete(question)

@@ -2,6 +2,10 @@
 
 import asyncio
 
+from tests.extras import need
+
+need("dashscope")
+
 import dashscope
 
 from tests.fakes import Raw

@@ -185,6 +185,7 @@ def test_usage_counts_what_went_in_and_came_out():
     assert rough.usage.input_tokens > rough.usage.output_tokens > 0
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(st.sampled_from([*FILLER, "def f(x_1): return x_1['key'] + 3.14", "今天我们决定采用新的方案。",
                                  "a1b2c3d4e5f60718293a4b5c6d7e8f90", "/usr/lib/python3/dist-packages", "Привет, мир"]),

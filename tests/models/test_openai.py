@@ -4,6 +4,7 @@ import pytest
 
 from autocontext.errors import ModelError
 from autocontext.models import OpenAIChatModel
+from tests.extras import need
 from tests.fakes import Raw, Reply
 from tests.models.offers import KEY, ask, service
 
@@ -21,6 +22,7 @@ def test_the_limit_goes_by_the_name_asked_for(field):
 
 
 def test_the_limit_goes_by_the_name_of_the_server():
+    need("openai")
     at_openai = OpenAIChatModel("gpt-5-mini", api_key=KEY)
     arguments = at_openai._arguments(ask(max_output_tokens=50), "https://api.openai.com/v1/")
     assert arguments["max_completion_tokens"] == 50

@@ -3,6 +3,8 @@
 import asyncio
 import gc
 
+import pytest
+
 from autocontext.models.per_loop import PerLoop
 
 
@@ -47,6 +49,7 @@ def test_each_loop_has_its_own():
     assert len(clients) <= 1
 
 
+@pytest.mark.slow
 def test_a_client_dies_with_its_owner_while_the_loop_goes_on():
     log = []
 

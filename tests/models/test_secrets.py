@@ -15,7 +15,7 @@ from autocontext.errors import ConfigError, ModelError
 from autocontext.models import DashScopeChatModel
 from autocontext.models.providers import scrub
 from tests.fakes import Close, Raw
-from tests.models.offers import KEY, SERVICES, ask, service
+from tests.models.offers import KEY, SERVICES, ask, model_class, service
 
 BOTH = pytest.mark.parametrize("name", SERVICES)
 VARIABLES = {"openai": "OPENAI_API_KEY", "dashscope": "DASHSCOPE_API_KEY"}
@@ -69,14 +69,14 @@ def test_a_missing_key_is_told_at_once(name, key, monkeypatch):
     for variable in (*VARIABLES.values(), "DASHSCOPE_API_KEY_FILE_PATH"):
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(ConfigError, match=VARIABLES[name]):
-        SERVICES[name][1]("m", api_key=key)
+        model_class(name)("m", api_key=key)
 
 
 @BOTH
 @pytest.mark.parametrize("key", ["sk-verysecret\nX-Header: 1", "sk-very secret", "sk-verysecré", "sk-verysecret\x00"])
 def test_a_key_no_header_can_carry_is_refused_without_showing_it(name, key):
     with pytest.raises(ConfigError) as caught:
-        SERVICES[name][1]("m", api_key=key)
+        model_class(name)("m", api_key=key)
     assert "secr" not in str(caught.value)
 
 
@@ -84,7 +84,7 @@ def test_a_key_no_header_can_carry_is_refused_without_showing_it(name, key):
 def test_the_key_from_the_environment(name, monkeypatch):
     monkeypatch.setenv(VARIABLES[name], KEY)
     with service(name) as (fake, _):
-        model = SERVICES[name][1]("m", base_url=fake.base_url)
+        model = model_class(name)("m", base_url=fake.base_url)
         assert model.complete(ask()).text == "SUMMARY"
         model.close()
 
@@ -119,6 +119,7 @@ def test_scrubbing_other_keys(text):
     assert "abcd1234" not in scrub(text, SecretStr("unrelated-key"))
 
 
+@pytest.mark.slow
 def test_importing_the_models_imports_no_sdk():
     code = (
         "import sys, autocontext.models as m; m.ExtractiveModel(); m.CallableModel(len);"
@@ -129,6 +130,7 @@ def test_importing_the_models_imports_no_sdk():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.slow
 @BOTH
 def test_without_the_sdk_the_extra_is_named(name):
     model = SERVICES[name][1].__name__

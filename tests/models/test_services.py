@@ -10,7 +10,7 @@ import pytest
 
 from autocontext.errors import ConfigError, ModelError
 from tests.fakes import Close, Hang, Raw, Reply
-from tests.models.offers import KEY, SERVICES, ask, service
+from tests.models.offers import KEY, SERVICES, ask, model_class, service
 
 BOTH = pytest.mark.parametrize("name", SERVICES)
 CALL = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
@@ -44,6 +44,7 @@ HTTP = {
 }
 
 
+@pytest.mark.sampled(7)
 @BOTH
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("case", HTTP)
@@ -70,7 +71,7 @@ def test_retry_after_as_a_date(name):
 @pytest.mark.parametrize("how", ["sync", "async"])
 def test_a_wrong_key_is_told_without_the_key(name, how):
     with service(name) as (fake, _):
-        e = fail(SERVICES[name][1]("m", api_key="sk-wrong-key-123456", base_url=fake.base_url), how)
+        e = fail(model_class(name)("m", api_key="sk-wrong-key-123456", base_url=fake.base_url), how)
     assert "HTTP 401" in str(e)
     assert not e.retryable
     assert "wrong-key" not in str(e)
@@ -89,6 +90,7 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.sampled(7)
 @BOTH
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("case", UNUSABLE)
@@ -119,6 +121,7 @@ BODIES = {
 }
 
 
+@pytest.mark.sampled(7)
 @BOTH
 @pytest.mark.parametrize("how", ["sync", "async"])
 @pytest.mark.parametrize("case", BODIES)
@@ -167,7 +170,7 @@ def test_nobody_listens(name, how):
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound, not listening: connections are refused
         url = f"http://127.0.0.1:{held.getsockname()[1]}/v1"
-        model = SERVICES[name][1]("m", api_key=KEY, base_url=url)
+        model = model_class(name)("m", api_key=KEY, base_url=url)
         e = fail(model, how)
         model.close()
     assert "no connection" in str(e)
@@ -177,7 +180,7 @@ def test_nobody_listens(name, how):
 
 @BOTH
 def test_a_password_in_the_address_is_not_shown(name):
-    model = SERVICES[name][1]("m", api_key=KEY, base_url="http://user:hunter2@127.0.0.1:1/v1?token=hunter3")
+    model = model_class(name)("m", api_key=KEY, base_url="http://user:hunter2@127.0.0.1:1/v1?token=hunter3")
     assert "hunter" not in repr(model) + str(fail(model, "sync"))
     assert "127.0.0.1:1/v1" in repr(model)
     model.close()
@@ -238,6 +241,7 @@ def test_a_cancelled_call_leaves_the_model_usable(name):
         assert asyncio.run(cancel_then_ask(fake, model)).text == "SUMMARY"
 
 
+@pytest.mark.sampled
 @BOTH
 def test_closed_models_open_again(name):
     async def twice(model):
@@ -254,6 +258,7 @@ def test_closed_models_open_again(name):
         assert model.complete(ask()).text
 
 
+@pytest.mark.sampled
 @BOTH
 def test_clients_end_with_their_loop(name):
     with service(name) as (_, model):
@@ -267,7 +272,7 @@ def test_clients_end_with_their_loop(name):
 @BOTH
 def test_two_models_share_no_setting(name):
     with service(name) as (one, model_one), service(name) as (two, _):
-        model_two = SERVICES[name][1]("other", api_key="sk-second-key-98765", base_url=two.base_url)
+        model_two = model_class(name)("other", api_key="sk-second-key-98765", base_url=two.base_url)
         two.api_key = "sk-second-key-98765"
         assert model_two.complete(ask()).text == model_one.complete(ask()).text == "SUMMARY"
         assert [r.body["model"] for r in one.requests + two.requests] == ["qwen-plus", "other"]
@@ -278,4 +283,4 @@ def test_two_models_share_no_setting(name):
 @pytest.mark.parametrize("reserved", ["stream", "messages", "tools"])
 def test_settings_of_the_model_itself_are_refused(name, reserved):
     with pytest.raises(ConfigError, match=reserved):
-        SERVICES[name][1]("m", api_key=KEY, **{reserved: True})
+        model_class(name)("m", api_key=KEY, **{reserved: True})

@@ -11,7 +11,8 @@ from typing import Any
 from autocontext.messages import Msg
 from autocontext.notes.page import DONE, HEADINGS, LINES, LOOKED, REASONS, SAID
 
-ANSWER = re.compile(r"\"(.*?)\"(?: \(m\d+\))?(?=; |$)")
+ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(m\d+\))?(?=; |$)")
+"""An answer's words in quotes, or its fields of JSON in braces."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""
 LINE_END = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -168,7 +169,7 @@ class Reading:
         """Each line is about a call that was made, in words of its arguments, with words of its answers."""
         listed = 0
         for line in (*self.parts.get(DONE, []), *self.parts.get(LOOKED, [])):
-            if count := re.fullmatch(r"m\d+(?:-m\d+)?: (\d+) more calls?", line):
+            if count := re.fullmatch(r"m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?", line):
                 listed += int(count[1])
                 continue
             if head := re.fullmatch(r"m(\d+)-m(\d+) (.*):", line):
@@ -215,7 +216,10 @@ class Reading:
         quotes = ANSWER.findall(answers)
         if not quotes:
             return answers == "no answer yet" or "nothing" in answers or "no match" in answers or len(answers) < 60
-        whole = answers[answers.index('"') + 1 : answers.rindex('"')]  # a quote in the words looks like an end
+        first, last = re.search(r"[\"{]", answers), re.search(r"[\"}][^\"}]*$", answers)
+        assert first, answers
+        assert last, answers
+        whole = answers[first.end() : last.start()]  # a quote in the words looks like an end
         return all(any(stands(q, t) or squeezed(q.strip("…")) in squeezed(t) for t in texts) for q in quotes) or any(
             stands(whole, t) for t in texts
         )

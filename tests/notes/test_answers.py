@@ -1,5 +1,6 @@
 """What came back: what the structure says, and the words that tell it. Nothing judges."""
 
+import json
 import re
 
 import pytest
@@ -7,13 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext.messages import ToolResultBlock
-from autocontext.notes.answers import Answer, answer_of, came_back, quoted, telling
+from autocontext.notes.answers import Answer, answer_of, came_back, lines_and_fields, quoted, telling
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
 
 
-def told(text: str, *, is_error: bool = False, characters: int = 160, call: str = "", looks: bool = False) -> str:
+def told(
+    text: str,
+    *,
+    is_error: bool = False,
+    characters: int = 160,
+    call: str = "",
+    looks: bool = False,
+    beside: str = "",
+) -> str:
     answer = answer_of(ToolResultBlock(id="a", output=text, is_error=is_error))
-    return came_back(telling(text, answer, used=lambda _: 0.0, call=call, looks=looks), answer, characters)
+    pieces = telling(
+        text, answer, used=lambda _: 0.0, call=call, looks=looks, beside=lines_and_fields(beside) if beside else ()
+    )
+    return came_back(pieces, answer, characters)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +57,7 @@ def test_a_status_is_what_the_structure_says(text: str, status: str, empty: bool
     [
         ("Order A1 was cancelled by the user on May 3", '"Order A1 was cancelled by the user on May 3"'),
         ("Forbidden Planet (1956)", '"Forbidden Planet (1956)"'),
-        ('{"status": "rejected"}', '""status": "rejected""'),
+        ('{"status": "rejected"}', '{"status": "rejected"}'),
         ("344\nbash-$", '"344 bash-$"'),
         ("3 rows\nuser@host:~$ ", '"3 rows"'),
         ("", "nothing"),
@@ -73,8 +85,41 @@ def test_the_words_are_the_line_with_the_reason(text: str, reason: str) -> None:
     assert reason in told(text, is_error=True, characters=90)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "meta=None content=[TextContent(type='text', text='Seat 12A is held', annotations=None)] isError=False",
+        'content=[TextContent(text=\'{\\n  "_meta": null,\\n  "text": "Seat 12A is held",\\n  "isError": false\\n}\')]',
+        '{"content": [{"type": "text", "text": "Seat 12A is held", "annotations": null}], "isError": false}',
+        '{\n  "座席": "Seat 12A is held",\n  "is_error": false,\n  "warnings": []\n}',
+    ],
+)
+def test_that_there_is_no_error_is_no_answer(text: str) -> None:
+    assert "Seat 12A" in told(text, characters=60)
+    assert told('{"id": 7, "delivered": false}') == '{"id": 7, "delivered": false}'
+
+
 def test_an_echo_of_the_call_is_no_answer() -> None:
     assert told("pytest -q tests\n3 passed", call="bash pytest -q tests", characters=20) == '"3 passed"'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Seat 12A held\nPlease note that seats are held for 20 minutes and are given to others then", "Seat 12A held"),
+        ("def close(self):\n    " + "self.pool.release(connection), " * 9, "def close(self):"),
+        (
+            "Zug ICE 71, Gleis 8\n" + "Bitte beachten Sie die geänderte Wagenreihung am Bahnsteig und die " * 3,
+            "Gleis 8",
+        ),
+        (
+            "rows\n" + "No such table: orders, and none of the names that are like it " * 3,
+            "No such table: orders",
+        ),
+    ],
+)
+def test_a_whole_line_goes_before_the_beginning_of_one_that_gives_no_reason(text: str, words: str) -> None:
+    assert words in told(text, characters=40)
 
 
 @pytest.mark.parametrize(("language", "words"), WORDS_OF_ERRORS.items())
@@ -103,3 +148,88 @@ def test_no_text_ends_its_own_quotation(text: str) -> None:
     inside = quoted(text)[1:-1]
     assert '" ->' not in inside.replace('\\"', "")
     assert re.sub(r'\\"(?=\s*->)', '"', inside) == text
+
+
+@pytest.mark.parametrize(
+    ("frame", "one", "other"),
+    [
+        ("<h1>Upload</h1>\n{}\n<meta charset='utf-8'>\n<p>Page not found? Contact us.</p>", "root:x:0", "file gone"),
+        ('{{"status": "ok", "message": "Kein Fehler", "Ort": "{}"}}', "Ulm", "Augsburg"),
+        ("查询完成，没有错误 123\n{}\n如有错误请联系客服 400-820", "耳机已退货", "雨靴已发货"),
+    ],
+)
+def test_lines_that_other_answers_have_do_not_tell_one_from_them(frame: str, one: str, other: str) -> None:
+    assert one in told(frame.format(one), characters=24, beside=frame.format(other))
+    assert one not in told(frame.format(one), characters=24)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            """OBSERVATION:
+Traceback (most recent call last):
+  File "a.py", line 3
+    from pydantic.alias_generators import to_snake
+ModuleNotFoundError: No module named 'pydantic_core'
+(Open file: n/a)
+(Current directory: /testbed)
+3 files were not found
+bash-$""",
+            "ModuleNotFoundError: No module named 'pydantic_core'",
+        ),
+        ("at Main.java:3\njava.lang.IllegalStateException: Konto gesperrt\nBUILD FAILED in 3s", "Konto gesperrt"),
+        (
+            "ERROR:\nNo replacement was performed, old_str `DEF(a)\n  DONE();` did not appear verbatim in 3 files.",
+            "No replacement was performed",
+        ),
+        ("请求失败\nrequests.exceptions.ConnectionError: 连接被拒绝\n请求失败 3 次", "连接被拒绝"),
+    ],
+)
+def test_an_exception_is_told_before_other_lines(text: str, reason: str) -> None:
+    assert reason in told(text, characters=60)
+
+
+@pytest.mark.parametrize(
+    ("call", "text", "answer"),
+    [
+        ("ps aux | grep ntlmrelayx", "84449 python relay -socks\n90001 bash -c ps aux | grep ntlmrelayx", "84449"),
+        ("curl -s http://laden.de/preise; echo fertig", "Preis: 12 €\n+ curl -s http://laden.de/preise 200", "Preis"),
+        ("查询 订单 || echo 没有订单记录", "订单 4711 已付款\n+ echo 没有订单记录 1", "4711"),
+    ],
+)
+def test_a_line_with_a_part_of_the_command_is_an_echo(call: str, text: str, answer: str) -> None:
+    assert answer in told(text, call=call, characters=26)
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [{"id": "gift_card_7480005", "amount": 6}, {"id": "certificate_1", "amount": 113}],
+        [{"Kunde": "Weber", "status": "bezahlt"}, {"Kunde": "Maier", "status": "offen"}],
+        [{"订单": "D88120", "status": "已签收"}, {"订单": "D88121", "status": "待发货"}],
+    ],
+)
+@pytest.mark.parametrize("characters", [30, 60, 160])
+def test_a_field_of_a_short_record_stands_in_its_record(records: list[dict[str, object]], characters: int) -> None:
+    answer = told(json.dumps({"all": records, "page": 1}, ensure_ascii=False), characters=characters)
+    keys = '"(?:amount|status)": '
+    for found in re.finditer(keys, answer):
+        assert '"id": ' in answer[: found.start()] or '"Kunde": ' in answer or '"订单": ' in answer
+    assert len(re.findall(keys, answer)) <= answer.count("{")
+
+
+@pytest.mark.parametrize(
+    ("lines", "telling_line"),
+    [
+        (
+            ["success: true", "matched_tools:", "- name: get_ticker_news of server 7"],
+            "- name: get_ticker_news of server 7",
+        ),
+        (["Kunde: Weber", "Adresse: Ulm", "Status 3: gesperrt, nicht gefunden"], "Status 3: gesperrt, nicht gefunden"),
+        (["查询结果", "客户 王", "订单 D88120 未找到 3 次"], "订单 D88120 未找到 3 次"),
+    ],
+)
+def test_the_lines_of_a_printed_string_are_lines(lines: list[str], telling_line: str) -> None:
+    text = "meta=None content=[TextContent(type='text', text='" + "\\n".join([*lines, ""]) + "', annotations=None)]"
+    assert telling_line in told(text, characters=60)

@@ -61,11 +61,13 @@ def ledgers() -> list[WorkLedger]:
     return [WorkLedger.of(CONVERSATIONS[name]) for name in ROOMY[::7]]
 
 
+@pytest.mark.slow
 def test_there_is_much_more_to_say_than_the_largest_budget_holds() -> None:
     assert all(count(page(LONG, 10**6, count)) > 1.5 * 5_000 for count in COUNTERS.values())
     assert len(page(LONG, 10**6, len)) > 1.5 * 20_000
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("counter", COUNTERS)
 @given(messages=histories(max_moves=8), budget=st.integers(0, 5_000))
 def test_a_rendering_never_exceeds_its_budget(counter: str, messages: list[Msg], budget: int) -> None:
@@ -74,6 +76,7 @@ def test_a_rendering_never_exceeds_its_budget(counter: str, messages: list[Msg],
     assert count(text) <= budget
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_real_work_keeps_to_any_budget(counter: str, budget: int) -> None:
@@ -82,6 +85,7 @@ def test_real_work_keeps_to_any_budget(counter: str, budget: int) -> None:
         assert count(page(ledger, budget, count)) <= budget
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("counter", COUNTERS)
 @pytest.mark.parametrize("budget", [500, 1_000, 2_000, 5_000])
 def test_a_budget_is_used_where_there_is_more_to_say(counter: str, budget: int) -> None:
@@ -185,6 +189,7 @@ def test_quoted_lines_are_whole_or_marked(messages: list[Msg], budget: int) -> N
     check_quotes(messages, page(WorkLedger.of(messages), budget, len))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", ROOMY[::2])
 def test_quoted_lines_of_real_work_are_whole_or_marked(name: str) -> None:
     messages = CONVERSATIONS[name]
@@ -218,6 +223,7 @@ def numbers_told(text: str) -> set[int]:
     return found
 
 
+@pytest.mark.slow
 @given(histories(max_moves=8), st.sets(st.integers(1, 60)), st.integers(200, 3_000))
 def test_messages_outside_only_are_not_told_of(messages: list[Msg], only: set[int], budget: int) -> None:
     text = page(WorkLedger.of(messages), budget, len, only=only)
@@ -284,6 +290,7 @@ def test_what_a_tool_says_does_not_stand_for_the_user() -> None:
     assert "Stop." in told
 
 
+@pytest.mark.slow
 @given(histories(max_moves=8), st.integers(300, 3_000))
 def test_no_line_of_a_source_is_quoted_twice(messages: list[Msg], budget: int) -> None:
     text = page(WorkLedger.of(messages), budget, len)

@@ -133,7 +133,7 @@ def test_what_was_changed_stands_under_its_whole_name_and_what_was_read_may_begi
 def test_the_users_table_reaches_the_notes() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(1_000, tool_effects={"fahrplan": "reads"}))
     memory.add_message(user("Wann fährt der Zug?"))
-    for i in range(12):
+    for i in range(40):
         memory.add_message(calls("", use(f"c{i}", "fahrplan", zug=f"ICE {i}")))
         memory.add_message(tool_result(f"c{i}", f"ICE {i} ab Ulm 14:0{i}\n" + "Halt in Augsburg, Günzburg\n" * 20))
     texts = "\n".join(m.text for m in memory.get_messages())
@@ -169,3 +169,40 @@ def test_calls_that_differ_in_their_last_word_have_different_labels() -> None:
         "summary", "readme", "tree", "tree main", "languages",
     ]  # fmt: skip
     assert not any("… " in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("command", "reads"),
+    [
+        ("for f in docs/*.md; do head -n 5 $f; done", True),
+        ("for f in docs/*.md; do rm $f; done", False),
+        ("if [ -f a ]; then cat a; fi", False),
+        ("ps aux | grep relay", True),
+        ("while read line; do echo $line; done < a.txt", False),
+    ],
+)
+def test_a_loop_only_looks_if_what_it_runs_does(command: str, reads: bool) -> None:
+    assert looks("bash", {"command": command}) is reads
+
+
+@pytest.mark.parametrize(
+    ("tool", "reads"), [("SemanticSearch", True), ("web_search", True), ("search_and_replace", False)]
+)
+def test_a_tool_that_is_named_a_search_looks(tool: str, reads: bool) -> None:
+    assert looks(tool, {"query": "orders"}) is reads
+
+
+@pytest.mark.parametrize(
+    ("arguments", "label"),
+    [
+        (
+            {"server_name": "investor", "tool_name": "get_data", "params": {"ticker": "SPY", "max_news": 10}},
+            "investor, get_data, SPY, 10",
+        ),
+        ({"query": "<tool_assistant>\nserver: news or finance\n</tool_assistant>"}, "server: news or finance"),
+        ({"aktion": "suchen", "filter": {"Kunde": "Weber"}}, "suchen, Weber"),
+        ({"操作": "查询", "参数": {"订单": "D88120"}}, "查询, D88120"),
+    ],
+)
+def test_a_label_names_what_stands_inside_an_object(arguments: dict[str, Any], label: str) -> None:
+    assert label_of(arguments) == label

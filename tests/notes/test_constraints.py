@@ -81,6 +81,7 @@ def cases() -> list[tuple[str, str, str, int]]:
     ]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("name", "constraint", "place", "window"), cases())
 def test_a_constraint_stands_in_every_later_context(name: str, constraint: str, place: str, window: int) -> None:
     assert lost(name, constraint, place, window) == []
@@ -97,6 +98,7 @@ def test_no_constraint_is_lost_anywhere(name: str, place: str, window: int) -> N
     assert {c: missing for c in some if (missing := lost(name, c, place, window))} == {}
 
 
+@pytest.mark.slow
 def test_several_constraints_in_one_message_all_stay() -> None:
     several = "Do not send anything, only draft it. Stay under 500 EUR.\nNever touch the tests. 必须先备份。 Use tabs."
     for name in NAMES[::6]:

@@ -54,11 +54,11 @@ def findings_seen(request: ModelRequest) -> str:
     return "\n".join(dict.fromkeys(FINDING.findall(request.prompt))) or "Nothing was found."
 
 
-def read_all(window: int, model: ScriptedModel | None) -> tuple[AutoContextMemory, list[Msg]]:
+def read_all(window: int, model: ScriptedModel | None, logs: int = LOGS) -> tuple[AutoContextMemory, list[Msg]]:
     memory = AutoContextMemory(AutoContextConfig.for_window(window, model_retries=0), model)
-    added = [user(f"Please read all {LOGS} logs and tell me every finding.")]
+    added = [user(f"Please read all {logs} logs and tell me every finding.")]
     memory.add_messages(added)
-    for i in range(LOGS):
+    for i in range(logs):
         pair = [
             calls("", use(f"c{i}", "read_log", path=f"logs/{i:02}.log")),
             tool_result(f"c{i}", log(i), name="read_log"),
@@ -85,6 +85,14 @@ def without_model() -> tuple[AutoContextMemory, list[Msg]]:
     return read_all(16_000, None)
 
 
+def test_of_a_few_logs_every_finding_stands_in_the_last_context() -> None:
+    memory, _ = read_all(16_000, None, logs=9)
+    assert memory.get_compression_events()
+    text = shown(memory)
+    assert [i for i in range(9) if finding(i) not in text] == []
+
+
+@pytest.mark.slow
 def test_all_findings_of_a_model_stand_in_the_last_context(with_model: tuple[AutoContextMemory, list[Msg]]) -> None:
     text = shown(with_model[0])
     assert [i for i in range(LOGS) if finding(i) not in text] == []
@@ -101,6 +109,7 @@ def test_every_original_comes_back_by_its_number(run: str, request: pytest.Fixtu
     assert memory.token_count == recount(memory) <= 16_000
 
 
+@pytest.mark.slow
 def test_without_a_model_counts_are_right_and_all_calls_are_told_of(
     without_model: tuple[AutoContextMemory, list[Msg]],
 ) -> None:
@@ -117,12 +126,14 @@ def test_without_a_model_counts_are_right_and_all_calls_are_told_of(
     assert "no result" not in named
 
 
+@pytest.mark.slow
 def test_without_a_model_what_stands_out_is_found(without_model: tuple[AutoContextMemory, list[Msg]]) -> None:
     """Lines that no other line of a log is like are quoted first."""
     text = shown(without_model[0])
     assert sum(finding(i) in text for i in range(LOGS)) >= 38
 
 
+@pytest.mark.slow
 def test_a_large_window_is_used_before_anything_is_dropped() -> None:
     memory, added = read_all(128_000, ScriptedModel(findings_seen))
     text = shown(memory)

@@ -38,6 +38,7 @@ def test_the_lines_of_a_note_stay_lines() -> None:
     assert part(page(WorkLedger.of(noted(text)), 400, COUNT)) == "m1:\n> tried:\n> - a bigger pool: no\n> - WAL: no"
 
 
+@pytest.mark.slow
 @given(st.integers(1, 40), st.integers(150, 600))
 def test_the_newest_notes_stay_whole_as_long_as_there_is_room(count: int, budget: int) -> None:
     history = [m for n in range(count) for m in (*noted(f"finding {n}: value {n * 7919}"), *conversation(rounds=1))]

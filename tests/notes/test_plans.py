@@ -5,6 +5,7 @@ from enum import Enum
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +141,7 @@ def test_any_object_with_a_name_and_subtasks_is_a_plan() -> None:
     assert plan_lines(SimpleNamespace(name="Idle", description="", expected_outcome="", subtasks=None), []) == ["Idle:"]
 
 
+@pytest.mark.slow
 def test_a_plan_stands_in_the_context_after_folds() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(3_000))
     memory.add_messages([user("Do it."), calls("", CREATED), tool_result("p0", "ok")])
@@ -265,3 +267,14 @@ def test_a_plan_note_that_is_condensed_again_keeps_its_open_steps() -> None:
     memory.compress_if_needed()
     text = "\n".join(m.text for m in memory.messages)
     assert "- write the report: todo" in text
+
+
+def test_a_note_has_no_older_plan_where_a_whole_list_is_in_view() -> None:
+    def listed(id_: str, state: str) -> list[Msg]:
+        steps = [{"content": "Read", "status": "completed"}, {"content": "Ausliefern", "status": state}]
+        return [calls("", use(id_, "todo_write", todos=steps)), tool_result(id_, "ok")]
+
+    first, newest = listed("a", "pending"), listed("b", "in_progress")
+    ledger = WorkLedger.of([user("Go on."), *first, *newest])
+    assert PLAN in page(ledger, shown=[])
+    assert PLAN not in page(ledger, only={2, 3}, shown=newest)

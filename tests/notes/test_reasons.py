@@ -6,6 +6,7 @@ from autocontext.testing import assistant, tool_exchange, user
 from tests.notes.pages import page
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("filler", "finding"),
     [

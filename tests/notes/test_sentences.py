@@ -96,6 +96,7 @@ def test_rules_limits_permissions_corrections(text: str) -> None:
     assert worth(text) == RULE
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("constraint", CONSTRAINTS[::3])
 @pytest.mark.parametrize("around", ["Hello! {} Thanks.", "I have this:\n{}\nSo go on.", "你好。{}谢谢。", "{}"])
 def test_a_rule_among_other_words_is_one_sentence(constraint: str, around: str) -> None:
@@ -250,3 +251,12 @@ def test_a_full_stop_inside_a_sentence_does_not_end_it(text: str) -> None:
 
 def test_a_full_stop_after_a_number_ends_a_sentence() -> None:
     assert len(list(sentences("Make it 5. Then send it with -r. invalid ones never."))) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["use rgb values in the themes, please!!", "Nimm die blauen Schuhe!", "地址 就写 上海！", "Hex colours, I said!"],
+)
+def test_what_is_said_with_emphasis_is_kept_like_a_rule(text: str) -> None:
+    (sentence,) = of_user(text)
+    assert sentence.worth == RULE

@@ -27,7 +27,7 @@ def check_work(messages: list[Msg], text: str, only: set[int]) -> None:
     if {DONE, LOOKED} & note.parts.keys():
         shown = [line for part in (DONE, LOOKED) for line in note.parts.get(part, [])]
         times = [int((re.findall(r" (\d+)x -> ", line) or ["1"])[0]) for line in shown if " -> " in line]
-        more = [int(n) for line in shown for n in re.findall(r"^m\d+(?:-m\d+)?: (\d+) more calls?$", line)]
+        more = [int(n) for line in shown for n in re.findall(r"^m\d+(?:-m\d+)?: (\d+) more calls?(?:: .*)?$", line)]
         parts = {looks(c.name, c.input) for c in note.calls}
         if len(parts) == len({DONE, LOOKED} & note.parts.keys()):
             assert sum(times) + sum(more) == len(note.calls), note.text
@@ -36,6 +36,7 @@ def check_work(messages: list[Msg], text: str, only: set[int]) -> None:
 KINDS = ("coding", "service")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 @given(st.data())
 def test_every_line_about_random_work_is_true(kind: str, data: st.DataObject) -> None:
@@ -125,6 +126,7 @@ def follow(name: str, window: int, when: Callable[[int], bool]) -> int:
 SHORT = [name for name in sorted(CONVERSATIONS) if len(CONVERSATIONS[name]) <= 100]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [4_000, 16_000])
 def test_every_note_in_real_work_is_true(window: int) -> None:
     """A sample of the conversations; all of them, at every message, in the slow test."""

@@ -98,6 +98,7 @@ def test_e_answers_that_differ_in_values_only_all_stay(store: SqliteContentStore
     assert result == messages
 
 
+@pytest.mark.slow
 def test_f_a_history_cut_between_call_and_result_is_parted_elsewhere(store: SqliteContentStore) -> None:
     rounds = _rounds(12)
     for cut in range(len(rounds) - 20, len(rounds)):

@@ -256,6 +256,7 @@ def test_a_summary_is_written_from_17_messages_on(store: SqliteContentStore) -> 
         assert any(map(is_summary, state.messages)) is (len(messages) >= 17)
 
 
+@pytest.mark.slow
 def test_summaries_compose_and_stay_small(store: SqliteContentStore) -> None:
     optimizer = StateOptimizer(store=store)
     state = SessionState("s")
@@ -403,6 +404,7 @@ def test_a_wrong_config_names_the_field(field: str, value: object) -> None:
         StateConfig(**{field: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_the_original_s_manager_works_as_it_was_written_and_gives_everything_back() -> None:
     messages = conversation(rounds=20, tools_per_round=3, chars=2_000)
     manager = StateOptimizationManager(StateConfig())
@@ -421,6 +423,7 @@ def test_the_original_s_compressor_works_as_it_was_written() -> None:
     assert restore_state_messages(shorter, store=compressor.store) == history
 
 
+@pytest.mark.slow
 def test_the_store_of_its_own_ends_with_the_optimiser() -> None:
     optimizer = StateOptimizer()
     gone = weakref.ref(optimizer.store.database)

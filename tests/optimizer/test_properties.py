@@ -74,6 +74,7 @@ def test_nothing_is_lost_nothing_is_broken_and_twice_is_once(
     store.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=share(60))
 @given(st.lists(histories(max_moves=8), min_size=2, max_size=4), configs())
 def test_a_state_that_is_optimised_as_it_grows_comes_back_in_order(parts: list[list[Msg]], config: StateConfig) -> None:
@@ -124,6 +125,7 @@ def test_a_valid_history_stays_valid(messages: list[Msg], config: StateConfig) -
     store.close()
 
 
+@pytest.mark.slow
 @settings(max_examples=share(20))
 @given(valid_histories(min_moves=4, max_moves=14), configs())
 def test_a_state_saved_at_every_turn_loses_nothing(messages: list[Msg], config: StateConfig) -> None:

@@ -149,6 +149,7 @@ def without_ids(text: str) -> str:
 QUICK = ("compressed, window", "optimised", "named", "behind a compaction")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "reading", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in READINGS]
 )

@@ -71,8 +71,9 @@ def test_evidence_stays_visible_whatever_the_model_writes(reply: Any) -> None:
     assert [value for value in VALUES if value not in shown] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("window", [4_000, 8_000])
-def test_row_25_a_window_that_is_set_hands_over_what_the_recommended_settings_do(window: int) -> None:
+def test_the_five_strategies_hand_over_what_the_recommended_settings_do(window: int) -> None:
     shown: list[list[str]] = []
     for config in (AutoContextConfig.for_window(window), AutoContextConfig(max_token=window)):
         memory = AutoContextMemory(config)
@@ -158,6 +159,7 @@ def test_evidence_has_a_tag_from_which_everything_out_of_view_can_be_reloaded() 
     assert VALUES[5] in ContextOffloadTool(memory)(handle, query="IntegrityError duplicate key")
 
 
+@pytest.mark.slow
 def test_evidence_survives_a_state_round_trip_and_later_passes_still_know_it() -> None:
     memory = passed()
     other = AutoContextMemory(memory.config, ScriptedModel("In short."))
@@ -180,6 +182,7 @@ def test_evidence_undo_brings_back_the_messages() -> None:
     check(memory)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("plan", [False, True])
 @pytest.mark.parametrize("when", ["before its note", "with its note", "after a load"])
 def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str, plan: bool) -> None:

@@ -74,6 +74,7 @@ def windowed(window: int, **fields: object) -> AutoContextConfig:
     return AutoContextConfig(max_token=window, **fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("window", "ids"),
     [

@@ -48,6 +48,7 @@ def everything(memory: AutoContextMemory) -> str:
 
 
 # --------------------------------------------------------- a model error kills the turn; error text becomes the history
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("trouble", UNUSABLE)
 def test_an_unusable_reply_ends_as_a_fallback_note_that_is_marked_and_nothing_leaks(trouble: str) -> None:
     memory = AutoContextMemory(rounds_only(), ScriptedModel(UNUSABLE[trouble]))
@@ -64,6 +65,7 @@ def test_an_unusable_reply_ends_as_a_fallback_note_that_is_marked_and_nothing_le
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", UNUSABLE)
 def test_without_the_fallback_an_unusable_reply_changes_nothing_at_all(trouble: str) -> None:
     memory = AutoContextMemory(rounds_only(extractive_fallback=False), ScriptedModel(UNUSABLE[trouble]))

@@ -44,6 +44,7 @@ def test_switches_the_order_given_is_the_order_tried() -> None:
 
 
 # --------------------------------------------------------------------------------------------------- own strategies
+@pytest.mark.slow
 def test_the_example_of_an_own_strategy_runs() -> None:
     run = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / "own_strategy.py")],
@@ -143,6 +144,7 @@ def conversation() -> list[Msg]:
     return [*first, user("Hello there. " * 40), assistant("Hello! " * 40), *day(8), user("And now?")]
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", MISBEHAVING)
 def test_a_misbehaving_strategy_is_named_in_the_report_and_the_others_go_on(kind: str) -> None:
     propose, reason = MISBEHAVING[kind]
@@ -163,6 +165,7 @@ def test_a_misbehaving_strategy_is_named_in_the_report_and_the_others_go_on(kind
     invariants.check(memory)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("kind", [kind for kind in MISBEHAVING if kind != "grows"])
 def test_with_a_scripted_model_a_misbehaving_strategy_fails_the_test(kind: str) -> None:
     propose, reason = MISBEHAVING[kind]

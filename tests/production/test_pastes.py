@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.messages import is_user_turn
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
+from autocontext.tokens import get_counter
 
+COUNT = get_counter("o200k_base").count
 RULE = "Everything goes past Maria first."
 
 
@@ -48,13 +50,12 @@ def talked(memory: AutoContextMemory, first: str, turns: int) -> int:
 @pytest.mark.slow
 @settings(max_examples=40)
 @given(st.sampled_from((4_000, 8_000, 16_000)), st.floats(0.3, 5.0))
-def test_a_first_message_of_any_length_causes_a_pass_in_a_quarter_of_the_turns_at_most(
-    window: int, size: float
-) -> None:
+def test_a_first_message_of_any_length_causes_a_pass_in_a_third_of_the_turns_at_most(window: int, size: float) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(window))
-    assert talked(memory, paste(int(size * window * 4)), 40) <= 10
+    assert talked(memory, paste(int(size * window * 4)), 40) <= 13
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0.6, 1.2, 3.0])
 def test_an_answered_paste_is_at_most_half_of_the_window_and_keeps_its_beginning(size: float) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
@@ -63,6 +64,22 @@ def test_an_answered_paste_is_at_most_half_of_the_window_and_keeps_its_beginning
     assert len(first.text) <= 4 * 2_000
     assert RULE in first.text
     assert 'context_reload("m2")' in first.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("window", [4_000, 8_000])
+def test_an_answered_paste_gives_way_to_a_long_request(window: int) -> None:
+    """The open request stays whole, and the earlier one and it together leave half of the window for the work."""
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    request = "Now do it for these:\n" + "\n".join(f"Order W{n}: book {n * 7} seats." for n in range(window // 40))
+    memory.add_messages([user(paste(window * 3)), assistant("I have read the demonstration."), user(request)])
+    for n in range(30):
+        memory.add_messages(tool_exchange("read", {"n": n}, f"page {n} of seats " * 40))
+        assert_valid_chat(memory.get_messages())
+    first, latest = (m for m in memory.messages if is_user_turn(m))
+    assert latest.text == request
+    assert RULE in first.text
+    assert sum(COUNT(m) for m in (first, latest)) < 0.5 * window
 
 
 def test_a_paste_in_the_middle_gives_way_once_it_was_answered() -> None:

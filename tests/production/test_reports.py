@@ -56,6 +56,7 @@ def test_report_of_a_pass_that_was_not_needed_is_false_and_says_why() -> None:
     assert memory.usage.passes == 0
 
 
+@pytest.mark.slow
 @given(histories(max_moves=5), st.booleans())
 def test_row_34_report_of_a_pass_that_was_not_needed_gives_tokens_not_their_bound(
     history: list[Msg], in_loop: bool

@@ -88,6 +88,7 @@ def test_redaction_covers_prompts_and_replies_and_leaves_the_originals() -> None
     assert SECRETS["OpenAI key"] in ContextOffloadTool(memory)(note.origin.uuid)
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("size", range(100, 180, 7))
 def test_redaction_finds_a_secret_where_a_long_message_is_cut_into_chunks(size: int) -> None:
     memory, model = secretive(summary_max_input_tokens=size)

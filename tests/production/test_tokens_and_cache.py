@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,7 @@ def test_between_passes_the_outgoing_prefix_is_byte_identical(history: list[Msg]
         sent = out
 
 
+@pytest.mark.slow
 def test_all_edits_of_a_pass_land_before_the_context_is_sent_again() -> None:
     memory = AutoContextMemory(small(), ScriptedModel("In short."))
     breaks = turns = 0

@@ -30,6 +30,7 @@ class VagueModel:
         return ModelReply(text="\n\n".join([3 * SENTENCE] * self._paragraphs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("window", "steps"), [(4_000, 60), pytest.param(16_000, 160, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("tokens", [200, 1_000, 1_500])
 def test_five_of_six_values_stand_beside_a_note_that_says_nothing(window: int, steps: int, tokens: int) -> None:

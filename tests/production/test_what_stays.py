@@ -60,6 +60,7 @@ def test_row_33_a_late_result_does_not_keep_a_pass_from_folding_what_the_model_h
     assert is_note(shown[2])
 
 
+@pytest.mark.slow
 @given(valid_histories(), st.sampled_from(sorted(CONFIGS)), st.integers(1, 2), st.booleans())
 def test_row_33_leading_system_messages_lead_and_a_late_result_shortens_nothing_as_unread(
     history: list[Msg], config: str, rules: int, twice: bool
@@ -226,6 +227,7 @@ def test_a_reloads_result_keeps_its_first_uuid_when_the_last_resort_cuts_it() ->
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
+@pytest.mark.slow
 def test_reloading_in_every_turn_does_not_pile_up_offload_entries() -> None:
     memory, uuid = reloaded()
     memory.add_message(assistant("As I said."))
@@ -241,6 +243,7 @@ def test_reloading_in_every_turn_does_not_pile_up_offload_entries() -> None:
 
 
 # -------------------------------------------------------------------- thinking blocks kept without their message
+@pytest.mark.slow
 @given(valid_histories(max_moves=12), st.sampled_from(sorted(CONFIGS)))
 def test_thinking_goes_with_its_message_or_stays_with_it_never_alone(history: list[Msg], config: str) -> None:
     memory = new_memory(config)

@@ -150,9 +150,6 @@ def test_forms_of_one_word_meet(make, query, fact) -> None:
 
 def test_bad_settings_are_named() -> None:
     for build, field in [
-        (lambda: TfidfRanker(slope=2), "slope"),
-        (lambda: Bm25Ranker(k1=0), "k1"),
-        (lambda: Bm25Ranker(b=-1), "b between"),
         (lambda: HybridRanker(k=0), "k must"),
         (lambda: HybridRanker([]), "rankers"),
         (lambda: InConversation(share=2), "share"),

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.extras import need
+
+need("sql", "crypto", "cloud")
+
 from tests.soak.harness import Findings, interrupt, soak
 from tests.stores.homes import home
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -194,3 +195,4 @@ class SteeringMachine(RuleBasedStateMachine):
 
 
 TestSteering = SteeringMachine.TestCase
+TestSteering.pytestmark = [pytest.mark.slow]

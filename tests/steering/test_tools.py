@@ -152,7 +152,7 @@ def test_a_call_without_a_result_is_not_pinned(memory: AutoContextMemory) -> Non
 
 
 def test_what_a_pass_has_folded_is_restored_where_it_was(memory: AutoContextMemory) -> None:
-    memory.compress_if_needed(force=True, max_token=800)
+    memory.compress_if_needed(force=True, max_token=500)
     assert ask(memory, "pin", messages="m3").startswith("Error: m3-m4 is not in view in full")
     assert ask(memory, "restore", messages="m3").startswith("Put back m3-")
     assert memory.messages[2:4] == memory.get_original_memory_msgs()[2:4]
@@ -272,6 +272,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.slow
 def test_what_was_steered_survives_kill_9(tmp_path: Path) -> None:
     file = tmp_path / "agent.db"
     run = subprocess.run(

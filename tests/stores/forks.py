@@ -22,7 +22,6 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cache import ResultCache
-from autocontext.content.objects import ObjectContentStore
 from autocontext.errors import StoreError
 from autocontext.flows import forking
 from autocontext.models import OpenAIChatModel
@@ -308,6 +307,8 @@ def too_long(where: str, count: int) -> None:
 
 def objects(where: str, count: int) -> None:
     """Object storage in a parent's use: its children are told; in a process that has not used it they can."""
+    from autocontext.content.objects import ObjectContentStore
+
     folder = Path(where).parent
     unused = ObjectContentStore(folder)
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from autocontext.stores.database import Database
 from autocontext.stores.opening import open_database
+from tests.extras import need
 
 SERVER = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
 HOMES = ("memory", "file", "postgresql")
@@ -33,6 +33,8 @@ def home(kind: str, folder: Path) -> Iterator[str]:
 
 @functools.cache
 def _why_no_server() -> str:
+    import psycopg
+
     try:
         psycopg.connect(SERVER, connect_timeout=10).close()
     except psycopg.OperationalError as e:
@@ -42,6 +44,7 @@ def _why_no_server() -> str:
 
 def need_server() -> None:
     """Skip the test where there is no PostgreSQL, and say so; CI sets the variable that lets it fail instead."""
+    need("sql")
     if (why := _why_no_server()) and not os.environ.get("AUTOCONTEXT_REQUIRE_POSTGRESQL"):
         pytest.skip(f"no PostgreSQL ({why}): start one, or name it in AUTOCONTEXT_TEST_POSTGRESQL")
 
@@ -49,6 +52,8 @@ def need_server() -> None:
 @contextmanager
 def own_schema() -> Iterator[str]:
     need_server()
+    import psycopg
+
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(SERVER, autocommit=True) as server:
         server.execute(f"CREATE SCHEMA {name}")

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from autocontext.stores import EncryptedSessionStore, InMemorySessionStore, SqliteSessionStore, SqlSessionStore
+from autocontext import stores
+from tests.extras import need
 from tests.stores.homes import home
 
 KEY = bytes(range(32))
@@ -20,7 +21,7 @@ PLACES = {"sqlite memory": "memory", "sqlite file": "file", "encrypted sqlite": 
 def stored(kind: str, folder: Path) -> Iterator[Any]:
     """A store of one kind; `store.reopened()` below opens the same place again."""
     if kind == "in memory":
-        yield InMemorySessionStore()
+        yield stores.InMemorySessionStore()
         return
     with home(PLACES.get(kind, "postgresql"), folder) as where:
         store = opened(kind, where)
@@ -31,8 +32,11 @@ def stored(kind: str, folder: Path) -> Iterator[Any]:
 
 
 def opened(kind: str, where: str, **options: Any) -> Any:
-    plain = (SqlSessionStore if "postgresql" in kind else SqliteSessionStore)(where, **options)
-    return EncryptedSessionStore(plain, KEY) if kind.startswith("encrypted") else plain
+    plain = (stores.SqlSessionStore if "postgresql" in kind else stores.SqliteSessionStore)(where, **options)
+    if not kind.startswith("encrypted"):
+        return plain
+    need("crypto")
+    return stores.EncryptedSessionStore(plain, KEY)
 
 
 def place(store: Any) -> Any:

@@ -18,6 +18,7 @@ from autocontext.stores.database import Row, Statement, Work
 from autocontext.stores.places import PLACE
 from autocontext.stores.records import row_checksum
 from autocontext.stores.sqlite_database import SqliteDatabase
+from tests.extras import need
 from tests.stores.stores import KEY
 
 TEXT = "line of the report, and another one\n" * 900
@@ -26,6 +27,8 @@ NS = "user:u"
 
 @pytest.fixture(params=[None, KEY], ids=["plain", "encrypted"])
 def context(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AutoContext]:
+    if request.param:
+        need("crypto")
     with AutoContext(tmp_path / "agent.db", key=request.param) as opened:
         fill(opened)
         yield opened
@@ -128,6 +131,7 @@ def asked(question: Callable[[], Any]) -> Any:
         return e
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("table", TABLES)
 @pytest.mark.parametrize(
     "bits", [(1,), pytest.param(range(0, 512, 31), marks=pytest.mark.slow)], ids=["one bit", "many"]

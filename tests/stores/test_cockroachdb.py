@@ -10,6 +10,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.extras import need
+
+need("sql")
+
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.cache import ResultCache
 from autocontext.content.store import DatabaseContentStore

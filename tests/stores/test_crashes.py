@@ -24,11 +24,12 @@ def run(job, where, count):
     return done.stdout
 
 
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_writer_that_is_killed_loses_nothing_it_had_acknowledged(tmp_path, kills):
     assert f"{kills} kills" in run("kills", tmp_path / "agent.db", kills)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [5, pytest.param(60, marks=pytest.mark.slow)])
 def test_row_13_a_fork_that_is_killed_is_whole_or_not_there(tmp_path, kills):
     assert f"{kills} kills" in run("forks", tmp_path / "agent.db", kills)
@@ -40,22 +41,26 @@ def test_row_13_a_fork_that_is_killed_is_whole_or_not_there_in_postgresql():
         assert "40 kills" in run("forks", url, 40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [6, pytest.param(100, marks=pytest.mark.slow)])
 def test_eight_processes_on_one_session_in_a_file(tmp_path, count):
     assert f"{8 * count} messages" in run("writers", tmp_path / "agent.db", count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_eight_processes_on_one_session_in_postgresql(count):
     with own_schema() as url:
         assert f"{8 * count} messages" in run("writers", url, count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.slow)])
 def test_processes_that_start_at_once_never_find_the_file_locked(tmp_path, count):
     assert f"{count} start-ups" in run("start-ups", tmp_path / "agent.db", count)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_what_was_stored_stays(tmp_path):
     told = run("full", tmp_path / "agent.db", 1)
     assert told.startswith("StoreError: ")

@@ -6,13 +6,16 @@ import gc
 import random
 import sqlite3
 import threading
+from pathlib import Path
 
 import pytest
 
+from autocontext import AutoContextMemory
 from autocontext.errors import StoreCorruptError, StoreError, StoreVersionError
 from autocontext.stores.database import Schema, Statement
 from autocontext.stores.opening import open_database
-from tests.stores.homes import HOMES, SERVER, database, own_schema
+from tests.extras import need
+from tests.stores.homes import HOMES, SERVER, database, need_server, own_schema
 
 NOTES = Schema(
     "notes", (("CREATE TABLE autocontext_notes (id TEXT PRIMARY KEY, n BIGINT, body BYTEA, x DOUBLE PRECISION)",),)
@@ -124,6 +127,7 @@ def test_an_open_database_passes_through(db):
 
 
 def test_a_url_of_another_kind_is_refused():
+    need("sql")
     with pytest.raises(StoreError, match="mysql is not supported; give a postgresql:// URL"):
         open_database("mysql://root:secret@localhost/test")
 
@@ -132,6 +136,7 @@ def test_a_url_of_another_kind_is_refused():
     "url", ["postgresql://me:secret@127.0.0.1:1/test", "postgresql://127.0.0.1:1/test?user=me&password=secret"]
 )
 def test_a_server_that_is_not_there_is_told_at_once_and_without_the_password(url):
+    need("sql")
     db = open_database(url)
     with pytest.raises(StoreError, match="cannot be reached") as told:
         db.ensure(NOTES)
@@ -140,6 +145,7 @@ def test_a_server_that_is_not_there_is_told_at_once_and_without_the_password(url
 
 
 def test_a_missing_database_on_the_server_is_named():
+    need_server()
     db = open_database(f"{SERVER.rpartition('/')[0]}/no_such_database")
     with pytest.raises(StoreError, match="no_such_database"):
         db.ensure(NOTES)
@@ -178,6 +184,7 @@ def test_a_new_file_belongs_to_its_owner_alone(tmp_path):
     assert {f.stat().st_mode & 0o777 for f in tmp_path.iterdir()} == {0o600}
 
 
+@pytest.mark.slow
 def test_a_database_that_is_dropped_closes_its_file_without_a_warning(tmp_path):
     db = open_database(tmp_path / "agent.db")
     db.ensure(NOTES)
@@ -188,6 +195,7 @@ def test_a_database_that_is_dropped_closes_its_file_without_a_warning(tmp_path):
     assert [f.name for f in tmp_path.iterdir()] == ["agent.db"]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("page", [None, 512, 4096])
 def test_a_file_keeps_its_page_size_and_the_write_ahead_file_its_bounds(tmp_path, page):
     path = tmp_path / "agent.db"
@@ -219,3 +227,23 @@ def test_a_locked_file_is_waited_for_and_then_told(tmp_path):
     first.write(writes_meanwhile)
     second.write(lambda: put("b"))
     assert len(first.read(rows)) == 2
+
+
+def test_a_file_of_another_program_is_told_once_before_it_gets_our_tables(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "shop.db"
+    with contextlib.closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE customers (name TEXT)")
+        other.execute("INSERT INTO customers VALUES ('ann')")
+        other.commit()
+    for _ in range(2):
+        with AutoContextMemory.open(file, session_id="s") as memory:
+            memory.add({"role": "user", "content": "hi"})
+    with AutoContextMemory.open(tmp_path / "own.db", session_id="s"):
+        pass
+    told = [r.getMessage() for r in caplog.records if r.name == "autocontext.stores"]
+    assert len(told) == 1
+    assert "shop.db holds the tables of another program (customers)" in told[0]
+    with contextlib.closing(sqlite3.connect(file)) as other:
+        assert other.execute("SELECT name FROM customers").fetchall() == [("ann",)]

@@ -5,6 +5,10 @@ import threading
 import time
 from pathlib import Path
 
+from tests.extras import need
+
+need("sql", "cloud")
+
 import psycopg
 import pytest
 

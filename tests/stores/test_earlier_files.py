@@ -77,6 +77,7 @@ def test_what_a_note_of_an_earlier_version_stands_for_comes_back(store):
     assert [m.text for m in memory.reload("mine")] == ["set aside"]
 
 
+@pytest.mark.sampled
 def test_contents_results_memories_and_states_of_an_earlier_version_are_there_and_go_on(path, read_then):
     assert held(path) == read_then["parts"]
     with AutoContext(path) as context:
@@ -98,6 +99,7 @@ def test_contents_results_memories_and_states_of_an_earlier_version_are_there_an
         assert len(context.session("worked", user_id="u").memory) == 11
 
 
+@pytest.mark.sampled
 def test_a_session_of_an_earlier_version_goes_on(store):
     before = memory_of(store, *LONG).get_original_memory_msgs()
     for n in range(3):

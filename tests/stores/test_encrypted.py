@@ -8,6 +8,10 @@ import traceback
 
 import pytest
 
+from tests.extras import need
+
+need("crypto")
+
 from autocontext import AutoContextMemory, Msg
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
 from autocontext.history.entries import Added, Sealed

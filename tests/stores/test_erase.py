@@ -44,6 +44,7 @@ def said(store):
     return "".join(map(dump_entry, store.read(U)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_erased_message_is_nowhere_and_pairing_stays_valid(kind, tmp_path):
     with stored(kind, tmp_path) as store:
@@ -83,6 +84,7 @@ def random_entries(count):
     ]
 
 
+@pytest.mark.slow
 def test_what_was_erased_is_not_in_the_files_bytes(tmp_path):
     entries = random_entries(60)
     store = SqliteSessionStore(tmp_path / "agent.db")
@@ -132,6 +134,7 @@ def test_what_was_added_while_erasing_is_erased_too():
     assert "my password is" not in said(store)
 
 
+@pytest.mark.slow
 def test_a_ledger_of_an_earlier_release_that_may_quote_it_is_emptied():
     store = InMemorySessionStore()
     _, ids = filled(store)
@@ -143,6 +146,7 @@ def test_a_ledger_of_an_earlier_release_that_may_quote_it_is_emptied():
     assert noted.message.origin == quoting.origin
 
 
+@pytest.mark.slow
 def test_of_an_emptied_note_a_later_one_takes_over_nothing():
     store = InMemorySessionStore()
     config = AutoContextConfig.for_window(2_000)

@@ -10,7 +10,6 @@ import pytest
 from autocontext import Msg
 from autocontext.history.entries import Added, Offloaded, dump_entry
 from autocontext.stores import (
-    EncryptedSessionStore,
     InMemorySessionStore,
     SessionKey,
     SqliteSessionStore,
@@ -19,6 +18,7 @@ from autocontext.stores import (
 from autocontext.stores.database import Statement
 from autocontext.stores.erasing import ERASED
 from autocontext.stores.sqlite_database import SqliteDatabase
+from tests.extras import need
 from tests.stores.homes import home
 from tests.stores.processes import forked, waited
 from tests.stores.stores import KEY, PLACES, opened, stored
@@ -56,6 +56,7 @@ def text_of(store):
     return "".join(map(dump_entry, store.read(S)))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["in memory", "sqlite file", "encrypted sqlite", "postgresql", "encrypted postgresql"])
 def test_row_05_redactions_at_once_do_not_undo_each_other(kind, tmp_path):
     for round_ in range(4):
@@ -67,8 +68,12 @@ def test_row_05_redactions_at_once_do_not_undo_each_other(kind, tmp_path):
             assert "secret number" not in text_of(store)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["in memory", "sqlite file", "postgresql"])
 def test_row_05_a_rotation_does_not_undo_a_redaction(kind, tmp_path):
+    need("crypto")
+    from autocontext.stores import EncryptedSessionStore
+
     for round_ in range(4):
         (tmp_path / str(round_)).mkdir()
         with stored(kind, tmp_path / str(round_)) as plain:
@@ -131,6 +136,9 @@ def test_row_05_a_store_of_somebody_elses_without_swap_is_erased_and_rotated():
             if name == "swap":
                 raise AttributeError(name)
             return getattr(self.inner, name)
+
+    need("crypto")
+    from autocontext.stores import EncryptedSessionStore
 
     plain = Old()
     store = EncryptedSessionStore(plain, {"old": KEY})

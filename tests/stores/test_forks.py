@@ -29,6 +29,7 @@ def run(job, where, count):
     assert "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(30, marks=many)])
 def test_row_01_children_of_a_process_with_an_open_server_never_meet(count):
     with own_schema() as url:
@@ -41,11 +42,13 @@ def test_row_01_a_child_that_ends_leaves_the_parents_transactions_alone():
         run("tasks", url, 4)
 
 
+@pytest.mark.slow
 def test_the_transaction_of_a_process_that_is_killed_ends_whatever_its_child_does():
     with own_schema() as url:
         run("killed", url, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, pytest.param(40, marks=many)])
 def test_row_08_children_of_a_process_whose_threads_write_a_file_can_write(tmp_path, count):
     run("threads", tmp_path / "a.db", count)

@@ -58,6 +58,7 @@ ACTIONS = {
 ANEW = {"deleted": None, "one entry": 1, "as many entries": 0, "more entries": 40}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anew", ANEW)
 def test_row_07_what_a_deleted_session_said_is_not_written_back(store, anew):
     memory = compressed(store)
@@ -86,6 +87,7 @@ def compressed_state(state):
     return {uuid: [Msg.model_validate(m) for m in messages] for uuid, messages in state["offload_context"].items()}
 
 
+@pytest.mark.slow
 def test_row_07_a_deleted_session_is_told_at_the_first_attempt():
     class Counting(InMemorySessionStore):
         appends = 0
@@ -111,6 +113,7 @@ def test_row_07_a_memory_that_has_stored_nothing_yet_joins_whoever_begins(store)
     assert [e.message.text for e in store.read(S)] == ["first", "second", "third"]
 
 
+@pytest.mark.slow
 def test_row_07_two_memories_that_begin_a_deleted_session_at_once_share_the_new_one(store):
     compressed(store)
     store.delete(S)
@@ -183,6 +186,7 @@ def test_row_07_a_store_that_reads_plain_lists_over_one_that_knows_versions_mixe
     assert len(store.read(S)) == 2
 
 
+@pytest.mark.slow
 def test_what_another_process_has_erased_is_not_written_back_by_an_open_memory(store):
     memory, other = compressed(store), memory_of(store)
     secret = Msg(id="secret", role="user", content="my password is hunter2, remember that")
@@ -200,6 +204,7 @@ def test_what_another_process_has_erased_is_not_written_back_by_an_open_memory(s
     assert memory.token_count == other.token_count == memory_of(store).token_count
 
 
+@pytest.mark.slow
 def test_an_open_memory_takes_an_erasing_over_with_its_counts():
     store = InMemorySessionStore()
     memory = compressed(store)
@@ -214,6 +219,7 @@ def test_an_open_memory_takes_an_erasing_over_with_its_counts():
     assert memory.refresh() == 0
 
 
+@pytest.mark.slow
 def test_an_erasure_during_a_pass_makes_it_give_up_and_its_note_is_not_stored(store):
     def asked(_request):
         assert store.erase(S, ["secret"]) == 1
@@ -245,6 +251,7 @@ def test_row_07_a_copy_does_not_mix_two_sessions_of_one_name(tmp_path):
     assert {e.message.text[:3] for e in to.read(S)} == {"old"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite file", "postgresql", "encrypted sqlite"])
 @pytest.mark.parametrize("rounds", [6, pytest.param(60, marks=pytest.mark.slow)])
 def test_row_07_processes_never_write_into_another_session_of_the_name(kind, rounds, tmp_path):

@@ -8,6 +8,10 @@ import threading
 import time
 from contextlib import closing, suppress
 
+from tests.extras import need
+
+need("sql")
+
 import psycopg
 import pytest
 
@@ -36,6 +40,10 @@ def add_two():
     yield Statement("INSERT INTO things VALUES (:n)", {"n": 2})
 
 
+def add_batch():
+    yield Statement("INSERT INTO things VALUES (:n)", [{"n": 1}, {"n": 2}])
+
+
 def add_alone():
     yield Alone("INSERT INTO things VALUES (:n)", {"n": 1})
     yield Alone("INSERT INTO things VALUES (:n)", {"n": 2})
@@ -57,6 +65,7 @@ def quietly_fail(db):
 
 CALLS = {
     "write": lambda db: db.write(add_two),
+    "batch": lambda db: db.write(add_batch),
     "read": lambda db: db.read(things),
     "alone": lambda db: db.write(add_alone),
     "fail": quietly_fail,
@@ -88,6 +97,7 @@ class Opened:
             return sorted(n for (n,) in other.execute("SELECT n FROM things"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kept", [False, True])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("kind", ["memory", "file"])
@@ -96,15 +106,17 @@ def test_after_an_interrupt_at_any_point_of_a_call_a_file_is_free_and_whole(tmp_
 
 
 @pytest.mark.slow
+# Nothing of ours: psycopg leaves the end of a batch that was interrupted to the collector.
+@pytest.mark.filterwarnings(r"ignore:Exception ignored in. <generator object BasePipeline\._exit_gen")
 @pytest.mark.parametrize("error", [Alarm, Interrupted])
-@pytest.mark.parametrize("call", ["write", "read", "alone", "fail"])
+@pytest.mark.parametrize("call", ["write", "batch", "read", "alone", "fail"])
 def test_after_an_interrupt_at_any_point_of_a_call_a_server_is_free_and_whole(tmp_path, call, error):
     check_everywhere("postgresql", tmp_path, call, kept=False, samples=80, error=error)
 
 
 def check_everywhere(kind, tmp_path, call, *, kept, samples, error):
     with home(kind, tmp_path) as where:
-        last = []
+        last, hidden = [], []
 
         def make():
             while last:
@@ -121,21 +133,27 @@ def check_everywhere(kind, tmp_path, call, *, kept, samples, error):
             assert opened.others_see() in (sorted([*there, 1, 2]), None)
 
         def work(opened):
-            CALLS[call](opened.database)
+            try:
+                CALLS[call](opened.database)
+            except AssertionError as e:
+                hidden.append(e)
+                raise
 
         found = interrupted_everywhere(make, work, check, kept=kept, samples=samples, error=error)
         assert found > 10 or (kind, call) == ("memory", "scrub")
+        assert hidden == []
         make().database.close()
 
 
 STUBBORN = """
 CREATE OR REPLACE FUNCTION stubborn() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN PERFORM pg_sleep(30); RETURN NULL; EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+BEGIN PERFORM pg_sleep(30); RETURN NULL; EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(0.1); RETURN NULL; END $$;
 CREATE CONSTRAINT TRIGGER stubborn AFTER INSERT ON things DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW WHEN (new.n = 1) EXECUTE FUNCTION stubborn()
 """
 
 
+@pytest.mark.slow
 def test_a_commit_that_an_interrupt_cannot_stop_is_waited_for(tmp_path):
     """Else a read after the interrupt would not see what a later read sees."""
     with home("postgresql", tmp_path) as where:

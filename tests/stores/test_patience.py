@@ -5,6 +5,10 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
+from tests.extras import need
+
+need("sql")
+
 import psycopg
 import pytest
 

@@ -5,6 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.extras import need
+
+need("crypto")
+
 import autocontext
 from autocontext.cache import rows as cache_rows
 from autocontext.content import queries

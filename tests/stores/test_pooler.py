@@ -7,6 +7,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.extras import need
+
+need("sql")
+
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqlSessionStore

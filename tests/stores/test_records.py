@@ -147,6 +147,7 @@ READINGS = {
 }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.one_of(st.integers(1, 9), st.sampled_from(sorted(OPERATIONS))), max_size=12),

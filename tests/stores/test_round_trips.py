@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.extras import need
+
+need("sql", "crypto")
+
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.errors import Conflict
 from autocontext.history.entries import Added

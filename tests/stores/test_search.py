@@ -92,6 +92,7 @@ def test_what_is_added_later_is_found_too(store):
         assert [f.sequence for f in store.search(f"marker{i}", user_id="u")] == [3 * i, 3 * i + 1, 3 * i + 2]
 
 
+@pytest.mark.sampled
 def test_what_compression_took_out_of_view_is_found(store):
     memory = AutoContextMemory(store=store, session_id="s", user_id="u")
     call = tool_exchange("read_file", {"path": "/etc/zanzibar.conf"}, "the xylophone setting is 11")
@@ -115,6 +116,7 @@ def test_the_limit_holds_and_is_checked(store):
         store.search("again", user_id="u", limit=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite file", "postgresql"])
 def test_a_long_history_is_indexed_in_segments_once(kind, tmp_path):
     count = 2 * LONGEST + FULL - 1
@@ -217,6 +219,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite file", "postgresql"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_row_12_a_damaged_index_is_made_anew(kind, damage, tmp_path):

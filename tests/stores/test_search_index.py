@@ -257,6 +257,7 @@ class Watched(SqliteDatabase):
         return super().read(watched)
 
 
+@pytest.mark.slow
 def test_a_search_reads_only_the_messages_that_it_shows(tmp_path):
     store = SqliteSessionStore(database := Watched(tmp_path / "a.db"))
     count = LONGEST + 10
@@ -290,6 +291,7 @@ def test_a_log_that_was_rewritten_is_indexed_anew():
         assert search.find(changed, "secret") == []
 
 
+@pytest.mark.slow
 def test_a_long_log_is_indexed_once():
     search, entries = LogSearch(), added(*(f"number{i}" for i in range(LONGEST + FULL)))
     before = [segment for _, segment in search.index(entries)]

@@ -9,6 +9,10 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.extras import need
+
+need("sql")
+
 import psycopg
 import pytest
 

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 from functools import partial
 from urllib.parse import urlsplit
 
+from tests.extras import need
+
+need("sql")
+
 import psycopg
 import pytest
 
@@ -257,6 +261,7 @@ def test_serialization_failures_without_end_are_told():
         database.close()
 
 
+@pytest.mark.slow
 def test_a_server_that_crashes_while_we_write_loses_nothing_acknowledged():
     if not can_run_a_server():
         pytest.skip("needs root and PostgreSQL 15's server programs: the crash of a server was NOT tested")

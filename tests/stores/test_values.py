@@ -113,6 +113,7 @@ def in_message(place, value):
 PLACES = st.sampled_from(["metadata", "input", "block", "output", "copied"])
 
 
+@pytest.mark.sampled
 @settings(max_examples=share(200), suppress_health_check=WITH_FIXTURES)
 @given(place=PLACES, value=OBJECTS)
 def test_what_a_message_takes_comes_back_and_the_rest_is_refused(store, place, value):
@@ -130,6 +131,7 @@ def test_what_a_message_takes_comes_back_and_the_rest_is_refused(store, place, v
     load_entry(dump_entry(Added(message=message)))
 
 
+@pytest.mark.sampled
 @settings(max_examples=share(100), suppress_health_check=WITH_FIXTURES)
 @given(metadata=OBJECTS, arguments=OBJECTS)
 def test_what_add_takes_as_dicts_comes_back_or_nothing_is_stored(store, metadata, arguments):

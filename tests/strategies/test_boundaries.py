@@ -74,8 +74,15 @@ class Numbers:
         return None
 
 
-@pytest.mark.parametrize(("tokens", "found"), [(450, 0), (451, 1)])
-def test_the_first_message_is_cut_above_45_percent_of_the_window(tokens: int, found: int) -> None:
+@pytest.mark.parametrize(
+    ("tokens", "latest", "found"),
+    [(449, 1, 0), (450, 1, 1), (150, 300, 0), (151, 300, 1), (112, 400, 0), (113, 400, 1)],
+)
+def test_the_first_and_the_latest_message_may_take_45_percent_of_the_window(
+    tokens: int, latest: int, found: int
+) -> None:
+    """The latest takes what it needs, and leaves the first one a quarter of that at least."""
     first = FirstMessage(AutoContextConfig(max_token=1_000), Numbers(), 0)  # type: ignore[arg-type]
     history = [user("word " * tokens), assistant("Seen."), user("And?")]
-    assert len(first.propose(View.of(history, lambda m: tokens if m is history[0] else 1))) == found
+    sizes = dict(zip((m.id for m in history), (tokens, 1, latest), strict=True))
+    assert len(first.propose(View.of(history, lambda m: sizes[m.id]))) == found

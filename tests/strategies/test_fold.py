@@ -82,6 +82,7 @@ def test_as_many_messages_are_folded_as_is_needed_and_up_to_the_end_of_an_exchan
     assert len(WORK) - len(after) > count
 
 
+@pytest.mark.slow
 @given(st.integers(1, 900))
 def test_as_many_tokens_are_folded_as_is_needed_and_not_an_exchange_more_than_the_note_may_take(tokens: int) -> None:
     before = sum(map(size, WORK))

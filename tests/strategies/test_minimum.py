@@ -12,7 +12,7 @@ from autocontext.testing import ScriptedModel, assistant, tool_exchange, user
 from tests.profiles import share
 
 SEED = AutoContextConfig(msg_threshold=30, last_keep=10)
-BUILT = AutoContextConfig.builder().msg_threshold(30).last_keep(10).build()
+BUILT = AutoContextConfig.builder().msgThreshold(30).lastKeep(10).maxToken(128 * 1024).tokenRatio(0.75).build()
 PRESET = AutoContextConfig.agentscope_java(msg_threshold=30, last_keep=10)
 SHORT, LONG = 6, 60
 """Lines of a tool's result: in a round of one call about 150 and 1,000 tokens."""
@@ -35,6 +35,7 @@ def applied(report: CompressionReport) -> list[str]:
     return [s.name for s in report.strategies if s.applied]
 
 
+@pytest.mark.slow
 @settings(max_examples=share(30))
 @given(
     st.sampled_from([SEED, BUILT]),
@@ -52,6 +53,7 @@ def test_a_threshold_that_is_exceeded_by_short_rounds_is_answered_by_the_strateg
     assert left >= 24 or "fold" not in applied(report)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [SEED, BUILT], ids=["fields", "builder"])
 @pytest.mark.parametrize("reply", [None, "It returns a number."], ids=["rules", "model"])
 def test_every_pass_of_a_long_conversation_in_short_rounds_begins_with_the_strategies(

@@ -117,6 +117,7 @@ def test_a_note_that_was_tampered_with_breaks_no_fold(mark: object) -> None:
     assert "question 1" in text_of(second)
 
 
+@pytest.mark.slow
 def test_notes_of_folds_take_their_share_of_the_window_together_and_half_in_the_last_resort() -> None:
     said = [m for i in range(60) for m in (user(f"Never touch the files in /srv/{i}/data. " * 3), assistant(LONG))]
     messages = [user("first"), *said[:60], system("stays"), *said[60:], user("now")]

@@ -267,13 +267,9 @@ def test_nothing_is_replaced_before_a_pass_is_due() -> None:
     assert memory.get_messages() == messages
 
 
-def test_it_is_the_default_for_a_window_and_can_go_before_the_reference_s_strategies() -> None:
-    assert (
-        AutoContextConfig.for_window(8_000).strategies
-        == AutoContextConfig(max_token=8_000).strategies
-        == ("read_once", "shorten")
-    )
-    assert AutoContextConfig().strategies == AutoContextConfig.agentscope_java().strategies == STRATEGIES
+def test_it_comes_with_for_window_and_can_go_before_the_reference_s_strategies() -> None:
+    assert AutoContextConfig.for_window(8_000).strategies == ("read_once", "shorten")
+    assert AutoContextConfig(max_token=8_000).strategies == AutoContextConfig.agentscope_java().strategies == STRATEGIES
     config = AutoContextConfig(strategies=("read_once", *STRATEGIES), **ESTIMATE, last_resort=False)
     memory = AutoContextMemory(config)
     memory.add_messages([user("?"), *read("a.py", A), *read("a.py", A), *END])

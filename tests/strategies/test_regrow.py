@@ -63,6 +63,7 @@ def test_a_small_note_is_written_anew_as_far_as_there_is_room(language: str) -> 
     assert Regrow(desk.hand_over, lambda: 10_000).propose(desk.view) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", WORK)
 def test_what_a_large_result_took_from_a_note_comes_back(language: str) -> None:
     asked, found = WORK[language]
@@ -90,6 +91,7 @@ def notes(memory: AutoContextMemory) -> int:
     return next(len(m.text) for m in memory.get_messages() if is_note(m))
 
 
+@pytest.mark.slow
 @given(histories(), st.integers(0, 4))
 def test_whatever_grows_the_context_stays_valid_and_under_the_target(history: list[Msg], times: int) -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(1_500))

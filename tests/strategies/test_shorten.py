@@ -1,5 +1,6 @@
 """The middle distance: long results and arguments in short, everything else as it was, and nothing lost."""
 
+import json
 import re
 
 import pytest
@@ -113,6 +114,7 @@ def test_nothing_is_lost_and_a_second_pass_shortens_nothing_again(history: list[
     assert memory.messages == history
 
 
+@pytest.mark.slow
 @given(st.integers(3, 12))
 def test_a_loaded_memory_knows_what_was_shortened(days: int) -> None:
     memory = passed(work(days))
@@ -120,3 +122,53 @@ def test_a_loaded_memory_knows_what_was_shortened(days: int) -> None:
     other.load_state_dict(memory.state_dict())
     assert other.messages == memory.messages
     assert unreachable(other, other.get_original_memory_msgs()) == []
+
+
+def test_long_results_give_way_before_small_records_do() -> None:
+    """A record of a customer stays whole while a page is cut, also if the record is older."""
+    record = "\n".join(f"Feld {n}: Wert {n * 7}" for n in range(20))
+    page = "\n".join(f"{n} Treffer zu {chr(97 + n % 26) * 4}" for n in range(300))
+    work = [user("Wer ist das?"), *tool_exchange("get_customer", {"id": 1}, record)]
+    for n in range(4):
+        work += tool_exchange("search", {"page": n}, page.replace("Treffer", f"Treffer {n}"))
+    config = ALONE.model_copy(update={"target_ratio": 0.5})
+    memory = passed([*work, assistant("Gesucht."), user("Und jetzt?")], config)
+    results = [r.text for m in memory.messages for r in m.tool_results]
+    assert results[0] == record
+    assert all("characters left out" in text for text in results[1:4])
+
+
+@pytest.mark.parametrize(
+    ("shared", "own"),
+    [
+        ("Menü {}: Rechnung {} ändern, Fehler melden", "Kunde K{0}-{0} zahlte"),
+        ("warning: unused value x{} in pool.c line {}", "test_pool_{} passed"),
+        ("客服 {} 如有错误请拨打 400-820-{}", "订单 W{0}-{0} 已发货"),
+    ],
+)
+def test_what_a_later_result_has_too_goes_first(shared: str, own: str) -> None:
+    frame = [shared.format(n, n * 37) for n in range(12)]
+    work = [user("Go on.")]
+    for n in range(8):
+        lines = [*frame[:6], *(own.format(100 * n + k) for k in range(4)), *frame[6:]]
+        work += tool_exchange("read", {"n": n}, "\n".join(lines))
+    memory = passed([*work, assistant("Read."), user("And?")])
+    short = [r.text for m in memory.messages for r in m.tool_results if "left out" in r.text]
+    assert len(short) >= 4
+    for n, text in enumerate(short[:-1]):
+        assert all(own.format(100 * n + k) in text for k in range(4))
+
+
+def test_fields_that_hold_nothing_go_first() -> None:
+    told = {f"place_{n}": f"shelf {n * 7}" for n in range(8)}
+    fields = {
+        key: part
+        for n, key in enumerate(told)
+        for key, part in [*((f"x{n}_{k}", None) for k in range(3)), (key, told[key])]
+    }
+    work = [user("Where is it?"), *tool_exchange("get", {"id": 1}, json.dumps(fields, indent=1)), assistant("Here.")]
+    for n in range(8):
+        work += tool_exchange("note", {"n": n}, f"noted {n} " * 100)
+    result = passed([*work, assistant("Noted."), user("And?")]).messages[2].tool_results[0].text
+    assert "left out" in result
+    assert all(place in result for place in told.values())

@@ -5,6 +5,10 @@ import secrets
 
 import pytest
 
+from tests.extras import need
+
+need("crypto")
+
 from autocontext import AutoContext, AutoContextConfig, Msg
 from autocontext.content import PrunePolicy
 from autocontext.errors import ConfigError, StoreCorruptError, StoreError
@@ -104,6 +108,7 @@ def where(request, tmp_path):
         yield place
 
 
+@pytest.mark.sampled
 def test_row_11_nothing_that_was_said_is_in_any_table_or_file(where, tmp_path):
     with opened(where) as ac:
         fill(ac)
@@ -170,6 +175,7 @@ def test_row_11_what_is_not_encrypted_is_not_mixed_with_what_is(where):
         assert everything(ac)
 
 
+@pytest.mark.sampled
 def test_row_11_rotation_works_over_all_parts(where):
     with opened(where, {"2025": OLD}) as ac:
         fill(ac)

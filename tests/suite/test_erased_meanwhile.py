@@ -92,6 +92,7 @@ def two(where: str) -> Iterator[tuple[AutoContext, AutoContext]]:
 MAKERS: dict[str, Callable[[Session], object]] = {"save": lambda s: s.save(), "prepare": lambda s: s.prepare()}
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("erase", ["erase", "delete"])
 @pytest.mark.parametrize("make", MAKERS)
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from autocontext import AutoContext, AutoContextConfig, Msg
 from autocontext.cache import ResultCache
 from autocontext.cli import main
-from autocontext.content import ObjectContentStore, PrunePolicy, SqlContentStore
+from autocontext.content import PrunePolicy, SqlContentStore
 from autocontext.errors import SessionGone, StoreCorruptError
 from autocontext.history.entries import dump_entry
 from autocontext.memories import MemoryStore
@@ -25,6 +25,7 @@ from autocontext.stores.places import PLACES
 from autocontext.stores.private_files import write_private
 from autocontext.stores.records import from_bytes
 from autocontext.testing import tool_exchange
+from tests.extras import need
 from tests.stores.homes import home
 
 KEY = secrets.token_bytes(32)
@@ -40,6 +41,8 @@ def where(request, tmp_path):
 
 
 def opened(where, key=None):
+    if key:
+        need("crypto")
     policy = PrunePolicy(keep_last=1, large_tool_chars=500)
     return AutoContext.open(where, key=key, config=CONFIG, prune=policy)
 
@@ -111,6 +114,7 @@ def talk(ac, session_id="s", secret=said):
     return session, [m.id for m in (told, call, result, use, answer, small, short)]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 def test_row_04_an_erased_message_is_in_no_part_any_more(where, key, tmp_path):
     with opened(where, key) as ac:
@@ -126,6 +130,7 @@ def test_row_04_an_erased_message_is_in_no_part_any_more(where, key, tmp_path):
         assert found(ac, tmp_path) == []
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 def test_row_04_a_deleted_session_is_in_no_part_any_more(where, key, tmp_path):
     with opened(where, key) as ac:
@@ -291,6 +296,9 @@ def test_row_04_the_command_line_deletes_a_session_from_all_parts(tmp_path):
 
 
 def test_row_11_contents_in_a_folder_are_their_owners_only(tmp_path):
+    need("cloud")
+    from autocontext.content import ObjectContentStore
+
     store = ObjectContentStore(tmp_path)
     store.put("hello")
     [folder] = tmp_path.iterdir()

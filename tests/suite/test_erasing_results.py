@@ -60,6 +60,7 @@ def erased(ac, session, whole, folder):
     return found(ac, folder)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("whole", [False, True], ids=["messages", "session"])
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 @pytest.mark.parametrize("option", OPTIONS)
@@ -116,6 +117,7 @@ def test_what_a_tool_asks_a_cache_for_goes_with_its_call(where, kind, tmp_path):
         assert other.stats().entries == 0
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("option", sorted(set(OPTIONS) - {"normalizer", "quantize", "stale"}))
 def test_results_of_calls_beside_the_session_are_found_by_what_they_hold(option, tmp_path):
     """As in an agent's own loop."""

@@ -12,9 +12,10 @@ from weakref import finalize
 
 import pytest
 
-from autocontext import AutoContext, AutoContextConfig, Msg
-from autocontext.content import ObjectContentStore
+from autocontext import AutoContext, AutoContextConfig, Msg, content
+from autocontext.content.store import PagedContentStore
 from tests.content.conftest import Clock
+from tests.extras import need
 from tests.faults.interrupts import interrupted_everywhere
 from tests.suite.test_erasing import SECRET, found
 
@@ -27,6 +28,8 @@ class Desk:
     """Something in every part of a database in a file."""
 
     def __init__(self, key: Any = None, current: str | None = None) -> None:
+        if key:
+            need("crypto")
         folder = TemporaryDirectory()
         self.folder, self.key, self.current = Path(folder.name), key, current
         self.context = AutoContext(self.path, key={"old": OLD} if key else None, config=AutoContextConfig())
@@ -97,6 +100,7 @@ def goes_on(desk: Desk) -> None:
         assert desk.seen(desk.context) == desk.seen(fresh)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("samples", [2, pytest.param(60, marks=pytest.mark.slow)], ids=["some", "many"])
 @pytest.mark.parametrize("name", CALLS)
 def test_an_interrupted_call_leaves_all_parts_whole(name: str, samples: int) -> None:
@@ -108,6 +112,7 @@ def test_an_interrupted_call_leaves_all_parts_whole(name: str, samples: int) -> 
     assert interrupted_everywhere(Desk, CALLS[name], check, samples=samples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [2, pytest.param(120, marks=pytest.mark.slow)], ids=["some", "many"])
 @pytest.mark.parametrize("whole", [False, True], ids=["erase", "delete"])
 def test_an_interrupted_erase_is_completed_by_the_next(samples: int, *, whole: bool) -> None:
@@ -142,7 +147,7 @@ def test_an_interrupted_rotation_leaves_everything_readable_and_is_completed_by_
     assert interrupted_everywhere(lambda: Desk(keys, "new"), lambda desk: desk.context.rotate(), check, samples=samples)
 
 
-OBJECTS: dict[str, Callable[[ObjectContentStore], object]] = {
+OBJECTS: dict[str, Callable[[PagedContentStore], object]] = {
     "put": lambda s: s.put(LONG + "more", key="old.txt"),
     "put again": lambda s: s.put(LONG),
     "delete": lambda s: s.delete("old.txt"),
@@ -154,16 +159,18 @@ OBJECTS: dict[str, Callable[[ObjectContentStore], object]] = {
 @pytest.mark.parametrize("samples", [2, pytest.param(60, marks=pytest.mark.slow)], ids=["some", "many"])
 @pytest.mark.parametrize("name", OBJECTS)
 def test_an_interrupted_call_to_object_storage_leaves_nothing_unreadable(name: str, samples: int) -> None:
-    def make() -> ObjectContentStore:
+    need("cloud")
+
+    def make() -> PagedContentStore:
         clock = Clock()
-        store = ObjectContentStore("memory://", clock=clock)
+        store = content.ObjectContentStore("memory://", clock=clock)
         store.put(LONG, key="old.txt")
         store.put("kept", key="kept.txt")
         store.put("expired", key="expired.txt", ttl=1)
         clock.now += 2_000
         return store
 
-    def check(store: ObjectContentStore) -> None:
+    def check(store: PagedContentStore) -> None:
         for _ in range(2):
             assert all(store.read(key) is not None for key in store.keys(limit=9))
             assert name == "clear" or store.read("kept.txt") is not None

@@ -12,6 +12,7 @@ from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
 from autocontext.suite import Session
 from autocontext.testing import assert_valid_chat, user
+from tests.extras import need
 from tests.stores.homes import HOMES, home
 
 PNG = ImageBlock(source={"type": "url", "url": "https://example.org/a.png"})
@@ -106,6 +107,7 @@ def test_two_users_with_the_same_session_never_meet(place):
 
 
 def test_an_unreachable_database_is_reported():
+    need("sql")
     with pytest.raises(AutoContextError, match="cannot be reached"):
         AutoContext.open("postgresql://127.0.0.1:1/nowhere")
 
@@ -400,6 +402,7 @@ def test_a_damaged_state_is_named_and_the_one_before_can_be_loaded(ac):
 
 
 # ------------------------------------------------------------------------------------------------- all of it together
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_an_agent_runs_through_everything_is_restarted_and_every_removed_byte_is_reloadable(place, mode):
     """40 steps of a scripted agent in a small window; a new AutoContext takes over in the middle."""

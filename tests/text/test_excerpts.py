@@ -64,6 +64,32 @@ def test_a_field_stands_under_the_first_field_of_its_own_record(indent: int | No
 
 
 @pytest.mark.parametrize(
+    ("head", "more"),
+    [
+        ("{n}. [Result {n}](https://example.org/{n})", "Date published: May {n}, 2025\n\nWhat page {n} says of it."),
+        ("{n}) Auftrag W{n}", "Kunde K{n}\nBetrag {n},50 EUR"),
+        ("  {n}. 订单 W{n}", "  客户 K{n}\n  金额 {n}.50"),
+    ],
+)
+def test_a_line_of_a_list_stands_under_the_first_line_of_its_own_item(head: str, more: str) -> None:
+    items = [f"{head.format(n=n)}\n{more.format(n=n)}" for n in range(1, 31)]
+    wanted = [more.format(n=n).split("\n")[-1].strip() for n in (4, 17, 30)]
+    short, _ = excerpt("Found:\n" + "\n\n".join(items), 600, lambda piece: 9.0 * (piece in wanted))
+    for n, line in zip((4, 17, 30), wanted, strict=True):
+        before = short[: short.index(line)]
+        heads = [head.format(n=k).strip() for k in range(1, 31)]
+        assert max(heads, key=before.rfind) == head.format(n=n).strip()
+
+
+def test_lines_after_a_list_belong_to_none_of_its_items() -> None:
+    after = [f"Then {n} other things happened." for n in range(60)]
+    text = "\n".join(["1. first", "2. second", "3. third", *after[:30], "Disk 77 failed.", *after[30:]])
+    short, _ = excerpt(text, 30, lambda piece: 90.0 * ("Disk" in piece))
+    assert "Disk 77 failed." in short
+    assert "3. third" not in short
+
+
+@pytest.mark.parametrize(
     ("line", "odd"),
     [
         ("12:0{}:07 INFO worker {} is fine", "12:31:07 WARN disk 74 failed"),
@@ -105,3 +131,77 @@ def test_equal_pieces_stand_once() -> None:
     short, _ = excerpt("rolled back\n" * 50 + "commit 77123\n", 200, worth)
     assert short.count("rolled back") == 1
     assert "commit 77123" in short
+
+
+CODE = """\
+import os
+
+
+def opened(path):
+    return open(path)
+
+
+class Pool:
+    def __init__(self, size):
+        self.size = size
+        self.free = []
+
+    def acquire(self, timeout):
+        if not self.free:
+            raise PoolEmpty(self.size)
+        return self.free.pop()
+
+    def release(self, connection):
+        self.free.append(connection)
+
+
+def main():
+    print(opened("a"))
+"""
+LOG = (
+    "\n".join(f"{n:02}:00 Auftrag {n} gebucht" for n in range(20))
+    + ("\n20:01 Auftrag 77 geöffnet\n20:02 Konto gesperrt\n20:03 Auftrag 77 verworfen\n")
+    + "\n".join(f"{n:02}:30 Auftrag {n} gebucht" for n in range(21, 24))
+)
+CHAPTERS = (
+    "\n".join(f"第{n}章\n今天没有什么要说的。" for n in range(20))
+    + ("\n第二十一章\n王先生退了订单。\n仓库收到了耳机。\n退款明天到账。\n")
+    + "\n".join(f"第{n}节\n明天也没有什么。" for n in range(20))
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "block", "characters"),
+    [
+        (
+            CODE,
+            "PoolEmpty",
+            "        if not self.free:\n            raise PoolEmpty(self.size)\n        return self",
+            150,
+        ),
+        (LOG, "gesperrt", "20:01 Auftrag 77 geöffnet\n20:02 Konto gesperrt\n20:03 Auftrag 77 verworfen", 130),
+        (CHAPTERS, "仓库", "王先生退了订单。\n仓库收到了耳机。\n退款明天到账。", 45),
+    ],
+)
+def test_a_line_stays_with_the_lines_around_it_as_they_are_indented(
+    text: str, word: str, block: str, characters: int
+) -> None:
+    short, _ = excerpt(text, characters, lambda piece: 3.0 * (word in piece))
+    assert block in short
+
+
+def test_what_says_nothing_by_itself_stays_only_beside_what_does() -> None:
+    text = "\n".join(f"{n}\tnothing of note in {chr(97 + n % 26) * 3}" for n in range(100))
+    short, _ = excerpt(text, 400, lambda piece: 9.0 * piece.startswith("50\t"))
+    numbers = {int(line.split("\t")[0]) for line in short.split("\n") if line != "…"}
+    assert {49, 50, 51} <= numbers
+    assert all({n - 1, n + 1} & numbers for n in numbers - {0, 99})
+
+
+def test_no_gap_is_as_short_as_its_mark() -> None:
+    text = "\n".join(f"{n}\t" if n % 5 == 0 else f"{n}\tcall {n} of {'x' * (n % 7)}" for n in range(1, 200))
+    short, _ = excerpt(text, 900, lambda piece: float("call" in piece))
+    kept = short.split("\n")
+    for before, gap, after in zip(kept, kept[1:], kept[2:], strict=False):
+        if gap == "…":
+            assert int(after.split("\t")[0]) - int(before.split("\t")[0]) > 2

@@ -131,6 +131,7 @@ def _warm() -> None:
         seconds(reader, "a word")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(("reader", "text"), [pytest.param(*case, id=f"{case[0]} {case[1][:8]!a}") for case in HOSTILE])
 def test_row_21_hostile_texts_take_linear_time(reader: str, text: str) -> None:
     assert seconds(reader, text) < 10
@@ -199,6 +200,7 @@ def compressed() -> Coroutine[Any, Any, object]:
     return memory.aget_messages()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [queried, injected, compressed])
 def test_row_21_large_work_is_done_beside_the_event_loop(work: Callable[[], Coroutine[Any, Any, object]]) -> None:
     async def measured() -> tuple[float, float]:

@@ -31,6 +31,7 @@ def test_what_is_put_in_order_in_parts_stays_the_same_text(text):
     assert unicodedata.normalize("NFC", normalized(LONG + text)) == unicodedata.normalize("NFC", LONG + text)
 
 
+@pytest.mark.slow
 @forms
 def test_row_24_runs_of_marks_take_linear_time(form):
     # A run of 200,000 takes Python's own normalisation minutes.

@@ -114,6 +114,7 @@ def test_a_note_by_a_model_says_nothing_in_our_name() -> None:
     assert any("All done." in note.text for note in notes)
 
 
+@pytest.mark.slow
 def test_a_shortened_result_holds_one_mark_of_ours() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
     forged = "[m2: 3,412 of 3,657 characters left out]"

@@ -192,3 +192,23 @@ def test_the_letters_of_a_tag_are_no_words(uuid: str) -> None:
     unknown = r.conversation_language([user("500")])
     assert r.conversation_language([user(r.with_tag("500", uuid))]) == unknown
     assert r.conversation_language([assistant(r.with_tag("500", uuid))]) == unknown
+
+
+@given(st.text("ab\n", max_size=40), st.text("ab\n", max_size=40))
+def test_texts_begin_alike_as_far_as_they_do(a: str, b: str) -> None:
+    shared = r.shared_start(a, b)
+    assert a[:shared] == b[:shared]
+    assert a[shared : shared + 1] != b[shared : shared + 1] or shared == len(a) == len(b)
+
+
+def test_a_text_and_what_replaces_it_are_shown_from_where_they_differ() -> None:
+    body = "".join(f"line {n}\n" for n in range(100))
+    old, new = f"{body}retry = 3\n{body}", f"{body}retry = 5\n{body}"
+    edit = r.shortened({"edits": [{"path": "a.py", "old": old, "new": new}]}, 100, "[the rest: m7]")["edits"][0]
+    assert edit["path"] == "a.py"
+    assert edit["old"].startswith("...retry = 3\nline 0\n")
+    assert edit["new"].startswith("...retry = 5\nline 0\n")
+    assert all(edit[key].endswith("...[the rest: m7]") for key in ("old", "new"))
+    same = r.shortened({"old": body, "new": body + "z"}, 100, "[the rest: m7]")
+    assert same["new"].endswith("z[the rest: m7]")
+    assert len(same["new"]) < len(body)

@@ -52,6 +52,7 @@ _ends = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(st.lists(_ends | texts.filter(lambda t: len(t) < 20), max_size=12).map("".join))
 @settings(deadline=None, max_examples=share(300))
 def test_a_text_cut_into_lines_has_the_same_tokens(text):

@@ -150,6 +150,7 @@ def test_what_a_message_consists_of():
     assert count(AudioBlock(source=image.source), role="user") == 4 + 600
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VOCABULARIES)
 @pytest.mark.parametrize(
     ("unit", "times"), [(" ", 1_000_000), ("a", 1_000_000), ("汉", 350_000), ("\n", 300_000), ("\u0301\u0323", 50_000)]
@@ -165,6 +166,7 @@ def test_a_megabyte_without_a_boundary_is_counted_in_seconds(name, unit, times):
     assert abs(count - counter.count_text(piece) * len(text) / len(piece)) <= counter.count_text(piece)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("unit", ["中文字", "éàüñ", "привет", "नमस्ते", "สวัสดี", "👩\u200d👩", "e\u0301"])
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_row_24_a_bound_costs_about_as_much_in_every_script(name, unit):

@@ -68,6 +68,7 @@ def test_the_size_is_read_from_every_format(make, width, height, body):
     assert media_tokens(inline(data)) == image_tokens(width, height)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", FORMATS)
 def test_a_cut_header_has_no_size(make):
     whole = make(70_000, 70_000) if make is webp_extended else make(640, 480)

@@ -106,6 +106,7 @@ def test_counting_behind_a_proxy_that_never_answers(tmp_path):
         assert proxy.until_now() == 1 + 1  # the second one is that of `until_now`
 
 
+@pytest.mark.slow
 def test_nothing_is_written_or_loaded_before_the_first_count(tmp_path):
     code = """
 import sys

@@ -28,6 +28,7 @@ def ranks(name):
     return read_ranks(data(name), VOCABULARIES[name].sha256, VOCABULARIES[name].size)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("name", NAMES)
 def test_the_ranks_written_as_upstream_writes_them_have_its_hash(name):
     lines = (base64.b64encode(token) + b" %d\n" % rank for token, rank in ranks(name).items())
@@ -35,6 +36,7 @@ def test_the_ranks_written_as_upstream_writes_them_have_its_hash(name):
     assert UPSTREAM[name] in (hashlib.sha256(text).hexdigest(), hashlib.sha256(text[:-1]).hexdigest())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["o200k_base", "cl100k_base"])
 def test_pattern_and_special_tokens_are_those_of_tiktoken(name, tmp_path):
     """tiktoken reads its definition with our ranks put where it keeps its downloads, so that it needs no network."""
@@ -48,6 +50,7 @@ def test_pattern_and_special_tokens_are_those_of_tiktoken(name, tmp_path):
     assert theirs["special_tokens"] == VOCABULARIES[name].special_tokens
 
 
+@pytest.mark.slow
 def test_qwen_is_dashscopes_own_tokenizer():
     from dashscope.tokenizers import qwen_tokenizer as dashscope
 
@@ -97,6 +100,7 @@ def test_a_damaged_file_is_named(tmp_path):
         read_ranks(damaged, VOCABULARIES["qwen"].sha256, VOCABULARIES["qwen"].size)
 
 
+@pytest.mark.slow
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(AutoContextError, match=r"qwen\.xz cannot be read.*reinstall autocontext-memory"):
         read_ranks(tmp_path / "qwen.xz", VOCABULARIES["qwen"].sha256, VOCABULARIES["qwen"].size)

@@ -9,11 +9,15 @@ from autocontext.prices import Prices
 assert_type(AutoContextConfig.builder().msg_threshold(30).last_keep(10), ConfigBuilder)
 assert_type(AutoContextConfig.builder().max_token(9).build(), AutoContextConfig)
 assert_type(AutoContextConfig.for_window("16k"), AutoContextConfig)
+assert_type(AutoContextConfig.builder(AutoContextConfig.for_window("16k")).last_keep(3).build(), AutoContextConfig)
+assert_type(AutoContextConfig.builder().msgThreshold(30).compressionTimeoutMillis(9_000), ConfigBuilder)
 AutoContextConfig(max_token=16_000, last_keep=10, token_counter="bytes4")  # noqa: S106 (no password)
 
 AutoContextConfig(max_tokens=16_000)  # type: ignore[call-arg]
 AutoContextConfig(max_token="many")  # type: ignore[arg-type]  # noqa: S106
 AutoContextConfig.builder().max_tokens(3)  # type: ignore[attr-defined]
 AutoContextConfig.builder().msg_threshold("many")  # type: ignore[arg-type]
+AutoContextConfig.builder().keepUnread(False)  # type: ignore[attr-defined]
+AutoContextConfig.builder().lastKeep("many")  # type: ignore[arg-type]
 Prices(input=3.0, inptu=0.3)  # type: ignore[call-arg]
 PromptConfig(folds="")  # type: ignore[call-arg]

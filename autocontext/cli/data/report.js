@@ -42,10 +42,10 @@ const edits = D.passes.flatMap(p => p.edits);
 const used = edits.reduce((sum, e) => [sum[0] + e.model[0], sum[1] + e.model[1], sum[2] + e.model[2]], [0, 0, 0]);
 const behind = D.states.filter(s => s >= 0).length, removed = D.states.filter(s => s === -2).length;
 $("title").textContent = `Session ${D.session}`;
-$("lead").textContent = D.passes.length
+$("lead").textContent = (D.fallbacks ? `The summarising model failed: ${plural(D.fallbacks, "note")} without a part of its own. ` : "") + (D.passes.length
   ? `${plural(D.originals, "message")} and ${plural(D.full, "token")} were said. The model now sees ${number(D.size)} tokens in `
     + `${plural(D.view.length, "message")}. ${behind ? `The ${number(behind)} originals that are out of its sight are kept byte for byte and can be reloaded.` : "All of it is in its sight."}`
-  : `${plural(D.originals, "message")} and ${plural(D.full, "token")}, all of them in the model's sight: nothing had to be compressed.`;
+  : `${plural(D.originals, "message")} and ${plural(D.full, "token")}, all of them in the model's sight: nothing had to be compressed.`);
 const tiles = [
   ["Context now", number(D.size), D.window ? `tokens, ${percent(D.size / D.window)} of the window` : "tokens"],
   ["Without compression", number(D.full), "tokens" + (D.full > D.size && D.size ? `, ${(D.full / D.size).toFixed(1)} times as many` : "")],

@@ -24,6 +24,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
         "test_mcp_server.py",
     ),
     "agentscope1": ("test_agentscope_v1.py", "test_agentscope_v1_memory.py"),
+    "mcp2": ("test_mcp_2.py",),
 }
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "main": (
@@ -35,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mcp_client.py",
     ),
     "agentscope1": ("agentscope_v1_agent.py",),
+    "mcp2": (),
 }
 """Scripts of examples/ that need a framework."""
 

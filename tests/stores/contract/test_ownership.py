@@ -6,16 +6,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from autocontext import AutoContext, Msg
+from autocontext import AutoContext, Msg, stores
 from autocontext.cache import ResultCache
 from autocontext.content.store import DatabaseContentStore
 from autocontext.errors import StoreError, StoreVersionError
 from autocontext.memories import MemoryStore
 from autocontext.optimizer.states import StateStore
-from autocontext.stores import DatabaseSessionStore, EncryptedSessionStore, SessionKey
+from autocontext.stores import DatabaseSessionStore, SessionKey
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Schema, Statement
 from autocontext.stores.opening import open_database
+from tests.extras import need
 from tests.stores.homes import HOMES, database, home
 from tests.stores.stores import KEY
 
@@ -34,7 +35,7 @@ class Part(NamedTuple):
 PARTS = {
     "sessions": Part(DatabaseSessionStore, lambda p: p.read(SESSION), lambda p: p.aread(SESSION)),
     "encrypted sessions": Part(
-        lambda url: EncryptedSessionStore(DatabaseSessionStore(url), KEY),
+        lambda url: stores.EncryptedSessionStore(DatabaseSessionStore(url), KEY),
         lambda p: p.read(SESSION),
         lambda p: p.aread(SESSION),
     ),
@@ -55,6 +56,8 @@ PARTS = {
 
 @pytest.fixture(params=PARTS)
 def part(request):
+    if request.param.startswith("encrypted"):
+        need("crypto")
     return PARTS[request.param]
 
 

@@ -252,6 +252,7 @@ def test_threads_that_append_get_in_behind_each_other(store):
     assert len(texts) == len(set(texts)) == 36
 
 
+@pytest.mark.sampled
 def test_a_memory_opens_where_it_was_left(store):
     memory = AutoContextMemory(store=store, session_id="m", user_id="u")
     memory.add_messages(conversation(40))
@@ -298,6 +299,7 @@ def test_async_twins_do_the_same(kind, tmp_path):
         asyncio.run(go(store))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", DURABLE)
 def test_copies_arrive_whole_can_be_taken_up_again_and_keep_tenants_apart(kind, tmp_path):
     told = []

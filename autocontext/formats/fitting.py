@@ -1,0 +1,182 @@
+"""Values against the shapes that strict services take: what fits is kept, what does not is left out or refused.
+
+A shape is a type, a pattern, a set of words, None, `[shape]`, a tuple of shapes (any of them), ANY, Fields or Kinds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Final
+
+from autocontext.errors import short
+from autocontext.formats.openai_parts import kind_of
+
+ANY: Final = object()
+"""The shape of whatever the service itself has written, and takes back."""
+_NEAR = 0.75
+_LISTED = 12
+_NOUNS: Final[Mapping[Any, str]] = {str: "a string", bool: "true or false", dict: "an object", list: "a list"}
+
+
+class Unfit(Exception):
+    """A value that its place does not take: where, and what is allowed."""
+
+    def __init__(self, at: str, problem: str) -> None:
+        super().__init__(f"{at}: {problem}")
+
+
+@dataclass(frozen=True)
+class Fields:
+    """An object with these fields; the `silent` ones stand in replies only, and are left out without a word."""
+
+    needed: Mapping[str, Any]
+    others: Mapping[str, Any]
+    silent: frozenset[str] = frozenset()
+    hint: str = ""
+    """What to write instead, when a field is missing."""
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """An object whose `type` says which fields it has; `usual` is the type of one without."""
+
+    by_type: Mapping[str, Fields]
+    usual: str = ""
+
+
+def fields(words: str, *, silent: str = "", hint: str = "", **shapes: Any) -> Fields:
+    """Fields by their names, "text! name", those with ! needed; any shape where none is given."""
+    named = {word.rstrip("!"): word.endswith("!") for word in words.split()}
+    shape = {name: shapes.get(name, str if name == "type" else ANY) for name in named}
+    needed = {name: shape[name] for name, needed in named.items() if needed}
+    return Fields(needed, {n: s for n, s in shape.items() if n not in needed}, frozenset(silent.split()), hint)
+
+
+@dataclass
+class Fitting:
+    """One request or one message on its way through the shapes."""
+
+    repair: bool = False
+    """Whether optional fields of a wrong kind are left out; otherwise they are refused, like misspelt ones."""
+    known: frozenset[str] = frozenset()
+    """Fields and types that pass although no table has them: an SDK's own object had them."""
+    unsent: dict[str, None] = field(default_factory=dict)
+    """The fields that were left out, by where they stood."""
+
+    def fit(self, value: Any, shape: Any, at: str) -> Any:
+        """The value, or a copy without what no service takes. Raises Unfit."""
+        if isinstance(shape, Kinds):
+            return self._kind(value, shape, at)
+        if isinstance(shape, Fields):
+            return self._object(value, shape, at)
+        if isinstance(shape, list):
+            if not isinstance(value, list | tuple):
+                raise Unfit(at, f"must be a list, not {kind_of(value)}")
+            return _same(value, [self.fit(v, shape[0], f"{at}[{i}]") for i, v in enumerate(value)])
+        if isinstance(shape, tuple):
+            return self._any_of(value, shape, at)
+        if not _is(value, shape):
+            raise Unfit(at, _wanted(value, shape))
+        return value
+
+    def _any_of(self, value: Any, shapes: Iterable[Any], at: str) -> Any:
+        problem: Unfit | None = None
+        for shape in shapes:
+            try:
+                return self.fit(value, shape, at)
+            except Unfit as e:
+                # What is wrong inside says more than that the whole is none of these.
+                if problem is None or isinstance(shape, list | Fields | Kinds) == isinstance(value, list | dict):
+                    problem = e
+        raise problem or Unfit(at, "is not taken")
+
+    def _kind(self, value: Any, shape: Kinds, at: str) -> Any:
+        if not isinstance(value, Mapping):
+            raise Unfit(at, f"must be an object, not {kind_of(value)}")
+        kind = value.get("type", shape.usual)
+        if not isinstance(kind, str) or kind not in shape.by_type:
+            if isinstance(kind, str) and kind in self.known:
+                return value
+            raise Unfit(f"{at}.type", _unknown(kind, shape.by_type))
+        return self._object(value, shape.by_type[kind], at)
+
+    def _object(self, value: Any, shape: Fields, at: str) -> Any:
+        if not isinstance(value, Mapping):
+            raise Unfit(at, f"must be an object, not {kind_of(value)}")
+        names = {*shape.needed, *shape.others}
+        fitted: dict[str, Any] = {}
+        for key, inner in value.items():
+            place = f"{at}.{key}" if at else str(key)
+            if key in names:
+                self._field(fitted, key, inner, shape, place)
+            elif key in self.known:
+                fitted[key] = inner
+            elif key not in shape.silent:
+                self._unknown_field(key, names.difference(value), place)
+        for key in shape.needed:
+            if key not in fitted:
+                raise Unfit(f"{at}.{key}" if at else key, f"is missing{shape.hint}")
+        return _same(value, fitted)
+
+    def _field(self, fitted: dict[str, Any], key: str, value: Any, shape: Fields, at: str) -> None:
+        if key in shape.needed:
+            fitted[key] = self.fit(value, shape.needed[key], at)
+            return
+        own = shape.others[key]
+        if value is None and not _is(None, own) and own is not ANY:
+            return  # as the SDKs dump what is not there
+        try:
+            fitted[key] = self.fit(value, own, at)
+        except Unfit:
+            if not self.repair and not (isinstance(own, re.Pattern) and isinstance(value, str)):
+                raise
+            self.unsent[at] = None
+
+    def _unknown_field(self, key: Any, free: Iterable[str], at: str) -> None:
+        near = get_close_matches(str(key), free, n=1, cutoff=_NEAR)
+        if near and not self.repair:
+            raise Unfit(at, f"no provider takes this field; did you mean {near[0]!r}?")
+        self.unsent[at] = None
+
+
+def _is(value: Any, shape: Any) -> bool:
+    if shape is ANY or shape is None:
+        return shape is ANY or value is None
+    if isinstance(shape, tuple):
+        return any(_is(value, one) for one in shape)
+    if isinstance(shape, re.Pattern):
+        return isinstance(value, str) and shape.fullmatch(value) is not None
+    if isinstance(shape, frozenset):
+        return isinstance(value, str) and value in shape
+    return isinstance(shape, type) and isinstance(value, shape)
+
+
+def _wanted(value: Any, shape: Any) -> str:
+    if isinstance(shape, frozenset):
+        return f"must be one of {', '.join(sorted(shape))}, not {short(value)}"
+    if isinstance(shape, re.Pattern) and isinstance(value, str):
+        return f"must match {shape.pattern}, not {short(value)}"
+    return f"must be {_NOUNS.get(shape, 'a string')}, not {kind_of(value)}"
+
+
+def _unknown(kind: Any, known: Iterable[str]) -> str:
+    """The nearest type in words; a newer one than these tables is taken as the SDK's own object."""
+    names = sorted(known)
+    near = get_close_matches(str(kind), names, n=1)
+    listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
+    hint = f"did you mean {near[0]!r}?" if near else f"it is one of {listed}"
+    return f"{short(kind)} is not known here; {hint} (an SDK's own object is taken with any type)"
+
+
+def _same(value: Any, fitted: Any) -> Any:
+    """The value itself where nothing has changed."""
+    if len(value) == len(fitted) and all(a is b for a, b in zip(_inner(value), _inner(fitted), strict=True)):
+        return value
+    return fitted
+
+
+def _inner(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value

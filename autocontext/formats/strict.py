@@ -1,0 +1,258 @@
+"""What is checked when a dict is added, and what a request leaves out so that strict services take it.
+
+One field that a service does not know makes it refuse every later request of the session. What was added stays stored
+as it came; these functions are for requests, and `from_openai` and its like, loss-free, know nothing of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from autocontext.errors import InvalidMessage
+from autocontext.formats.fields import ANTHROPIC, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT
+from autocontext.formats.fitting import Fields, Fitting, Kinds, Unfit
+from autocontext.formats.openai_chat import legacy_id
+from autocontext.messages import WIRE_HINTS, Msg, TextBlock, ThinkingBlock, ToolResultBlock
+
+SDK_FIELDS = "_sdk_fields"
+"""Metadata key: fields and types of an SDK's object that the tables do not know; they go back all the same."""
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+_CHAT_TEXT, _ITEM_TEXT = "text", "input_text"
+
+
+def check(item: Mapping[str, Any], format_: str, at: str) -> list[str]:
+    """The places of fields in a message that no provider takes.
+
+    Raises InvalidMessage for a field or type that is a misspelt one, and for a value of a wrong kind.
+    """
+    if item.get("tool_calls") and item.get("function_call"):
+        raise InvalidMessage(f"{at}.function_call: stands beside tool_calls; a message has one of them")
+    fitting = Fitting()
+    try:
+        fitting.fit(_whole(item), _shape(item, format_), at)
+    except Unfit as e:
+        raise InvalidMessage(str(e)) from None
+    return list(fitting.unsent)
+
+
+def unknown(item: Mapping[str, Any], format_: str) -> list[str]:
+    """The names of fields and types of an SDK's object that the tables do not have."""
+    fitting = Fitting(repair=True)
+    try:
+        fitting.fit(_whole(item), _shape(item, format_), "")
+    except Unfit:
+        kinds = [item.get("type"), *(part.get("type") for part in _parts(item))]
+        return [*(k for k in kinds if isinstance(k, str)), *_names(fitting)]
+    return _names(fitting)
+
+
+def _names(fitting: Fitting) -> list[str]:
+    return [place.rpartition(".")[2] for place in fitting.unsent]
+
+
+def _shape(item: Mapping[str, Any], format_: str) -> Fields | Kinds:
+    if format_ == "Anthropic":
+        return ANTHROPIC
+    if format_ == "OpenAI chat":
+        return CHAT[item["role"]]
+    if item.get("type", "message") != "message" or "role" not in item:
+        return ITEMS
+    return RESPONSES_OUTPUT if item["role"] == "assistant" else RESPONSES_INPUT
+
+
+def _whole(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The message with a text where a result has none, which readers take, too."""
+    key = "output" if str(item.get("type")).endswith("call_output") else "content"
+    empty = item.get("role") in ("tool", "function") or key == "output"
+    return {**item, key: ""} if empty and item.get(key) is None else item
+
+
+def _parts(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = item.get("content")
+    return [part for part in content if isinstance(part, Mapping)] if isinstance(content, list | tuple) else []
+
+
+def allowed(messages: Iterable[Msg]) -> frozenset[str]:
+    """The fields and types that SDKs' objects among these messages had."""
+    names = (m.metadata[SDK_FIELDS] for m in messages if SDK_FIELDS in m.metadata)
+    return frozenset(name for some in names if isinstance(some, list) for name in some if isinstance(name, str))
+
+
+# -------------------------------------------------------------------------------------------------------------- chat
+def media_after(messages: Iterable[Msg]) -> list[Msg]:
+    """The messages, with media of results where `to_openai` shows them: after the results, in a user's message."""
+    return [
+        m.model_copy(update={"content": tuple(map(_unparted, m.content))}) if any(map(_has_media, m.content)) else m
+        for m in messages
+    ]
+
+
+def _has_media(block: Any) -> bool:
+    if not isinstance(block, ToolResultBlock) or isinstance(block.output, str) or WIRE_HINTS not in block.metadata:
+        return False
+    return any(not isinstance(b, TextBlock | ThinkingBlock) for b in block.output)
+
+
+def _unparted(block: Any) -> Any:
+    if not _has_media(block):
+        return block
+    own = {key: value for key, value in block.metadata[WIRE_HINTS].items() if key != "content"}
+    return block.model_copy(update={"metadata": {**block.metadata, WIRE_HINTS: own}})
+
+
+def strict_chat(messages: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    """OpenAI chat messages without what strict services refuse."""
+    fitting = Fitting(repair=True, known=known)
+    called = name = ""
+    sent = []
+    for one in messages:
+        # The answer that `sendable` writes for a call from before tool ids: those are answered by name.
+        lost = called and one.get("tool_call_id") == called
+        message = {"role": "function", "name": name, "content": one["content"]} if lost else one
+        if (kept := _chat(message, fitting)) is not None:
+            sent.append(kept)
+            called = name = ""
+            if "function_call" in kept:  # the name that is sent may be another one
+                called, name = legacy_id(one["function_call"]["name"]), kept["function_call"]["name"]
+    return sent
+
+
+def _chat(message: dict[str, Any], fitting: Fitting) -> dict[str, Any] | None:
+    """The message as it is sent; None when nothing is said once the fields are gone that no service takes."""
+    if message.keys() == {"role", "content"} and isinstance(message["content"], str):
+        return message
+    sent: dict[str, Any] = dict(fitting.fit(_with_parts(_with_calls(message), fitting), CHAT[message["role"]], ""))
+    if sent["role"] != "assistant" or sent.get("content") or "tool_calls" in sent or "function_call" in sent:
+        return sent
+    if not any(sent[key] for key in sent if key not in ("role", "name")):
+        return None
+    # Only a refusal or a sound may stand without a text.
+    return sent if sent.get("refusal") or sent.get("audio") else {**sent, "content": ""}
+
+
+def _with_parts(message: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
+    role, content = message["role"], message.get("content")
+    if isinstance(content, list | tuple):
+        empty = None if message.get("tool_calls") or message.get("function_call") else ""
+        return {**message, "content": [_chat_part(part, role, fitting) for part in content] or empty}
+    return {**message, "content": ""} if content is None and role != "assistant" else message
+
+
+def _with_calls(message: dict[str, Any]) -> dict[str, Any]:
+    if message["role"] != "assistant":
+        return message
+    calls = [{"type": "function", **call} for call in message.get("tool_calls") or ()]
+    if calls:
+        message = {**message, "tool_calls": [_with_name(call, call["type"]) for call in calls]}
+    elif "tool_calls" in message:
+        message = {key: value for key, value in message.items() if key != "tool_calls"}
+    return _with_name(message, "function_call")
+
+
+def _chat_part(part: Any, role: str, fitting: Fitting) -> Any:
+    if isinstance(part, Mapping) and part.get("type") == "image_url" and isinstance(part.get("image_url"), str):
+        part = {**part, "image_url": {"url": part["image_url"]}}  # Mistral's form; Mistral takes OpenAI's, too
+    shown: Any = CHAT["assistant" if role == "assistant" else "user" if role == "user" else "system"]
+    return _part(part, shown.others.get("content") or shown.needed["content"], "text", fitting)
+
+
+def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
+    """A part of a content that has the shape (..., [Kinds]); a text that names it where it has none of the kinds."""
+    kinds: Kinds = content[-1][0]
+    try:
+        return fitting.fit(part, kinds, "")
+    except Unfit:
+        return {"type": text_type, "text": _named(part)}
+
+
+def _named(part: Any) -> str:
+    """A text for what cannot be sent: its own, or its kind with an address or name."""
+    if not isinstance(part, Mapping):
+        return str(part)
+    body = part.get(str(part.get("type")))
+    places = [part, *([body] if isinstance(body, Mapping) else [])]
+    texts = [p.get(key) for key in ("text", "url", "filename", "file_id", "title") for p in places]
+    said = next((text for text in texts if isinstance(text, str) and text and not text.startswith("data:")), "")
+    if said and said == part.get("text"):
+        return said
+    return f"[{part.get('type') or 'part'}{f': {said}' if said else ''}]"
+
+
+def _with_name(holder: dict[str, Any], key: str) -> dict[str, Any]:
+    """A call whose tool's name, which a model may have made up, has only the characters that services take."""
+    body = holder.get(key)
+    if not isinstance(body, Mapping):
+        return holder
+    name = _NOT_IN_NAMES.sub("_", str(body.get("name")))[:_LONGEST_NAME] or "_"
+    return holder if name == body.get("name") else {**holder, key: {**body, "name": name}}
+
+
+# --------------------------------------------------------------------------------------------------------- Responses
+def strict_items(items: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    """Items of the Responses API without what it refuses."""
+    fitting = Fitting(repair=True, known=known)
+    return [_item(item, fitting) for item in items]
+
+
+def _item(item: dict[str, Any], fitting: Fitting) -> dict[str, Any]:
+    shape = _shape(item, "OpenAI Responses")
+    key = "output" if "output" in item else "content"
+    if shape is not ITEMS or item.get("type") in ("function_call_output", "custom_tool_call_output"):
+        inside: Any = shape.needed["content"] if isinstance(shape, Fields) else ITEMS.by_type[item["type"]].needed[key]
+        text_type = "output_text" if item.get("role") == "assistant" else _ITEM_TEXT
+        value = item.get(key)
+        if isinstance(value, list | tuple):
+            parts = [_part(_typed(part, text_type), inside, text_type, fitting) for part in value]
+            item = {**item, key: parts or ""}
+        elif value is None:
+            item = {**item, key: ""}
+    if item.get("type") in ("function_call", "custom_tool_call"):
+        item = _with_name({"item": item}, "item")["item"]
+    try:
+        return dict(fitting.fit(item, shape, ""))
+    except Unfit:
+        return {"role": "assistant", "content": f"[{item.get('type')}]"}
+
+
+def _typed(part: Any, text_type: str) -> Any:
+    """A part of type "text", or one of the other side's, as a text that this side may say."""
+    texts = ("text", "input_text", "output_text")
+    if isinstance(part, Mapping) and part.get("type") in texts and part["type"] != text_type:
+        return {"type": text_type, "text": part.get("text")}
+    return part
+
+
+# --------------------------------------------------------------------------------------------------------- Anthropic
+def strict_anthropic(messages: Iterable[dict[str, Any]], known: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
+    """Anthropic messages without what the API refuses: also keys of replies, and texts of blanks alone."""
+    fitting = Fitting(repair=True, known=known)
+    sent = []
+    for message in messages:
+        content = message["content"]
+        if not isinstance(content, str):
+            content = [block for one in content for block in strict_blocks([one], fitting)]
+        if content and (not isinstance(content, str) or content.strip()):
+            sent.append({"role": message["role"], "content": content})
+    return sent
+
+
+def strict_blocks(blocks: Iterable[Any], fitting: Fitting) -> list[Any]:
+    """Blocks of a message, or of a result, that the API takes."""
+    return [sent for block in blocks if (sent := _block(block, fitting)) is not None]
+
+
+def _block(block: Any, fitting: Fitting) -> Any:
+    kind = block.get("type")
+    if kind == "text" and not str(block.get("text")).strip():
+        return None
+    if kind == "tool_result" and isinstance(block.get("content"), list | tuple):
+        block = {**block, "content": strict_blocks(block["content"], fitting)}
+    if kind == "tool_use":
+        block = _with_name({"block": block}, "block")["block"]
+    try:
+        return fitting.fit(block, ANTHROPIC.needed["content"][-1][0], "")
+    except Unfit:
+        return None if kind == "thinking" else {"type": "text", "text": _named(block)}

@@ -1,0 +1,88 @@
+"""What still stands of earlier calls: where the agent is, and what it has started and was not seen to end.
+
+Both are quoted: the words of the call, and what came back. What the patterns do not know is left out, never guessed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from autocontext.notes.calls import MOST_CALLS, Call
+
+if TYPE_CHECKING:
+    from autocontext.notes.work import WorkLedger
+
+_SEARCHED = 4_000
+"""Characters of the answer to a start."""
+_MOST_FOLDERS = 3
+"""Changes of folder, one relative to the other, that together say where the agent is."""
+_WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
+"""A change of folder that does not depend on the one before it."""
+_MOST_STARTED = 20
+"""Newest starts that are looked at."""
+_MOST_MESSAGES = 400
+"""Newest messages in which the end of something is looked for."""
+_NEAR = 200
+"""Characters around a handle in which a word says that what it names has ended."""
+_HANDLE = re.compile(
+    r"(?:(?:\b|_)(?:pid|shell|session|task|agent|job|process)|(?:\b|_|shell|session|task|agent|job|process|run)id)\b"
+    r"[^\w\n]{1,4}(?:(?:id|is|as)\b\W{1,4})?([\w-]*\d[\w-]*)"
+    r"|^\[\d+\] (\d+)|(https?://[^\s\"'<>]+)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What an answer calls that which it has started."""
+_ENDS = re.compile(r"\b(?:kill|stop|terminate|cancel|close|end|exit|rm|down)|Kill|Stop|Cancel|Terminate", re.IGNORECASE)
+"""A call that ends what it names."""
+_ENDED = re.compile(
+    r"\b(?:completed?|exited|finished|killed|terminated|stopped|cancell?ed|failed|done|succeeded|no such process)\b",
+    re.IGNORECASE,
+)
+
+
+def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
+    """Where the agent is, from its newest calls that were not refused: the words with their message's number."""
+    last: dict[str, list[tuple[int, str]]] = {}
+    for call in calls:
+        if call.answer is None or call.answer.status:
+            continue
+        for kind, words in call.places:
+            relative = kind == "folder" and not _WHOLE.match(words)
+            before = [item for item in last.get(kind, []) if relative and item[1] != words]
+            last[kind] = [*before[1 - _MOST_FOLDERS :], (call.number, words)]
+    return sorted(item for items in last.values() for item in items)
+
+
+def running(ledger: WorkLedger) -> list[Call]:
+    """The newest calls that have started something of which no end was seen."""
+    calls = ledger.calls[-MOST_CALLS:]
+    found = [c for c in calls if c.starts and c.answer is not None and not c.answer.status]
+    return [call for call in found[-_MOST_STARTED:] if not _has_ended(ledger, call, calls)]
+
+
+def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:
+    """Whether one of these calls names it and ends it, or an answer or a newer message says that it has ended."""
+    newest = ledger.messages[max(start.result, len(ledger) - _MOST_MESSAGES) :]
+    for handle in _handles(ledger.result_of(start)):
+        about = [c for c in calls if c.number > start.number and handle in c.label]
+        if any(_ENDS.search(f"{c.name} {c.label}") or _ENDED.search(ledger.result_of(c)) for c in about):
+            return True
+        if any(_says_ended(text, handle) for m in newest if m.role != "assistant" for text in m.texts()):
+            return True
+    return False
+
+
+def _handles(answer: str) -> Iterator[str]:
+    for match in _HANDLE.finditer(answer[:_SEARCHED]):
+        yield next(filter(None, match.groups()))
+
+
+def _says_ended(text: str, handle: str) -> bool:
+    """Whether a word near the handle says that what it names has ended."""
+    at = text.find(handle)
+    while at >= 0:
+        if _ENDED.search(text, max(0, at - _NEAR), at + len(handle) + _NEAR):
+            return True
+        at = text.find(handle, at + 1)
+    return False

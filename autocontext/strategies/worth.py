@@ -1,0 +1,67 @@
+"""What a piece of a result is worth to whoever must go on, by what stands in the view."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from autocontext.history.view import View
+from autocontext.messages import is_user_turn
+from autocontext.text.signs import ERROR
+from autocontext.text.words import terms
+
+_REQUEST = 2_000
+"""Characters of a request whose words count."""
+_MOST_VALUES = 3
+"""Values of a piece that count."""
+_TAKEN_UP, _VALUE, _ASKED, _REASON, _WORDS = 2.0, 0.3, 0.5, 0.8, 0.1
+"""Worth of a value that a later message uses, of any value, of a word of the request, of a line like an error, of
+anything else with a letter."""
+_REPEATED = 0.05
+"""Share of its worth that remains of a piece that a later result has, too: a template, or the same page again."""
+_NO_VALUE = re.compile(r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++')
+"""Fields of JSON that hold nothing."""
+
+
+class Worth:
+    """Rates pieces of results by what stands in a view."""
+
+    def __init__(self, view: View) -> None:
+        # Imported here: what the notes need is not needed before the first pass.
+        from autocontext.notes.values import argument_values, known_values, values_in  # noqa: PLC0415
+
+        self._view, self._values_in = view, values_in
+        self._last_use: dict[str, int] = {}
+        """By value, the last message in which the agent, a call or the user used it."""
+        for i, m in enumerate(view.messages):
+            for use in m.tool_uses:
+                self._last_use.update(dict.fromkeys(argument_values(use.input), i))
+            if m.role != "tool":
+                self._last_use.update(dict.fromkeys(known_values(m.text), i))
+        self._last_seen: dict[str, int] = {}
+        """By line, the last message with a result that has it."""
+        for i, m in enumerate(view.messages):
+            for result in m.tool_results:
+                self._last_seen.update(dict.fromkeys((line.strip() for line in result.text.split("\n")), i))
+        users = [m.text for m in view.messages if is_user_turn(m)]
+        asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
+        self._asked = frozenset(terms(asked))
+
+    def is_of(self, view: View) -> bool:
+        """Whether it was made of this view."""
+        return self._view is view
+
+    def after(self, index: int) -> Callable[[str], float]:
+        """A function that rates pieces of the message at this place by what stands after it."""
+        return lambda piece: self._rate(index, piece)
+
+    def _rate(self, index: int, piece: str) -> float:
+        if _NO_VALUE.fullmatch(piece):
+            return 0.0
+        values = self._values_in(piece)
+        taken = sum(1 for value in values if self._last_use.get(value, -1) > index)
+        asked = len(self._asked.intersection(terms(piece))) if self._asked else 0
+        worth = _TAKEN_UP * min(taken, _MOST_VALUES) + _VALUE * min(len(values), _MOST_VALUES)
+        worth += _ASKED * min(asked, _MOST_VALUES) + _REASON * (ERROR.search(piece) is not None)
+        worth += _WORDS * any(map(str.isalpha, piece))
+        return worth * (_REPEATED if self._last_seen.get(piece, -1) > index else 1.0)

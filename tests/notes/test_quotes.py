@@ -1,0 +1,34 @@
+"""Which lines of the originals a note quotes."""
+
+import pytest
+
+from autocontext.notes.page import LINES
+from autocontext.notes.work import WorkLedger
+from autocontext.testing import assistant, tool_exchange, user
+from autocontext.tokens import get_counter
+from tests.notes.pages import page
+
+COUNT = get_counter("o200k_base").count_text
+
+
+@pytest.mark.parametrize(
+    ("heading", "fact"),
+    [
+        ("1. GIVEN OR VERIFIED FACTS", "The Queen Anne office is at 107 N Liberty St."),
+        ("**Offene Posten**", "Rechnung 4711-A"),
+        ("OPEN ORDERS:", "Order W2575533 holds the water bottle 6777246137."),
+    ],
+)
+def test_a_heading_is_no_fact(heading: str, fact: str) -> None:
+    """Even if later messages use its words: without what stands under it, it says nothing."""
+    words = heading.strip("*1.: ")
+    messages = [
+        user("Go on."),
+        *tool_exchange("look_up", {"what": "facts"}, f"{heading}\n{fact}\n" + "nothing of note\n" * 40),
+        *tool_exchange("compare", {"left": words, "right": fact.rpartition(" ")[2]}, "done"),
+        assistant(f"I go on with {words}, and with {fact}"),
+    ]
+    ledger = WorkLedger.of(messages)
+    lines = page(ledger, 600, COUNT, only={3}).partition(f"{LINES}\n")[2]
+    assert f"> {fact}" in lines
+    assert f"> {heading}" not in lines

@@ -1,0 +1,186 @@
+"""Where the agent is, and what it has started and was not seen to end: in the note, as long as no message shows it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.messages import ToolResultBlock, ToolUseBlock, is_note
+from autocontext.notes.page import PageRequest, render
+from autocontext.notes.standing import running, where
+from autocontext.notes.work import WorkLedger
+from autocontext.testing import tool_exchange, user
+from autocontext.tokens import get_counter
+
+COUNT = get_counter("bytes4").count_text
+
+
+def ledger(*calls: tuple[str, dict[str, Any], str]) -> WorkLedger:
+    return WorkLedger.of(m for call in calls for m in tool_exchange(*call))
+
+
+def shell(command: str, answer: str = "", **more: Any) -> tuple[str, dict[str, Any], str]:
+    return "bash", {"command": command, **more}, answer
+
+
+def places(*commands: str) -> list[str]:
+    return [words for _, words in where(ledger(*map(shell, commands)).calls)]
+
+
+def started(*calls: tuple[str, dict[str, Any], str]) -> list[str]:
+    return [call.label for call in running(ledger(*calls))]
+
+
+# --------------------------------------------------------------------------------------------------- where the agent is
+@pytest.mark.parametrize(
+    ("commands", "shown"),
+    [
+        (["cd /srv/app && pytest -q", "ls"], ["cd /srv/app"]),
+        (["cd /srv/app", "cd /home/me"], ["cd /home/me"]),
+        (["cd /srv/app", "cd src", "cd ../docs"], ["cd /srv/app", "cd src", "cd ../docs"]),
+        (["cd /srv", 'cd "$WORK"'], ['cd "$WORK"']),
+        (["git checkout -b feat/queue-7714"], ["git checkout -b feat/queue-7714"]),
+        (["git switch main", "git -C /srv checkout -b weiter"], ["git -C /srv checkout -b weiter"]),
+        (["git worktree add ../fix-12 main"], ["git worktree add ../fix-12 main"]),
+        (["source .venv/bin/activate", "conda activate physik"], ["conda activate physik"]),
+        (["ssh -p 2222 root@db-1"], ["ssh -p 2222 root@db-1"]),
+        (["kubectl config use-context staging"], ["kubectl config use-context staging"]),
+        (["nvm use 20; npm ci"], ["nvm use 20"]),
+        (["grep -rn 'cd /etc' .", "git checkout src/app.py", "git checkout -- .", "ssh host uptime", "cd -"], []),
+    ],
+)
+def test_commands_that_move_the_agent_are_quoted(commands: list[str], shown: list[str]) -> None:
+    assert places(*commands) == shown
+
+
+def test_pages_and_databases_are_places_too() -> None:
+    calls = ledger(
+        ("browser_navigate", {"url": "https://shop.example/cart"}, "Cart"),
+        ("run_sql", {"query": "USE kunden"}, "Database changed"),
+        ("browser_click", {"url": "https://shop.example/pay"}, "Paid"),
+    ).calls
+    assert [words for _, words in where(calls)] == ["https://shop.example/cart", "USE kunden"]
+
+
+def test_a_move_that_was_refused_is_none() -> None:
+    refused = ToolResultBlock(id="a", output="cd: /nowhere: No such file or directory", is_error=True)
+    call = ToolUseBlock(id="a", name="bash", input={"command": "cd /nowhere"})
+    messages = [Msg(role="assistant", content=[call]), Msg(role="tool", content=[refused])]
+    assert where(WorkLedger.of(messages).calls) == []
+
+
+# ---------------------------------------------------------------------------------------------------- what was started
+SERVER = shell("npm run dev", "Command running in background with ID: bash_3", run_in_background=True)
+AGENT = ("Task", {"prompt": "Find all callers", "run_in_background": True}, "Async agent launched. agentId: a7f3c91")
+WORKER = shell("python worker.py > worker.log 2>&1 &", "[1] 4821")
+IMPORT = ("start_import", {"file": "kunden.csv", "background": "true"}, '{"job": "imp-77", "status": "queued"}')
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (SERVER, ("KillShell", {"shell_id": "bash_3"}, "Shell killed")),
+        (SERVER, ("BashOutput", {"bash_id": "bash_3"}, "<id>bash_3</id><status>completed</status>")),
+        (AGENT, ("TaskOutput", {"agentId": "a7f3c91"}, "agent a7f3c91 finished: 12 callers")),
+        (WORKER, shell("kill -9 4821")),
+        (WORKER, shell("ps -p 4821", "kill: (4821) - No such process")),
+        (IMPORT, ("get_job", {"id": "imp-77"}, '{"job": "imp-77", "status": "succeeded", "rows": 8112}')),
+        (shell("nohup redis-server &", "[2] 4900"), shell("jobs", "[2]+  Terminated  4900  nohup redis-server")),
+    ],
+)
+def test_what_was_started_stands_until_its_end_is_seen(start: Any, end: Any) -> None:
+    other = shell("tail worker.log", "3 items in queue")
+    assert len(started(other, start, other)) == 1
+    assert started(other, start, other, end) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        shell("make && make test", "ok"),
+        shell("pytest 2>&1 | tail", "3 passed"),
+        shell("sleep 1", "", run_in_background=False),
+        ("search", {"query": "how to run nohup python &"}, "12 hits"),
+    ],
+)
+def test_what_ends_with_its_answer_is_not_running(call: Any) -> None:
+    assert started(call) == []
+
+
+def test_a_start_that_failed_runs_not() -> None:
+    assert started(shell("docker run -d nginx", "docker: no such image\nexit code: 125")) == []
+
+
+@given(st.lists(st.sampled_from([SERVER, AGENT, WORKER, IMPORT, shell("cd /srv"), shell("ls", "a.py")]), max_size=30))
+def test_each_line_is_that_of_a_call_and_has_room(calls: list[Any]) -> None:
+    facts = ledger(*calls)
+    text = render(facts, PageRequest(200, COUNT))
+    assert COUNT(text) <= 200
+    labels = {call.label for call in facts.calls}
+    assert all(call.label in labels for call in running(facts))
+    if "Started" in text:
+        part = text.split("Started, no end seen:\n")[1].split(":\n")[0]
+        assert any(label in part for label in labels)
+
+
+# ---------------------------------------------------------------------------------------------------------- in contexts
+BEGIN = [
+    user("Fix the queue, and keep the server up."),
+    *(
+        m
+        for c in (shell("cd /srv/app && git checkout -b feat/queue-7714"), SERVER, AGENT, WORKER)
+        for m in tool_exchange(*c)
+    ),
+]
+
+
+def note_after(window: int, *steps: list[Msg], **fields: Any) -> str:
+    """The note of an agent that moves and starts something, and then takes these steps."""
+    settings: dict[str, Any] = {"token_counter": "bytes4", **fields}
+    memory = AutoContextMemory(AutoContextConfig.for_window(window, **settings))
+    memory.add_messages(BEGIN)
+    for step in steps:
+        memory.add_messages(step)
+    return "\n".join(m.text for m in memory.get_messages() if is_note(m))
+
+
+def coding(n: int) -> list[Msg]:
+    return tool_exchange("Read", {"file_path": f"/srv/app/part_{n}.py"}, f"def f_{n}(x):\n    return x * {n}\n" * 30)
+
+
+def desk(n: int) -> list[Msg]:
+    return tool_exchange(
+        "get_order", {"id": f"W{n}"}, f'{{"id": "W{n}", "total": {n}.50, "note": "{"Lieferung " * 60}"}}'
+    )
+
+
+def web(n: int) -> list[Msg]:
+    return tool_exchange("visit", {"url": f"https://example.org/{n}"}, f"第{n}页 价格 {n} 元。" * 60)
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("window", [4_000, 8_000, 16_000])
+@pytest.mark.parametrize("step", [coding, desk, web])
+def test_the_note_says_so_in_any_window_and_kind_of_work(window: int, step: Any) -> None:
+    work = [step(n) for n in range(window // 40)]
+    note = note_after(window, *work)
+    for words in ("cd /srv/app", "git checkout -b feat/queue-7714", "bash_3", "a7f3c91", "4821"):
+        assert words in note
+    later = note_after(window, tool_exchange("KillShell", {"shell_id": "bash_3"}, "Shell bash_3 killed"), *work)
+    running = later.partition("Started, no end seen:")[2].partition("Done:")[0]
+    assert "a7f3c91" in running
+    assert "bash_3" not in running
+
+
+def test_what_a_message_in_view_shows_is_not_said_twice() -> None:
+    note = note_after(4_000, *map(coding, range(120)), tool_exchange(*shell("cd /tmp/new")))
+    assert "Where:\nm2: git checkout -b feat/queue-7714\n" in note
+
+
+def test_it_can_be_switched_off() -> None:
+    note = note_after(4_000, *map(coding, range(120)), note_state=False)
+    assert note
+    assert "Where:" not in note
+    assert "Started" not in note
