@@ -1,7 +1,8 @@
 """How many examples Hypothesis draws: few in every run, more in CI, many on demand.
 
-`--hypothesis-profile=NAME` selects another profile than `quick`, which draws the same examples every time: chance does
-not decide whether a first run is green. The others draw new ones; what they find becomes an `@example`.
+`--hypothesis-profile=NAME` selects another profile than `quick`. `quick` and `full`, the one of CI, draw the same
+examples every time: chance does not decide whether a run is green. `thorough` draws new ones; what it finds becomes an
+`@example`.
 """
 
 from hypothesis import HealthCheck, Phase, settings
@@ -14,7 +15,9 @@ WITH_FIXTURES = (*_SLOW, HealthCheck.function_scoped_fixture)
 _FULL = 40
 
 settings.register_profile("quick", max_examples=6, stateful_step_count=20, derandomize=True, **_COMMON)
-settings.register_profile("full", max_examples=_FULL, stateful_step_count=30, print_blob=True, **_COMMON)
+settings.register_profile(
+    "full", max_examples=_FULL, stateful_step_count=30, derandomize=True, print_blob=True, **_COMMON
+)
 settings.register_profile("thorough", max_examples=1_000, stateful_step_count=60, print_blob=True, **_COMMON)
 # For mutation runs: the same examples every time, without shrinking.
 _FOUND = (Phase.explicit, Phase.generate)

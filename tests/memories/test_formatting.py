@@ -220,16 +220,16 @@ def over_budget_and_use(cases: int, seed: int) -> tuple[int, float]:
     return over, sum(used) / len(used)
 
 
-@pytest.mark.slow
-def test_b004_e_never_over_and_97_percent_used() -> None:
-    over, used = over_budget_and_use(60, seed=1)
-    assert over == 0
-    assert used >= 0.97
-
-
-@pytest.mark.slow
-def test_b004_e_ten_thousand_memories() -> None:
-    over, used = over_budget_and_use(10_000, seed=2)
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(60, marks=pytest.mark.slow),
+        pytest.param(1_000, marks=pytest.mark.slow),
+        pytest.param(10_000, marks=pytest.mark.soak),
+    ],
+)
+def test_memories_are_never_over_budget_and_use_97_percent(cases: int) -> None:
+    over, used = over_budget_and_use(cases, seed=cases)
     assert over == 0
     assert used >= 0.97
 
