@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
 from autocontext.config import READ_ONCE, STRATEGIES
 from autocontext.history.log import Log
-from autocontext.messages import ToolResultBlock, ToolUseBlock, is_note, is_user_turn
+from autocontext.messages import ToolResultBlock, ToolUseBlock
 from autocontext.testing import ScriptedModel
 from autocontext.tokens import get_counter
 
@@ -164,37 +164,6 @@ def owed(messages: Iterable[Msg]) -> tuple[Counter[str], Counter[str]]:
             (waiting.subtract if waiting[result.id] else orphans.update)([result.id])
         waiting.update(use.id for use in m.tool_uses)
     return +waiting, orphans
-
-
-def owes_as_before(after: Iterable[Msg], before: Sequence[Msg]) -> bool:
-    """Whether a change left the same calls and results without partners, except those of interrupted turns.
-
-    Such stand before a message of the user that the model has answered.
-    """
-    answered = False
-    start = 0
-    for i, m in reversed(list(enumerate(before))):
-        if answered and is_user_turn(m):
-            start = i
-            break
-        answered = answered or (m.role == "assistant" and not is_note(m))
-    least = owed_from(before, start)
-    return all(a <= b <= c for a, b, c in zip(least, owed(after), owed(before), strict=True))
-
-
-def owed_from(messages: Iterable[Msg], start: int) -> tuple[Counter[str], Counter[str]]:
-    """The same as `owed`, of the calls and results from an index on."""
-    waiting: dict[str, list[int]] = {}
-    orphans: Counter[str] = Counter()
-    for i, m in enumerate(messages):
-        for result in m.tool_results:
-            if waiting.get(result.id):
-                waiting[result.id].pop()
-            elif i >= start:
-                orphans[result.id] += 1
-        for use in m.tool_uses:
-            waiting.setdefault(use.id, []).append(i)
-    return Counter({id_: n for id_, at in waiting.items() if (n := sum(i >= start for i in at))}), orphans
 
 
 def recount(memory: AutoContextMemory) -> int:

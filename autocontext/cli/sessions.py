@@ -190,8 +190,7 @@ def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
     with stored.open_sessions(arguments.db, create=True) as store:
         session = SessionKey(arguments.user, arguments.session)
         if arguments.openai:
-            if store.read(session, until=1):
-                raise AutoContextError(f"session {arguments.session!r} exists already; give another id")
+            _check_new(store, session, "give another id")
             messages = _one_conversation(arguments.file)
             memory = AutoContextMemory(store=store, session_id=arguments.session, user_id=arguments.user)
             memory.add_messages(messages)
@@ -200,6 +199,12 @@ def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
             read = f"{store.import_jsonl(session, sys.stdin if arguments.file == '-' else arguments.file):,} entries"
         screen.line(f"{read} read into session {arguments.session}")
     return True
+
+
+def _check_new(store: DatabaseSessionStore, session: SessionKey, way_out: str) -> None:
+    """Raise AutoContextError if there is such a session."""
+    if store.read(session, until=1):
+        raise AutoContextError(f"session {session.session_id!r} exists already; {way_out}")
 
 
 def _one_conversation(file: str) -> list[Msg]:
@@ -219,8 +224,7 @@ def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:
 
     session = arguments.session or Path(arguments.directory).resolve().name
     with stored.open_sessions(arguments.db, create=True) as store:
-        if store.read(SessionKey(arguments.user, session), until=1):
-            raise AutoContextError(f"session {session!r} already exists; give another id after the folder")
+        _check_new(store, SessionKey(arguments.user, session), "give another id after the folder")
         memory = import_agentscope_java(arguments.directory, store=store, session_id=session, user_id=arguments.user)
         originals, uuids = len(memory.get_original_memory_msgs()), len(memory.get_offload_context())
         screen.line(f"{originals:,} messages, {len(memory.messages):,} of them in view, {uuids:,} offload entries read")

@@ -198,11 +198,11 @@ def telling(
     if _is_json(text) and (fields := list(_fields(text, used))):
         return _best((worth * (_SHARED if field in beside else 1.0), i, field) for worth, i, field in fields)
     lines = _lines(text)
-    lonely = alone([line for _, line in lines])
+    lonely, parts = alone([line for _, line in lines]), _parts(call)
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
-        worth = _worth(line, k / len(lines), used, call, reasons=reasons) * (_SHARED if line in beside else 1.0)
+        worth = _worth(line, k / len(lines), used, call, parts, reasons=reasons) * (_SHARED if line in beside else 1.0)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
         rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
@@ -260,7 +260,15 @@ def _may_give_reason(line: str) -> bool:
     return ERROR.search(line) is not None
 
 
-def _worth(line: str, late: float, used: Callable[[str], float], call: str, *, reasons: float) -> float:
+def _parts(call: str) -> list[str]:
+    """The longer ones of several commands in a call."""
+    parts = _PARTS.split(call.strip())
+    return [part for part in parts if len(part) >= _ECHO] if len(parts) > 1 else []
+
+
+def _worth(
+    line: str, late: float, used: Callable[[str], float], call: str, parts: Sequence[str], *, reasons: float
+) -> float:
     """How much a line tells, 0 if it is no answer; `late` is its place in the text, from 0 to 1.
 
     `reasons` is what a word of an error is worth.
@@ -271,8 +279,7 @@ def _worth(line: str, late: float, used: Callable[[str], float], call: str, *, r
         _HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in line.strip(_BRACKETS).split(",")
     ):
         return 0.0
-    parts = _PARTS.split(call.strip())
-    if (len(line) > 3 and line in call) or (len(parts) > 1 and any(len(p) >= _ECHO and p in line for p in parts)):
+    if (len(line) > 3 and line in call) or any(part in line for part in parts):
         return _OF_ECHO
     worth = 0.3 + 0.7 * late + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
     if _may_give_reason(line[:_LONGEST_LINE]):
