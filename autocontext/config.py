@@ -303,8 +303,8 @@ def _near_share(window: int) -> float:
 
 
 def _note_share(window: int) -> float:
-    """Most of a window for the notes: 0.18 at 4,000 tokens, 0.12 at 8,000, 0.10 from 16,000 on."""
-    share: float = 0.18 * (_SMALL_WINDOW / window) ** 0.585
+    """Most of a window for the notes: 0.22 at 4,000 tokens, 0.162 at 8,000, 0.12 at 16,000, 0.10 from 24,000 on."""
+    share: float = 0.22 * (_SMALL_WINDOW / window) ** 0.44
     return round(min(0.4, max(0.1, share)), 3)
 
 

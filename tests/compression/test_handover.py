@@ -213,7 +213,7 @@ def test_long_names_of_tools_break_no_note(length: int, strategies: tuple[str, .
     memory.add_messages([*work(), assistant("Done."), user("Next?"), assistant("Well.")])
     before = memory.token_count
     report = memory.compress_if_needed(force=True, max_token=before // 2)
-    assert report.outcome == "applied"
+    assert report.outcome in ("applied", "partly")
     assert memory.token_count <= before // 2
     assert all(s.applied or s.reason == "nothing to do" for s in report.strategies)
 
