@@ -11,7 +11,7 @@ from typing import Any
 from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
 from autocontext.config import READ_ONCE, STRATEGIES
 from autocontext.history.log import Log
-from autocontext.messages import ToolResultBlock, ToolUseBlock
+from autocontext.messages import ToolResultBlock, ToolUseBlock, is_note, is_user_turn
 from autocontext.testing import ScriptedModel
 from autocontext.tokens import get_counter
 
@@ -155,15 +155,33 @@ def beyond_one_reload(memory: AutoContextMemory, originals: Iterable[Msg]) -> li
     return [m for m in originals if m not in available.get(m.id, ())]
 
 
-def owed(messages: Iterable[Msg]) -> tuple[Counter[str], Counter[str]]:
-    """Per tool id, the number of unanswered calls and of results without a call."""
-    waiting: Counter[str] = Counter()
+def owed(messages: Iterable[Msg], *, coming: bool = False) -> tuple[Counter[str], Counter[str]]:
+    """Per tool id, the number of unanswered calls and of results without a call.
+
+    `coming`: only of those whose partner may still come: none before the user's last message that the model answered.
+    """
+    messages = list(messages)
+    replies = [i for i, m in enumerate(messages) if m.role == "assistant" and not is_note(m)]
+    turns = [i for i, m in enumerate(messages) if is_user_turn(m)]
+    start = max((i for i in turns if coming and replies and i < replies[-1]), default=0)
+    waiting: dict[str, list[int]] = {}
     orphans: Counter[str] = Counter()
-    for m in messages:
+    for i, m in enumerate(messages):
         for result in m.tool_results:
-            (waiting.subtract if waiting[result.id] else orphans.update)([result.id])
-        waiting.update(use.id for use in m.tool_uses)
-    return +waiting, orphans
+            if waiting.get(result.id):
+                waiting[result.id].pop()
+            elif i >= start:
+                orphans[result.id] += 1
+        for use in m.tool_uses:
+            waiting.setdefault(use.id, []).append(i)
+    return +Counter({id_: sum(i >= start for i in places) for id_, places in waiting.items()}), orphans
+
+
+def assert_pairs_kept(after: Iterable[Msg], before: Iterable[Msg]) -> None:
+    """No call or result has lost its partner, and none is gone whose partner may still come."""
+    before = list(before)
+    for now, then, coming in zip(owed(after), owed(before), owed(before, coming=True), strict=True):
+        assert coming <= now <= then
 
 
 def recount(memory: AutoContextMemory) -> int:

@@ -348,7 +348,12 @@ def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(
 
 
 def test_three_distances_share_a_window_and_the_presets_differ_in_the_ledger() -> None:
-    shares = {2_000: (0.28, 0.298, 0.9), 4_000: (0.28, 0.22, 0.9), 8_000: (0.38, 0.162, 0.85), 16_000: (0.38, 0.12, 0.8)}
+    shares = {
+        2_000: (0.28, 0.298, 0.9),
+        4_000: (0.28, 0.22, 0.9),
+        8_000: (0.38, 0.162, 0.85),
+        16_000: (0.38, 0.12, 0.8),
+    }
     for window, expected in shares.items():
         config = AutoContextConfig.for_window(window)
         assert (config.keep_recent, config.ledger_ratio, config.target_ratio) == expected

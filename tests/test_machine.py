@@ -15,7 +15,7 @@ from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
 from tests import invariants
 from tests.conversations import histories
-from tests.invariants import CONFIGS, ESTIMATE, REPLIES, handles, owed, reach, unreachable
+from tests.invariants import CONFIGS, ESTIMATE, REPLIES, assert_pairs_kept, handles, owed, reach, unreachable
 
 places = st.integers(0, 999)
 
@@ -114,7 +114,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.reply = REPLIES[model]
         before = self.memory.messages
         after = asyncio.run(self.memory.aget_messages()) if in_loop else self.memory.get_messages()
-        assert owed(after) == owed(before)
+        assert_pairs_kept(after, before)
 
     @rule(model=st.sampled_from(sorted(REPLIES)), in_loop=st.booleans())
     def compress(self, model: str, in_loop: bool) -> None:
@@ -124,7 +124,7 @@ class MemoryMachine(RuleBasedStateMachine):
             report = asyncio.run(self.memory.acompress_if_needed(force=True))
         else:
             report = self.memory.compress_if_needed(force=True)
-        assert owed(self.memory.messages) == owed(before)
+        assert_pairs_kept(self.memory.messages, before)
         assert (self.memory.token_count < tokens) if report else (self.memory.messages == before)
 
     @precondition(lambda self: self.memory.messages)
@@ -162,7 +162,7 @@ class MemoryMachine(RuleBasedStateMachine):
         visible_keys = [key for m in before for key in handles(m)] if in_view else []
         keys = visible_keys or list(self.memory.get_offload_context())
         done = self.memory.undo(keys[place % len(keys)])
-        assert owed(self.memory.messages) == owed(before)
+        assert_pairs_kept(before, self.memory.messages)
         assert done or self.memory.messages == before
 
     @rule(messages=histories(max_moves=2, duplicates=True, prefix="own"))
@@ -236,7 +236,7 @@ class MemoryMachine(RuleBasedStateMachine):
             assert len(self.memory._log.entries) == done + write - 1
         finally:
             self.store.fails_in = 0
-        assert owed(self.memory.messages) == owed(before)
+        assert_pairs_kept(self.memory.messages, before)
 
     # ------------------------------------------------------------------------------------------------- what holds
     @invariant()

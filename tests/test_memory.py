@@ -18,7 +18,7 @@ from autocontext.stores.opening import open_database
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, conversation, tool_exchange, user
 from tests.conversations import histories, valid_histories
 from tests.extras import need
-from tests.invariants import handles, new_memory, owed
+from tests.invariants import assert_pairs_kept, handles, new_memory
 
 
 def compressed() -> AutoContextMemory:
@@ -205,7 +205,7 @@ def test_undo_of_one_compression_leaves_the_others() -> None:
     assert [m for m in memory.messages if m in before] == [m for i, m in enumerate(before) if i != at]
     assert memory.undo(key) is False
     assert memory.reload(key) != []
-    assert owed(memory.messages) == owed(before)
+    assert_pairs_kept(before, memory.messages)
 
 
 @pytest.mark.sampled

@@ -12,7 +12,7 @@ from autocontext.testing import ScriptedModel, conversation
 from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import histories, valid_histories
-from tests.invariants import CONFIGS, ESTIMATE, REPLIES, beyond_one_reload, new_memory, owed, unreachable
+from tests.invariants import CONFIGS, ESTIMATE, REPLIES, assert_pairs_kept, beyond_one_reload, new_memory, unreachable
 
 configs = st.sampled_from(sorted(CONFIGS))
 models = st.sampled_from(sorted(REPLIES))
@@ -50,7 +50,7 @@ def test_every_original_stays_reachable(history: list[Msg], config: str, model: 
 @given(anything, configs, models)
 def test_a_pass_leaves_the_interface_of_the_whole_view(history: list[Msg], config: str, model: str) -> None:
     memory, before = passed(history, config, model)
-    assert owed(memory.messages) == owed(before)
+    assert_pairs_kept(memory.messages, before)
 
 
 @given(valid_histories(), configs, models)

@@ -12,7 +12,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport,
 from autocontext.adapters.openai_chat import from_openai
 from autocontext.testing import assert_valid_chat, tool_result
 from autocontext.tokens import get_counter
-from tests.invariants import check, owed, recount, unreachable
+from tests.invariants import assert_pairs_kept, check, owed, recount, unreachable
 
 DATA = Path(__file__).parent / "data" / "replay_dev.jsonl"
 WINDOWS = (4_000, 8_000, 32_000)
@@ -50,7 +50,7 @@ class Replay:
     def see(self, context: list[Msg]) -> None:
         """Check what a message and a pass, if there was one, have made of the context."""
         assert_sendable(context)
-        assert owed(context) == owed([*self.context, self.added[-1]])
+        assert_pairs_kept(context, [*self.context, self.added[-1]])
         assert self.memory.get_original_memory_msgs() == self.added
         if any(self.reports):
             assert unreachable(self.memory, self.added) == []

@@ -7,7 +7,8 @@ strategy, built in or your own, cannot do harm.
 The rules that `apply` enforces:
 
 1. the ids an edit replaces are contiguous in this very view, and no other edit of the batch replaces them;
-2. the span leaves the same calls and results open before and after, so pairing holds for the whole view;
+2. the span leaves the same calls and results open before and after, so pairing holds for the whole view; or none, if
+   nothing in it waits for a partner (`View.closed`);
 3. a span with open calls or results is rewritten message by message: same number, role, name, calls and result ids;
    thinking, images and all other blocks stay as they are;
 4. the edit's offload entry, under its UUID, holds everything that is replaced;
@@ -150,8 +151,10 @@ def _judge(view: View, edit: Edit, replaced_ids: set[str], count: Callable[[Msg]
 
 
 def _pairing(case: _Case) -> str:
-    open_before = open_pairs(case.old)
-    if open_pairs(case.edit.messages) != open_before:
+    open_before, open_after = open_pairs(case.old), open_pairs(case.edit.messages)
+    if open_before and not open_after and case.view.closed(case.start, case.start + len(case.old)):
+        return ""
+    if open_after != open_before:
         return "tool calls and results outside would lose their partners"
     if open_before and (difference := _shape_change(case.old, case.edit.messages)):
         return f"messages with calls or results answered outside keep their shape: {difference}"

@@ -1,7 +1,8 @@
 """The working memory as a value: messages in order, each with an id, and their structure (pairs, rounds, tool runs).
 
 Calls and results are matched like brackets, per tool-call id: a result answers the latest open call with its id. So
-ids may be reused within a conversation, and unanswered calls and orphan results are well defined.
+ids may be reused within a conversation, and unanswered calls and orphan results are well defined. One without a
+partner is complete once it is passed: the user wrote again and the model answered. Before, its partner may still come.
 """
 
 from __future__ import annotations
@@ -51,38 +52,56 @@ def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
     return OpenPairs(tuple(sorted(orphan_results)), tuple(sorted(waiting.elements())))
 
 
+def passed(messages: Sequence[Msg]) -> int:
+    """Index of the last message of the user that the model has answered; 0 without one."""
+    replied = False
+    for i in range(len(messages) - 1, -1, -1):
+        if replied and is_user_turn(messages[i]):
+            return i
+        replied = replied or (messages[i].role == "assistant" and not is_note(messages[i]))
+    return 0
+
+
+def _matched(messages: Iterable[Msg]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """By index: calls with their results, in the order of the results; results without a call; calls without one."""
+    pairs: list[tuple[int, int]] = []
+    orphans: list[int] = []
+    waiting: dict[str, list[int]] = {}
+    for i, m in enumerate(messages):
+        # Results first: a message answers calls before it, never its own.
+        own: list[str] = []
+        for block in m.content:
+            if block.type == "tool_result":
+                if calls := waiting.get(block.id):
+                    pairs.append((calls.pop(), i))
+                else:
+                    orphans.append(i)
+            elif block.type == "tool_use":
+                own.append(block.id)
+        for id_ in own:
+            waiting.setdefault(id_, []).append(i)
+    return pairs, orphans, [*chain.from_iterable(waiting.values())]
+
+
 class _Pairs:
     """The pairs of calls and results in a list of messages, by index."""
 
     def __init__(self, messages: Sequence[Msg]) -> None:
         size = len(messages)
-        self.first = list(range(size))
-        """Smallest index among a message and its calls; -1 when it holds a result without a call."""
-        self.last = list(range(size))
-        """Largest index among a message and its results; len(messages) when a call of it has no result."""
-        self.answers: list[tuple[int, int]] = []
+        self.answers, orphans, unanswered = _matched(messages)
         """Calls and their results."""
-        waiting: dict[str, list[int]] = {}
-        for i, m in enumerate(messages):
-            # Results first: a message answers calls before it, never its own.
-            own: list[str] = []
-            for block in m.content:
-                if block.type == "tool_result":
-                    calls = waiting.get(block.id)
-                    self._answer(calls.pop() if calls else -1, i)
-                elif block.type == "tool_use":
-                    own.append(block.id)
-            for id_ in own:
-                waiting.setdefault(id_, []).append(i)
-        for calls in waiting.values():
-            for call in calls:
-                self.last[call] = size
-
-    def _answer(self, call: int, result: int) -> None:
-        self.first[result] = min(self.first[result], call)
-        if call >= 0:
-            self.last[call] = result  # results come in order
-            self.answers.append((call, result))
+        self.first = list(range(size))
+        """Smallest index among a message and its calls; -1 when it holds a result whose call may still come."""
+        self.last = list(range(size))
+        """Largest index among a message and its results; len(messages) when a call of it waits for its result."""
+        for call, result in self.answers:
+            self.first[result] = min(self.first[result], call)
+            self.last[call] = result
+        start = passed(messages) if orphans or unanswered else 0
+        for i in orphans:
+            self.first[i] = -1 if i >= start else self.first[i]
+        for i in unanswered:
+            self.last[i] = size if i >= start else self.last[i]
 
     @cached_property
     def partners(self) -> dict[int, set[int]]:
@@ -171,7 +190,7 @@ class View:
         return MappingProxyType({id_: i for i, id_ in enumerate(self.ids)})
 
     def closed(self, start: int, stop: int) -> bool:
-        """Whether every call and result in [start, stop) has its partner there, too."""
+        """Whether every call and result in [start, stop) has its partner there, too, or was passed without one."""
         if start >= stop:
             return True
         return min(self._pairs.first[start:stop]) >= start and max(self._pairs.last[start:stop]) < stop
@@ -197,8 +216,13 @@ class View:
         return sorted(exchange)
 
     def is_running(self, index: int) -> bool:
-        """Whether a call in the message's exchange has no result yet."""
+        """Whether a call in the message's exchange still waits for its result."""
         return any(self._pairs.last[i] >= len(self) for i in self.exchange(index))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a call still waits for its result."""
+        return max(self._pairs.last, default=-1) >= len(self)
 
     @cached_property
     def latest_reply(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from autocontext.history.entries import Added, Pinned
 from autocontext.history.numbering import name, short_list, with_exchanges
 from autocontext.history.runs import Runs
-from autocontext.history.view import View, open_pairs
+from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_pinned
 from autocontext.notes.notes import LONGEST_NOTE, NOTE_TOOL, note_of
 from autocontext.steering.parts import MemoryParts, Refusal, counted
@@ -76,7 +76,7 @@ def note(memory: MemoryParts, text: Any) -> str:
     with memory.lock:
         number = _number_of(memory, wanted)
         if number is None:
-            if open_pairs(memory.log.view_messages).unanswered_calls:
+            if View(memory.log.view_ids, memory.log.view_messages).is_waiting:
                 raise Refusal("a call of this conversation is still running; write the note when it has ended.")
             done = ToolResultBlock(id=use.id, name=NOTE_TOOL, output="Noted.")
             exchange = Msg(role="assistant", content=(use,)), Msg(role="tool", content=(done,))

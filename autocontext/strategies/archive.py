@@ -9,7 +9,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.history.numbering import names, short_list
 from autocontext.history.proposals import Proposal
 from autocontext.history.runs import Runs
-from autocontext.history.view import Span, View, open_pairs
+from autocontext.history.view import Span, View
 from autocontext.messages import is_note, is_pinned, is_user_turn
 from autocontext.text import rendering
 
@@ -76,7 +76,7 @@ class Archive:
             return "is pinned"
         if index == view.latest_user or m is next(filter(is_user_turn, view.messages), None):
             return "is what the user asked for"
-        if open_pairs(view.messages[i] for i in view.exchange(index)):
+        if view.is_running(index):
             return "is a call without a result"
         if index >= view.unread or index == len(view) - 1:
             return "is part of the current step"

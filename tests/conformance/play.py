@@ -9,7 +9,7 @@ from typing import Any
 from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, ModelRequest, Msg
 from autocontext.testing import ScriptedModel
 from tests.conformance.vectors import Quirk, quirks
-from tests.invariants import owed
+from tests.invariants import assert_pairs_kept
 
 QUIRKS = quirks()
 
@@ -203,7 +203,7 @@ def check_pass(played: Play, before: list[Msg]) -> None:
     """What holds after any pass, whatever it did."""
     memory = played.memory
     after = memory.messages
-    assert owed(after) == owed([*before, *[m for m in played.added if m in after and m not in before]])
+    assert_pairs_kept(after, [*before, *[m for m in played.added if m in after and m not in before]])
     assert [m for m in after if m.role == "system"] == [m for m in before if m.role == "system"]
     assert memory.get_original_memory_msgs() == played.added
     assert {m.id for m in played.added} - played.deleted <= {m.id for m in reachable(memory)}

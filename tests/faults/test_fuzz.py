@@ -24,7 +24,7 @@ from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import histories, texts, valid_histories
 from tests.faults.script import CONFIG, MESSAGES
-from tests.invariants import CONFIGS, handles, owed, reach, unreachable
+from tests.invariants import CONFIGS, assert_pairs_kept, handles, reach, unreachable
 
 # ------------------------------------------------------------------------------------------------------ JSON values
 words = st.one_of(
@@ -235,7 +235,7 @@ def works(memory: AutoContextMemory) -> None:
     before = memory.messages
     memory.add_messages(MESSAGES[45:50])
     memory.compress_if_needed(force=True)
-    assert owed(memory.messages) == owed([*before, *MESSAGES[45:50]])
+    assert_pairs_kept(memory.messages, [*before, *MESSAGES[45:50]])
     memory.get_messages()
     for key in memory.get_offload_context():
         memory.undo(key)

@@ -15,7 +15,7 @@ from autocontext.messages import COMPACTION, PINNED, Origin, is_pinned
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.text.rendering import tag
 from tests.conversations import histories
-from tests.invariants import owed
+from tests.invariants import assert_pairs_kept
 
 LONG = "a long text that is worth replacing " * 20
 CALL, RESULT = tool_exchange("read", {"path": "/a"}, LONG, id="call_1")
@@ -203,7 +203,7 @@ def test_whatever_is_proposed_the_gate_lets_no_harm_through(data: st.DataObject)
     edits = data.draw(wild_edits(view))
     applied = apply(view, edits, price)
     assert len(applied.edits) + len(applied.refused) == len(edits)
-    assert owed(applied.view) == owed(history)
+    assert_pairs_kept(applied.view, history)
     assert applied.saved == sum(map(price, history)) - sum(map(price, applied.view))
     assert all(m in applied.view.messages for m in history if m.role == "system" or is_pinned(m))
     one_by_one = view

@@ -20,7 +20,7 @@ from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, sys
 from autocontext.text.chat_rules import first_violation
 from tests import invariants
 from tests.conversations import valid_histories
-from tests.invariants import owed, unreachable
+from tests.invariants import assert_pairs_kept, unreachable
 from tests.production.agents import day, rounds_only, small
 
 ROOT = Path(__file__).parent.parent.parent
@@ -292,7 +292,7 @@ def test_whatever_a_strategy_proposes_no_promise_is_broken(
     report = memory.compress_if_needed(force=True)
     event("applied" if any(step.applied for step in report.strategies) else "nothing applied")
     assert first_violation(memory.messages) is None
-    assert owed(memory.messages) == owed(before)
+    assert_pairs_kept(memory.messages, before)
     assert unreachable(memory, history) == []
     fixed = [m for m in before if m.role == "system" or m.metadata.get("pinned")]
     assert [m for m in memory.messages if m.role == "system" or m.metadata.get("pinned")] == fixed

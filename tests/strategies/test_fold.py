@@ -15,7 +15,7 @@ from autocontext.strategies.last_resort import Previews
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
 from tests.conversations import histories
 from tests.desk import Desk
-from tests.invariants import owed
+from tests.invariants import assert_pairs_kept
 
 CONFIG = AutoContextConfig(max_token=4_000, protected_tools=frozenset({"context_reload", "load_skill"}))
 LONG = "a line of output that is long enough to be cut " * 40
@@ -43,7 +43,7 @@ def shortened(messages: list[Msg], excess: int, *, unread: bool = False) -> list
 @given(histories(), st.integers(0, 40), st.integers(0, 3_000), st.booleans())
 def test_a_fold_takes_the_oldest_and_keeps_every_rule(history: list[Msg], count: int, tokens: int, hard: bool) -> None:
     after = folded(history, count=count, tokens=tokens, hard=hard)
-    assert owed(after) == owed(history)
+    assert_pairs_kept(after, history)
     assert [m for m in after if m.role == "system"] == [m for m in history if m.role == "system"]
     view = View.of(history)
     assert view.latest_user < 0 or history[view.latest_user] in after
@@ -189,7 +189,7 @@ def test_what_is_pinned_stays_where_it_is() -> None:
 @given(histories(), st.integers(1, 20_000), st.booleans())
 def test_cuts_keep_every_rule_and_every_fixed_message(history: list[Msg], excess: int, unread: bool) -> None:
     after = shortened(history, excess, unread=unread)
-    assert owed(after) == owed(history)
+    assert_pairs_kept(after, history)
     assert len(after) == len(history)
     view = View.of(history)
     for i, (new, old) in enumerate(zip(after, history, strict=True)):

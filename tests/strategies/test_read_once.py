@@ -27,7 +27,7 @@ from autocontext.testing import (
 )
 from autocontext.text.rendering import untagged
 from tests.conversations import histories
-from tests.invariants import ESTIMATE, check, handles, owed, recount, unreachable
+from tests.invariants import ESTIMATE, assert_pairs_kept, check, handles, recount, unreachable
 
 REPLAY = Path(__file__).parent.parent / "data" / "replay_dev.jsonl"
 ALONE = AutoContextConfig(strategies=("read_once",), last_resort=False, **ESTIMATE)
@@ -396,7 +396,7 @@ def test_nothing_is_lost_pairs_stay_and_a_second_pass_finds_nothing(history: lis
     assert memory.token_count == recount(memory) <= tokens
     assert bool(report) == (memory.token_count < tokens) == bool(report.receipt)
     assert report.model_calls == 0
-    assert owed(view) == owed(history)
+    assert_pairs_kept(view, history)
     assert unreachable(memory, history) == []
     assert [m for m in view if not m.origin] == [m for m in history if m in view]
     check(memory)

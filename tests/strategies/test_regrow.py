@@ -14,7 +14,7 @@ from autocontext.strategies.regrow import Regrow
 from autocontext.testing import assistant, tool_exchange, user
 from tests.conversations import histories
 from tests.desk import Desk
-from tests.invariants import check, owed
+from tests.invariants import assert_pairs_kept, check
 
 COUNTED = {"token_counter": "bytes4"}
 CONFIG = AutoContextConfig.for_window(4_000, **COUNTED)
@@ -99,7 +99,7 @@ def test_whatever_grows_the_context_stays_valid_and_under_the_target(history: li
     memory.on_compression(reports.append)
     for n in range(times + 1):
         memory.add_messages([m.model_copy(update={"id": f"{m.id}-{n}"}) for m in history])
-        assert owed(memory.get_messages()) == owed(memory.get_original_memory_msgs())
+        assert_pairs_kept(memory.get_messages(), memory.get_original_memory_msgs())
         check(memory)
     for report in reports:
         assert report.tokens_after <= report.tokens_before

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.testing import assert_valid_chat, assistant, tool_exchange, user
 from tests.conversations import histories
-from tests.invariants import ESTIMATE, check, owed, unreachable
+from tests.invariants import ESTIMATE, assert_pairs_kept, check, unreachable
 
 ALONE = AutoContextConfig(max_token=4_000, strategies=("shorten",), last_resort=False, target_ratio=0.1, **ESTIMATE)
 """A forced pass of this one step, down to very little."""
@@ -103,7 +103,7 @@ def test_no_more_is_shortened_than_needed_oldest_first(excess: float) -> None:
 def test_nothing_is_lost_and_a_second_pass_shortens_nothing_again(history: list[Msg]) -> None:
     memory = passed(history)
     view = memory.messages
-    assert owed(view) == owed(history)
+    assert_pairs_kept(view, history)
     assert unreachable(memory, history) == []
     assert len(view) == len(history)
     check(memory)
