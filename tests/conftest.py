@@ -1,9 +1,12 @@
 """What a run takes: few examples unless `--hypothesis-profile` asks for more, some cases of a `sampled` test."""
 
 import gc
+import os
+import random
 import re
 import signal
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
@@ -12,10 +15,37 @@ import pytest
 from hypothesis import settings
 
 import tests.profiles  # noqa: F401 (registers them)
+from autocontext import messages, testing
+from autocontext.history import proposals
+from autocontext.steering import marking
 
 settings.load_profile("quick")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell without job control ignores it for what runs behind
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+_drawn = random.Random()
+os.register_at_fork(after_in_child=_drawn.seed)
+
+
+class _SameIds:
+    """In the place of the module `uuid`: a test gets the same ids in each run, since their tokens differ a little."""
+
+    UUID = uuid.UUID
+
+    @staticmethod
+    def uuid4() -> uuid.UUID:
+        return uuid.UUID(int=_drawn.getrandbits(128), version=4)
+
+
+for _module in (messages, proposals, marking, testing):
+    vars(_module)["uuid"] = _SameIds
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Draw a test's ids anew from its name."""
+    _drawn.seed(item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True)

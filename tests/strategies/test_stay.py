@@ -1,12 +1,20 @@
 """What no strategy touches: system, pinned and protected messages, what is unread, recent, or being answered."""
 
+import random
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextConfig, Msg, ToolResultBlock
+from autocontext import (
+    AutoContextConfig,
+    AutoContextMemory,
+    CompressionReport,
+    ContextOffloadTool,
+    Msg,
+    ToolResultBlock,
+)
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.messages import PINNED, is_note
 from autocontext.strategies import Strategy, View, steps
@@ -66,6 +74,38 @@ def test_a_reloaded_page_stays_though_only_its_call_names_the_tool() -> None:
     assert stays(EAGER, View.of(going, size))(page)
     assert not stays(EAGER, View.of([*going, user("thanks")], size))(page), "the round is over"
     assert {call.id, page.id}.isdisjoint(touched(going))
+
+
+@pytest.mark.parametrize("size_of_page", [200, 2_000])
+def test_reloaded_pages_take_a_quarter_of_the_window_at_most_unless_one_is_larger(size_of_page: int) -> None:
+    config = AutoContextConfig.for_window(4_000)
+    pages = [
+        tool_exchange("context_reload", {"working_context_offload_uuid": f"m{n}"}, f"page {n} " * 9) for n in range(9)
+    ]
+    view = View.of([user("go on"), *(m for pair in pages for m in pair)], lambda _: size_of_page)
+    kept = [m for m in view.messages if stays(config, view)(m)]
+    assert kept[-2:] == list(pages[-1]), "the newest, with its call"
+    assert len(kept) == max(2, 1_000 // size_of_page)
+
+
+@pytest.mark.slow
+def test_reloads_cost_few_passes() -> None:
+    def passes(reloaded: dict[int, int]) -> int:
+        memory = AutoContextMemory(AutoContextConfig.for_window(16_000))
+        ask, drawn, reports = ContextOffloadTool(memory), random.Random(1), list[CompressionReport]()
+        memory.on_compression(reports.append)
+        memory.add_message(user("Find out why the nightly build fails; look at all logs."))
+        for n in range(60):
+            log = "\n".join(f"{k:03} worker {drawn.randrange(10**6)} step {drawn.randrange(10**8)}" for k in range(120))
+            memory.add_messages(tool_exchange("read_log", {"n": n}, log))
+            memory.get_messages()
+            if n in reloaded:
+                number = f"m{reloaded[n]}"
+                memory.add_messages(tool_exchange(ask.name, {"working_context_offload_uuid": number}, ask(number)))
+                memory.get_messages()
+        return len(list(filter(None, reports)))
+
+    assert 0 < passes({20: 3, 25: 7, 30: 11, 35: 15}) <= 1.5 * passes({})
 
 
 @given(histories(), st.sampled_from(sorted(CONFIGS)))
