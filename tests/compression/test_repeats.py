@@ -138,6 +138,12 @@ REPEATED, REREAD, BOTH, NEW = (1, 0, 0), (0, 1, 0), (1, 1, 0), (0, 0, 0)
         (("get_order", {"order_id": "W-7714"}), ("get_order", {"order_id": "W-7715"}), NEW),
         (("get_line", {"user_id": 5, "line_id": 7}), ("get_line", {"user_id": 5, "line_id": 8}), NEW),
         (("get_line", {"user_id": 5, "line_id": 7}), ("get_line", {"line_id": 7, "user_id": 5}), BOTH),
+        (
+            ("get_line", {"region": "eu", "user_id": 5, "line_id": 7}),
+            ("get_line", {"region": "eu", "user_id": 5, "line_id": 8}),
+            NEW,
+        ),
+        (("get_mails", {"order_id": 7, "page": 1}), ("get_mails", {"order_id": 7, "page": 2}), REREAD),
         (("refund", {"order_id": "W-7714"}), ("refund", {"order_id": "W-7714"}), REPEATED),
         # Research on the web.
         (("web_search", {"query": "heat pumps"}), ("web_search", {"query": "heat pumps"}), BOTH),
