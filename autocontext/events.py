@@ -151,3 +151,40 @@ class UsageTotals(Value):
             cost=self.cost if report.cost is None else (self.cost or 0.0) + report.cost,
             tokens_saved=self.tokens_saved + report.tokens_saved,
         )
+
+
+class CallCounts(Value):
+    """Tool calls, and how many of them were made before or read what was read before."""
+
+    calls: int = 0
+    repeated: int = 0
+    """Calls of a tool with the arguments of an earlier call of it."""
+    reread: int = 0
+    """Calls that read what an earlier call of the tool had read, or another part of it, and all reloads."""
+    reloads: int = 0
+    """Of `reread`, uses of `context_reload`."""
+
+    def __add__(self, other: CallCounts) -> CallCounts:
+        return CallCounts(
+            calls=self.calls + other.calls,
+            repeated=self.repeated + other.repeated,
+            reread=self.reread + other.reread,
+            reloads=self.reloads + other.reloads,
+        )
+
+    def __sub__(self, other: CallCounts) -> CallCounts:
+        return CallCounts(
+            calls=self.calls - other.calls,
+            repeated=self.repeated - other.repeated,
+            reread=self.reread - other.reread,
+            reloads=self.reloads - other.reloads,
+        )
+
+
+class Repeats(Value):
+    """Whether an agent repeats itself more after its passes than before them; each call counts at most once."""
+
+    before: CallCounts = Field(default_factory=CallCounts)
+    """The last ten calls before each pass, without those that are near after an earlier one."""
+    after: CallCounts = Field(default_factory=CallCounts)
+    """The first ten calls after each pass, up to the next one."""

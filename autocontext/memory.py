@@ -20,7 +20,7 @@ from autocontext.compression.runner import PassRunner
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig, as_config
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, NoSuchMessage, StateError, did_you_mean, short
-from autocontext.events import CompressionEvent, CompressionReport, Health, UsageTotals
+from autocontext.events import CompressionEvent, CompressionReport, Health, Repeats, UsageTotals
 from autocontext.flows.forking import fork_lock
 from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
@@ -401,6 +401,13 @@ class AutoContextMemory(ProviderMessages, Closing):
         """
         store: Literal["none", "in step", "behind"] = "in step" if self._journal.whole else "behind"
         return self._pass_runner.health(store="none" if self._store is None else store)
+
+    def repeats(self) -> Repeats:
+        """Whether the agent repeats itself after passes: of the calls around them, how many were made or read before.
+
+        The first use reads the whole log, each later one only what is new.
+        """
+        return self._pass_runner.repeats()
 
     def overflow(self) -> str:
         """Why the view is over `max_token`, and which part is the largest; "" if it fits."""

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from autocontext._version import __version__
-from autocontext.events import CompressionReport
+from autocontext.events import CallCounts, CompressionReport
 from autocontext.requests import ModelRequest, Usage
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class PassSpan:
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Make spans that begin in here children of this one; starts it if needed."""
-        if self._over or not _available():  # over: the task was cancelled, but one of its threads still runs
+        if self._over or not in_use():  # over: the task was cancelled, but one of its threads still runs
             yield
             return
         if self._span is None:
@@ -90,7 +90,7 @@ class CallSpan:
 @contextmanager
 def call_span(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
     """The span of one call, with names and attributes of OpenTelemetry's conventions for GenAI."""
-    if not _available():
+    if not in_use():
         yield CallSpan()
         return
     from opentelemetry.trace import SpanKind  # noqa: PLC0415 (optional)
@@ -117,8 +117,19 @@ def call_span(model: Any, request: ModelRequest) -> Iterator[CallSpan]:
 
 def count_reload() -> None:
     """Count one successful reload by an agent."""
-    if _available():
+    if in_use():
         _counters()["reloads"].add(1)
+
+
+def count_calls(before: CallCounts, after: CallCounts) -> None:
+    """Count calls shortly before and after passes, and how many of them repeat earlier ones."""
+    if not in_use():
+        return
+    for when, counts in (("before", before), ("after", after)):
+        if counts.calls:
+            for name in ("calls", "repeated", "reread"):
+                counter = _counters()[name if name == "calls" else f"calls.{name}"]
+                counter.add(getattr(counts, name), {"autocontext.when": when})
 
 
 def _name_of(model: Any) -> str:
@@ -142,7 +153,7 @@ def _attributes(report: CompressionReport) -> dict[str, Any]:
 
 
 def _count(report: CompressionReport) -> None:
-    if not _available():
+    if not in_use():
         return
     counters = _counters()
     counters["passes"].add(1, {"autocontext.outcome": report.outcome})
@@ -172,7 +183,7 @@ def _current(span: Span) -> Iterator[None]:
 
 
 # ------------------------------------------------------------------------------------------------------------- the API
-def _available() -> bool:
+def in_use() -> bool:
     """Whether the API is in use: imported by the application, or set up by the environment."""
     if "opentelemetry" not in sys.modules and not any(name in os.environ for name in _PROVIDER_VARIABLES):
         return False
@@ -215,6 +226,9 @@ def _counters_of(provider: Any) -> dict[str, Counter]:
         "tokens.saved": ("{token}", "Tokens that passes have taken out of the context"),
         "fallbacks": ("{note}", "Notes written without the model because it gave no usable answer"),
         "reloads": ("{reload}", "Reloads of originals by agents"),
+        "calls": ("{call}", "Tool calls within ten before or after a pass"),
+        "calls.repeated": ("{call}", "Of these, calls of a tool with the arguments of an earlier one"),
+        "calls.reread": ("{call}", "Of these, reads of what was read before, and reloads"),
     }
     return {
         name: meter.create_counter(f"{_SCOPE}.{name}", unit=unit, description=text)

@@ -33,8 +33,8 @@ from autocontext import (
     Msg,
 )
 from autocontext.stores import InMemorySessionStore, SessionKey
-from autocontext.testing import EMPTY, Answer, Delayed, ScriptedModel
-from tests.production.agents import day, rounds_only
+from autocontext.testing import EMPTY, Answer, Delayed, ScriptedModel, tool_exchange
+from tests.production.agents import day, rounds_only, task
 from tests.profiles import WITH_FIXTURES, share
 
 CONFIG = rounds_only(msg_threshold=10)
@@ -65,6 +65,18 @@ class Telemetry:
     def counted(self) -> dict[str, int]:
         """What the counters have grown by in this test."""
         return {name: n - self.before.get(name, 0) for name, n in self.sums().items()}
+
+    def calls(self, when: str) -> tuple[int, ...]:
+        """The calls before or after passes, of all tests: all, repeated, read again."""
+        data = self.reader.get_metrics_data()
+        points = {
+            m.name: [p.value for p in m.data.data_points if dict(p.attributes).get("autocontext.when") == when]
+            for r in (data.resource_metrics if data else ())
+            for s in r.scope_metrics
+            for m in s.metrics
+        }
+        names = ("calls", "calls.repeated", "calls.reread")
+        return tuple(sum(points.get(f"autocontext.{name}", ())) for name in names)
 
 
 @pytest.fixture(scope="module")
@@ -121,11 +133,12 @@ def check_pass(telemetry: Telemetry, report: CompressionReport, *, parent: int |
     assert (
         sum(int(str(attributes(c).get("gen_ai.usage.output_tokens", 0))) for c in calls) == report.usage.output_tokens
     )
-    assert telemetry.counted() == {
+    grown = {name: n for name, n in telemetry.counted().items() if not name.startswith("autocontext.calls")}
+    assert grown == {
         "autocontext.passes": 1,
         "autocontext.tokens.saved": report.tokens_before - report.tokens_after,
         "autocontext.fallbacks": report.fallbacks,
-        **({"autocontext.reloads": 0} if "autocontext.reloads" in telemetry.counted() else {}),
+        **({"autocontext.reloads": 0} if "autocontext.reloads" in grown else {}),
     }
 
 
@@ -440,3 +453,74 @@ def test_an_sdk_that_only_the_environment_names_is_used() -> None:
     configured = "import os; os.environ['OTEL_PYTHON_TRACER_PROVIDER'] = 'sdk_tracer_provider'"
     provider = "from opentelemetry import trace; print(type(trace.get_tracer_provider()).__module__)"
     assert python(f"{configured}{_PASS}{provider}") == (0, "opentelemetry.sdk.trace\n", "")
+
+
+# ---------------------------------------------------------------------------------------------- calls around the passes
+class Calls:
+    """What telemetry is told of calls, from now on."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._before = {when: telemetry.calls(when) for when in ("before", "after")}
+
+    def told(self) -> dict[str, tuple[int, ...]]:
+        return {
+            when: tuple(n - old for n, old in zip(self._telemetry.calls(when), before, strict=True))
+            for when, before in self._before.items()
+        }
+
+
+def counts(memory: AutoContextMemory) -> dict[str, tuple[int, ...]]:
+    """What the memory says itself."""
+    found = {"before": memory.repeats().before, "after": memory.repeats().after}
+    return {when: (c.calls, c.repeated, c.reread) for when, c in found.items()}
+
+
+def read_again(path: str) -> list[Msg]:
+    return list(tool_exchange("read_file", {"path": path}, "price = net"))
+
+
+@settings(max_examples=share(15), deadline=None, suppress_health_check=WITH_FIXTURES)
+@given(
+    steps=st.lists(st.sampled_from(["work", "again", "again", "read", "pass"]), max_size=25), asynchronous=st.booleans()
+)
+def test_calls_around_passes_are_told_once_as_the_memory_counts_them(
+    telemetry: Telemetry, steps: list[str], asynchronous: bool
+) -> None:
+    calls = Calls(telemetry)
+    memory = filled(config=rounds_only(msg_threshold=1_000))
+    passes = 0
+    for n, step in enumerate([*steps, "read"]):
+        if step == "work":
+            memory.add_messages(task(n))
+        elif step == "again":
+            memory.add_messages(read_again("/srv/shop/module_1.py"))
+        elif step == "read":
+            asyncio.run(memory.aget_messages()) if asynchronous else memory.get_messages()
+        else:
+            compress = memory.acompress_if_needed(force=True) if asynchronous else None
+            passes += bool(asyncio.run(compress) if compress else memory.compress_if_needed(force=True))
+    assert calls.told() == counts(memory)
+    assert passes or calls.told() == {"before": (0, 0, 0), "after": (0, 0, 0)}
+
+
+def test_calls_of_an_earlier_process_are_known_and_not_told_again(telemetry: Telemetry) -> None:
+    store, calls = InMemorySessionStore(), Calls(telemetry)
+
+    def opened() -> AutoContextMemory:
+        return AutoContextMemory(CONFIG, store=store, session_id="talk-7")
+
+    first = opened()
+    first.add_messages(day(5))
+    assert first.compress_if_needed(force=True)
+    first.add_messages(read_again("/srv/shop/module_1.py"))
+    first.get_messages()
+    assert calls.told() == counts(first) == {"before": (5, 0, 0), "after": (1, 1, 1)}
+    second = opened()
+    second.add_messages(read_again("/srv/shop/module_2.py"))
+    second.get_messages()
+    assert calls.told()["after"] == (1, 1, 1), "a process that makes no pass does not read the log for this"
+    assert counts(second)["after"] == (2, 2, 2), "asking changes nothing in what is told"
+    second.add_messages(day(5))
+    assert second.compress_if_needed(force=True)
+    assert calls.told() == counts(second) == {"before": (5, 0, 0), "after": (7, 7, 7)}

@@ -11,6 +11,7 @@ from autocontext.cli.models import Meter
 from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ReplayResult
 from autocontext.cli.screen import Screen
+from autocontext.events import Repeats
 
 _STRATEGIES = {
     "READ_ONCE": "+  read again further down",
@@ -110,6 +111,23 @@ def show_reloads(screen: Screen, items: Sequence[ReloadCheck]) -> None:
 def verdict(*, ok: bool) -> tuple[str, str]:
     """A tick or a cross."""
     return ("✓", "green") if ok else ("✗", "bold red")
+
+
+def show_repeats(screen: Screen, repeats: Repeats) -> None:
+    """Show whether the agent repeats itself after passes; nothing if no call followed a pass."""
+    after, before = repeats.after, repeats.before
+    if not after.calls:
+        return
+
+    def rates(what: str, n: int, earlier: int) -> str:
+        compared = f"{earlier:,} of {before.calls:,} before" if before.calls else "no calls before to compare with"
+        return f"{n:,} of {after.calls:,} {what}; {compared}."
+
+    one = "s" if after.repeated == 1 else ""
+    screen.text(rates(f"calls within ten after a pass repeat{one} an earlier one", after.repeated, before.repeated))
+    one = "s" if after.reread == 1 else ""
+    reloads = f", {after.reloads:,} of them by reloading" if after.reloads else ""
+    screen.text(rates(f"read{one} again what was read before{reloads}", after.reread, before.reread))
 
 
 class Figure(NamedTuple):

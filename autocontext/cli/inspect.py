@@ -90,6 +90,7 @@ def view(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
         screen.text("Nothing yet.")
         return
     compressions(screen, memory, events)
+    figures.show_repeats(screen, memory.repeats())
 
 
 def header(screen: Screen, memory: AutoContextMemory) -> None:

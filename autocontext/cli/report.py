@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from autocontext.cli import stored
+from autocontext.cli import figures, stored
 from autocontext.cli.arguments import Commands, window_size
-from autocontext.cli.report_data import data, fallbacks, script_json
+from autocontext.cli.report_data import data, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import SessionHistory
 from autocontext.stores.private_files import write_private
@@ -46,16 +46,17 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         screen.progress("replaying its log")
         history = SessionHistory(store.read(info.key), counter)
     screen.progress("writing the page")
-    page = render_page(data(history, info.key, arguments.db, counter, window=arguments.window))
+    values = data(history, info.key, arguments.db, counter, window=arguments.window)
+    page = render_page(values)
     write_private(arguments.output, page)
     screen.done()
-    figures = (
+    written = (
         f"{len(history.log.original):,} messages, {len(history.passes):,} compressions, {len(page.encode()):,} bytes"
     )
-    failed = fallbacks(history)
-    if failed:
+    if failed := values["fallbacks"]:
         screen.line(f"The summarising model failed: {failed:,} notes are written by rules alone.")
-    screen.line(f"{arguments.output}: {figures}")
+    screen.line(f"{arguments.output}: {written}")
+    figures.show_repeats(screen, history.repeats)
     return True
 
 

@@ -62,7 +62,8 @@ def data(
         "calls": _thinned(history.calls),
         "passes": [_pass(history, p, number) for p in history.passes],
         "originals": len(originals),
-        "fallbacks": fallbacks(history),
+        "fallbacks": _fallbacks(history),
+        "repeats": history.repeats.model_dump(),
         "messages": messages,
         "states": states,
         "view": [number[id_] for id_ in log.view_ids],
@@ -71,7 +72,7 @@ def data(
     }
 
 
-def fallbacks(history: SessionHistory) -> int:
+def _fallbacks(history: SessionHistory) -> int:
     """The notes that have no model's part because the model gave no usable answer."""
     return sum(m.origin is not None and m.origin.fallback for m in history.messages.values())
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from autocontext import CompressionEvent, Msg
 from autocontext.compression.receipt import receipt
+from autocontext.compression.repeats import RepeatMeter
+from autocontext.events import Repeats
 from autocontext.history.edits import Edit
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
@@ -70,6 +72,7 @@ class SessionHistory:
         self.messages: dict[str, Msg] = {}
         """All messages by id, including removed ones. After a clear or a load, ids refer to the newer messages."""
         self._counter = counter
+        self._meter = RepeatMeter()
         self._sizes: dict[str, int] = {}
         self._parts = dict.fromkeys(KINDS, 0)
         self._uncompressed: dict[str, None] = {}
@@ -78,6 +81,7 @@ class SessionHistory:
         self._pass: Pass | None = None
         for entry in entries:
             self._follow(entry)
+            self._meter.follow((entry,))
         self._close()
 
     def tokens(self, id_: str) -> int:
@@ -110,6 +114,11 @@ class SessionHistory:
     def full(self) -> int:
         """Tokens of the conversation without compression."""
         return self._full
+
+    @property
+    def repeats(self) -> Repeats:
+        """The calls around the passes, and how many repeat earlier ones."""
+        return self._meter.repeats
 
     def _follow(self, entry: Entry) -> None:
         if entry.type in ("edited", "noted"):

@@ -20,16 +20,17 @@ from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ContextOverflowError
-from autocontext.events import CompressionReport, Health, UsageTotals
+from autocontext.events import CompressionReport, Health, Repeats, UsageTotals
 from autocontext.flows import arun, lazy, run
 from autocontext.flows.forking import import_before_fork
 from autocontext.flows.threads import in_thread
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer
-from autocontext.telemetry import PassSpan
+from autocontext.telemetry import PassSpan, count_calls, in_use
 
 if TYPE_CHECKING:
+    from autocontext.compression.repeats import RepeatMeter
     from autocontext.notes.writer import NoteWriter
     from autocontext.strategies import Strategy
 
@@ -88,6 +89,11 @@ class PassRunner:
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
         self._told_failure = self._told_overflow = False
+        self._meter: RepeatMeter | None = None
+        self._found = len(recorder.log.entries)
+        """Number of entries when the session was opened: their calls are not told again."""
+        self._told_calls = Repeats()
+        """What telemetry knows."""
         self._thread: threading.Thread | None = None
         """The background pass that synchronous code started last."""
         self._tasks: set[lazy.asyncio.Task[CompressionReport]] = set()
@@ -168,6 +174,32 @@ class PassRunner:
     def _requested(self) -> None:
         with self._lock:
             self.cache.requested()
+        self._tell_calls()
+
+    def repeats(self) -> Repeats:
+        """Whether the agent repeats itself after passes; reads the entries that are new since the last time."""
+        from autocontext.compression.repeats import RepeatMeter  # noqa: PLC0415 (as the ledger: only passes need it)
+
+        with self._lock:
+            entries = self._log.entries
+            if self._meter is None:
+                self._meter = RepeatMeter()
+                self._meter.follow(entries[: self._found])
+                self._told_calls = self._meter.repeats
+            self._meter.follow(entries[self._meter.entries :])
+            return self._meter.repeats
+
+    def _tell_calls(self, *, begins: bool = False) -> None:
+        """Give telemetry the calls since the last time; nothing until the pass that `begins`.
+
+        That first time it reads the whole log, as the pass does.
+        """
+        if not in_use() or (self._meter is None and not begins):
+            return
+        with self._lock:
+            now = self.repeats()
+            told, self._told_calls = self._told_calls, now
+        count_calls(now.before - told.before, now.after - told.after)
 
     def _load_ahead(self) -> None:
         """Load the vocabulary in a thread once the view may be half of what triggers a pass."""
@@ -305,6 +337,7 @@ class PassRunner:
                     report = run(pass_run.steps(), partial(self._answers, pass_run))
                 finally:
                     self._end(pass_run)
+        self._tell_calls(begins=bool(report))
         return self._notify(report, early=early)
 
     async def arun(
@@ -326,6 +359,8 @@ class PassRunner:
                 except BaseException:
                     self._abandon(pass_run)
                     raise
+        if report and in_use():
+            await in_thread(partial(self._tell_calls, begins=True))
         return self._notify(report, early=early)
 
     def _answers(self, pass_run: PassRun, ask: Ask) -> list[Answer]:

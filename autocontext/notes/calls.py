@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolUseBlock, leaves
@@ -122,13 +123,12 @@ class Call:
 def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
     """The Call for a block, without its result."""
     arguments = use.input
-    text = repr(dict(arguments))[:_MOST_TEXT]
     plans = is_plan_call(use)
     return Call(
         number=number,
         name=_short_line(use.name, _LONGEST_NAME) or "call",
         label="" if plans else label_of(arguments),
-        digest=zlib.crc32(text.encode("utf-8", "surrogatepass")),
+        digest=digest_of(arguments),
         looks=looks(use.name, arguments, table),
         plans=plans,
         thing="" if plans else thing_of(arguments),
@@ -136,6 +136,12 @@ def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call
         places=places_of(use.name, arguments, command_line(arguments)),
         starts=starts(arguments, command_line(arguments)),
     )
+
+
+def digest_of(arguments: Mapping[str, Any]) -> int:
+    """Equal for equal arguments, in whatever order."""
+    text = repr(sorted(arguments.items(), key=itemgetter(0)))[:_MOST_TEXT]
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
 # --------------------------------------------------------------------------------------------------- what it is about
@@ -166,8 +172,13 @@ def thing_of(arguments: Mapping[str, Any]) -> str:
     """The file or record that a call names; "" if it names none."""
     if path := path_of(arguments) or next(iter(files_of_patch(arguments)), ""):
         return one_line(path)
-    records = (v for k, v in arguments.items() if _RECORD_KEY.search(k) and isinstance(v, str | int))
+    records = (v for k, v in arguments.items() if is_record_key(k) and isinstance(v, str | int))
     return next((one_line(str(v))[:_SHORT] for v in records if not isinstance(v, bool) and str(v).strip()), "")
+
+
+def is_record_key(key: str) -> bool:
+    """Whether an argument of this name says which record is meant."""
+    return _RECORD_KEY.search(key) is not None
 
 
 def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:

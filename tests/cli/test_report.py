@@ -14,9 +14,13 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, Msg
+from autocontext.cli import main
+from autocontext.cli.figures import show_repeats
 from autocontext.cli.report import render_page
 from autocontext.cli.report_data import data, script_json
+from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import KINDS, SessionHistory
+from autocontext.events import CallCounts, Repeats
 from autocontext.history.entries import NoteReplaced
 from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
@@ -173,6 +177,77 @@ def test_what_a_model_used_is_told() -> None:
     edits = [e for p in case.data()["passes"] for e in p["edits"]]  # type: ignore[attr-defined]
     assert sum(e["model"][0] for e in edits) == report.usage.input_tokens
     assert sum(e["model"][1] for e in edits) == report.usage.output_tokens
+
+
+def repeating() -> Case:
+    """Ten tasks, a pass, then a reload, a file again, and another part of one."""
+    case = Case(small())
+    case.memory.add_messages(day(10))
+    assert case.memory.compress_if_needed(force=True)
+    for name, arguments in (
+        ("context_reload", {"working_context_offload_uuid": "m2"}),
+        ("read_file", {"path": "/srv/shop/module_1.py"}),
+        ("read_file", {"path": "/srv/shop/module_2.py", "offset": 40}),
+        ("write_file", {"path": "/srv/shop/module_2.py", "text": "price"}),
+    ):
+        case.memory.add_messages(tool_exchange(name, arguments, "text"))
+    return case
+
+
+def test_what_the_agent_repeats_is_what_the_memory_counts() -> None:
+    case = repeating()
+    assert case.history.repeats == case.memory.repeats()
+    assert case.data()["repeats"] == {
+        "before": {"calls": 10, "repeated": 0, "reread": 0, "reloads": 0},
+        "after": {"calls": 4, "repeated": 1, "reread": 3, "reloads": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("repeats", "shown"),
+    [
+        (Repeats(), []),
+        (Repeats(before=CallCounts(calls=10, repeated=2)), []),
+        (
+            Repeats(
+                before=CallCounts(calls=10, repeated=1),
+                after=CallCounts(calls=10, repeated=4, reread=3, reloads=2),
+            ),
+            [
+                "4 of 10 calls within ten after a pass repeat an earlier one; 1 of 10 before.",
+                "3 of 10 read again what was read before, 2 of them by reloading; 0 of 10 before.",
+            ],
+        ),
+        (
+            Repeats(after=CallCounts(calls=2_000, repeated=1, reread=1)),
+            [
+                "1 of 2,000 calls within ten after a pass repeats an earlier one; no calls before to compare with.",
+                "1 of 2,000 reads again what was read before; no calls before to compare with.",
+            ],
+        ),
+    ],
+)
+def test_what_the_agent_repeats_in_words(
+    repeats: Repeats, shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_repeats(Screen(width=100, unicode=True), repeats)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_notes_without_the_model_are_counted_once_for_line_and_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db, page = str(tmp_path / "agent.db"), tmp_path / "report.html"
+    store = SqliteSessionStore(db)
+    memory = AutoContextMemory(small(), ScriptedModel(ValueError("no")), store=store, session_id="s")
+    memory.add_messages(day(12))
+    failed = memory.compress_if_needed(force=True).fallbacks
+    store.close()
+    assert failed > 0
+    assert main(["report", db, "s", "-o", str(page)]) == 0
+    assert f"The summarising model failed: {failed} notes" in capsys.readouterr().out
+    page_data = json.loads(re.search(r'id="data">(.*)</script>', page.read_text())[1])  # type: ignore[index]
+    assert page_data["fallbacks"] == failed
 
 
 JSON = st.recursive(
@@ -456,11 +531,28 @@ def test_hostile_texts_stay_texts(chromium: Browser, db: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_shows_what_the_agent_repeats(chromium: Browser, tmp_path: Path, width: int) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(render_page(repeating().data()))
+    chromium.show(page, width=width)
+    check_quiet(chromium, page)
+    rows = "[...document.querySelectorAll('#repeats tr')].map(r => [...r.children].map(c => c.innerText))"
+    assert chromium.js(rows) == [
+        ["", "before", "after"],
+        ["The same tool with equal arguments", "0 of 10", "1 of 4"],
+        ["Reads of what was read before", "0 of 10", "3 of 4"],
+        ["Of these, by context_reload", "0 of 10", "1 of 4"],
+    ]
+
+
+@pytest.mark.slow
 def test_a_session_without_compressions(chromium: Browser, db: str, tmp_path: Path) -> None:
     page = page_of(db, "small", tmp_path)
     chromium.show(page)
     check_quiet(chromium, page)
     assert "nothing had to be compressed" in chromium.js(TEXT.format("#lead"))
+    assert "Calls made again" not in chromium.js("document.body.innerText")
     assert "null" not in chromium.js("document.body.innerText")
     assert "NaN" not in chromium.js("document.body.innerText")
 

@@ -85,6 +85,20 @@ def test_inspect_shows_each_message_and_each_compression(stored_db: str) -> None
 
 
 @pytest.mark.slow
+def test_inspect_says_what_the_agent_repeats_after_a_pass(db: str) -> None:
+    assert (
+        "after a pass" not in run("inspect", db, "long", *USER).out + run("inspect", db, "short", "--user", "bob").out
+    )
+    store = SqliteSessionStore(db)
+    memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
+    call = next(use for m in memory.get_original_memory_msgs() for use in m.tool_uses)
+    memory.add_messages([m for _ in range(2) for m in tool_exchange(call.name, call.input, "again")])
+    store.close()
+    out = " ".join(run("inspect", db, "long", *USER).out.split())
+    assert "2 of 2 calls within ten after a pass repeat an earlier one; 0 of 10 before." in out
+
+
+@pytest.mark.slow
 def test_inspect_full_shows_whole_messages(stored_db: str) -> None:
     done = run("inspect", stored_db, "long", "--full", *USER)
     for text in (b.text for m in memory_in(stored_db).messages for b in m.content if b.type == "text"):

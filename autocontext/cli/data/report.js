@@ -74,6 +74,16 @@ $("cost").append(el("tbody", {},
 $("cost-note").textContent = "A call is each message of the assistant. Cached tokens are counted at a tenth: what a call sends "
   + "in the same place as the call before." + (used[0] || used[1] || !D.passes.length ? "" : " The notes cost nothing: they were written without a model.");
 
+/* --------------------------------------------------------------------------------- what the agent does once more */
+const {before, after} = D.repeats;
+$("again").hidden = !after.calls;
+const rates = (name, key) => el("tr", {}, el("th", {scope: "row"}, name), ...[before, after].map(c =>
+  el("td", {class: "n"}, c.calls ? `${number(c[key])} of ${number(c.calls)}` : "no calls")));
+$("repeats").append(
+  el("thead", {}, el("tr", {}, el("td", {}), ...["before", "after"].map(when => el("th", {scope: "col", class: "n"}, when)))),
+  el("tbody", {}, rates("The same tool with equal arguments", "repeated"), rates("Reads of what was read before", "reread"),
+    ...(after.reloads || before.reloads ? [rates("Of these, by context_reload", "reloads")] : [])));
+
 /* ------------------------------------------------------------------------------------------------------ what fills it */
 function bars(table, rows) {
   const most = Math.max(1, ...rows.map(r => r[1])), all = rows.reduce((n, r) => n + r[1], 0) || 1;
