@@ -53,6 +53,8 @@ DEFAULTS = {
     "background": False,
     "background_ratio": 0.6,
     "user_message_budget": 20_000,
+    "max_images": None,
+    "max_request_bytes": 4_000_000,
     "redact": None,
     "prices": None,
     "cache_ttl": None,
@@ -76,6 +78,7 @@ OTHER: dict[str, Any] = {
     "current_round_compression_ratio": 0.5, "keep_unread": False, "protected_tools": frozenset({"read_skill"}),
     "strategies": ("rounds",), "escalation": "single", "target_ratio": 0.6, "last_resort": False, "strict_fit": True,
     "user_message_budget": 9, "keep_recent": 0.3, "provider_compaction": "instead", "ledger_ratio": 0.2,
+    "max_images": 9, "max_request_bytes": 123_456,
     "tool_effects": {"probe": "reads"}, "note_state": False, "note_role": "assistant", "note_ratio": 0.2,
     "custom_prompt": PromptConfig(tool_run="Be brief."), "model_timeout": 5.0, "model_retries": 0,
     "max_parallel_summaries": 2, "extractive_fallback": False, "summary_max_input_tokens": 900, "redact": str.strip,
@@ -348,7 +351,12 @@ def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(
 
 
 def test_three_distances_share_a_window_and_the_presets_differ_in_the_ledger() -> None:
-    shares = {2_000: (0.28, 0.298, 0.9), 4_000: (0.28, 0.22, 0.9), 8_000: (0.38, 0.162, 0.85), 16_000: (0.38, 0.12, 0.8)}
+    shares = {
+        2_000: (0.28, 0.298, 0.9),
+        4_000: (0.28, 0.22, 0.9),
+        8_000: (0.38, 0.162, 0.85),
+        16_000: (0.38, 0.12, 0.8),
+    }
     for window, expected in shares.items():
         config = AutoContextConfig.for_window(window)
         assert (config.keep_recent, config.ledger_ratio, config.target_ratio) == expected
