@@ -135,7 +135,10 @@ def test_low_detail_and_what_the_caller_tells():
 @pytest.mark.parametrize("make", FORMATS)
 def test_a_description_says_what_the_bytes_tell(make):
     kind = make.__name__.split("_")[-1 if make is progressive_jpeg else 0].upper()
-    assert described(inline(make(1024, 768) + bytes(2_000_000)))in (f"1,024 x 768 {kind}, 2.0 MB", f"1,024 x 768 {kind}, 2.1 MB")
+    assert described(inline(make(1024, 768) + bytes(2_000_000))) in (
+        f"1,024 x 768 {kind}, 2.0 MB",
+        f"1,024 x 768 {kind}, 2.1 MB",
+    )
     assert described(inline(make(3, 4))).startswith(f"3 x 4 {kind}, ")
 
 
