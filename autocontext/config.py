@@ -28,6 +28,10 @@ _SMALL_WINDOW = 4_000
 """Tokens; from here to twice as many the near part grows."""
 _LONGEST_NUMBER = 20
 """Characters of a window given as text."""
+_IMAGES = 5
+"""Images in a request: enough to see what changed."""
+_REQUEST, _BYTES_OF_TOKEN = 4_000_000, 8
+"""Bytes of a request, and in windows that hold more text, bytes for each token: twice what texts take."""
 _NO_LIMIT = 2**31 - 1
 """Tokens."""
 STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds", "current_round")
@@ -115,6 +119,14 @@ class AutoContextConfig(Value):
     provider_compaction: Literal["keep", "instead"] = "keep"
     """What a provider has compacted itself (Claude's `compaction` blocks, OpenAI's encrypted items): "keep" sends its
     block in the place of what stands before it; "instead" leaves the block out, and the passes compress."""
+
+    # --- images and bytes
+    max_images: int | None = Field(default=None, ge=0)
+    """Most images in a request: where there are more, a pass puts lines in the place of older ones until half of this
+    number is left. Images that the model has not answered yet stay. 0 for none at all, None for no limit."""
+    max_request_bytes: int | None = Field(default=4_000_000, ge=1)
+    """Most bytes of the messages of a request: where there are more, older images give way until half of what the texts
+    leave is free, and those that the model has not answered yet, if nothing else helps. None for no limit."""
 
     # --- notes
     ledger_ratio: float = Field(default=0.10, ge=0, le=0.5)
@@ -269,6 +281,7 @@ class AutoContextConfig(Value):
             "target_ratio": 1.0,
             "last_resort": False,
             "ledger_ratio": 0.0,
+            "max_request_bytes": None,
             "min_compression_token_threshold": 5000,
             "extractive_fallback": False,
             "summary_max_input_tokens": _NO_LIMIT,
@@ -289,6 +302,8 @@ def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
         "strategies": (READ_ONCE, SHORTEN),
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
+        "max_images": _IMAGES,
+        "max_request_bytes": max(_REQUEST, window * _BYTES_OF_TOKEN),
     }
 
 
@@ -362,6 +377,8 @@ class ConfigBuilder:
     user_message_budget: _Setter[int]
     keep_recent: _Setter[float]
     provider_compaction: _Setter[Literal["keep", "instead"]]
+    max_images: _Setter[int | None]
+    max_request_bytes: _Setter[int | None]
     ledger_ratio: _Setter[float]
     tool_effects: _Setter[Mapping[str, Literal["reads", "changes", "runs"]] | None]
     note_state: _Setter[bool]

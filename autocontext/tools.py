@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from autocontext.flows.threads import in_thread
 from autocontext.history import numbering
 from autocontext.history.log import LEAST_PREFIX
-from autocontext.messages import Msg
+from autocontext.messages import ImageBlock, Msg, TextBlock
 from autocontext.telemetry import count_reload
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 from autocontext.text.words import rarity, terms
 from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens.request_size import images_in
 
 if TYPE_CHECKING:
     from autocontext.content.store import ContentStore
@@ -29,6 +30,8 @@ _BEST = 8
 """Passages shown for a query."""
 _HANDLE = "c_"
 """Prefix of content stores' handles; no UUID has it."""
+_IMAGES = 5
+"""Images shown at once."""
 _NAME = 60
 """Characters of a content's name, or of a list of numbers, in the head of a page."""
 _ECHO = 80
@@ -139,6 +142,22 @@ class ContextOffloadTool:
             return self._matches(source, words)
         return self._page(source, start, size)
 
+    def blocks(
+        self, working_context_offload_uuid: str = "", **arguments: Any
+    ) -> str | tuple[TextBlock | ImageBlock, ...]:
+        """What `__call__` returns, with the first page followed by the images of its messages, at most five.
+
+        For a ToolResultBlock's `output`, where the model sees images; a text where there are none.
+        """
+        text = self(working_context_offload_uuid, **arguments)
+        begins = not _whole(arguments.get("offset", 0)) and not str(arguments.get("query") or "").strip()
+        _, messages = self._messages(_bare(working_context_offload_uuid)) if begins else ("", [])
+        images = [image for m in messages for _, image in images_in(m)]
+        if not images:
+            return text
+        more = f"\n[{_IMAGES} of {len(images)} images; name fewer messages for the others]" if images[_IMAGES:] else ""
+        return (TextBlock(text=text + more), *images[:_IMAGES])
+
     async def acall(self, **arguments: Any) -> str:
         """`__call__` for asynchronous agents: in a thread, as a large text takes long to read and to search."""
         return await in_thread(lambda: self(**arguments))
@@ -163,13 +182,8 @@ class ContextOffloadTool:
         }
 
     def _from_originals(self, key: str) -> _Source | None:
-        """The originals of a compression, or those with these numbers."""
-        uuid = self._memory.handle(key)
-        if uuid:
-            head, messages = uuid, [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
-        else:
-            numbered = self._memory.numbered(key)
-            head, messages = numbering.short_list(numbered, _NAME), list(numbered.values())
+        """Their transcript."""
+        head, messages = self._messages(key)
         if not messages:
             return None
         text = "\n".join(rendering.transcript(m) for m in messages)
@@ -177,6 +191,14 @@ class ContextOffloadTool:
         return _Source(
             what, len(text), lambda start, size: text[start : None if size is None else start + size], foreign=False
         )
+
+    def _messages(self, key: str) -> tuple[str, list[Msg]]:
+        """The originals of a compression, or those with these numbers, and what to call them."""
+        uuid = self._memory.handle(key)
+        if uuid:
+            return uuid, [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
+        numbered = self._memory.numbered(key)
+        return numbering.short_list(numbered, _NAME), list(numbered.values())
 
     def _nothing(self, key: str) -> str:
         """The error for an unknown UUID or number."""
@@ -241,7 +263,7 @@ def _bare(uuid: Any) -> str:
     """The UUID or numbers in an argument, which may be the whole mark, in quotes, or an int."""
     text = _text(uuid).strip().strip("\"'`")
     if left_out := rendering.LEFT_OUT.search(text):
-        return left_out[1] or left_out[2]
+        return left_out[left_out.lastindex or 1]
     mark = rendering.TAG.search(text)
     return mark.group(1) if mark else text.removeprefix("uuid=").strip()
 

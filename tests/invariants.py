@@ -16,7 +16,9 @@ from autocontext.testing import ScriptedModel
 from autocontext.tokens import get_counter
 
 _TAG = re.compile(r"<!-- CONTEXT_OFFLOAD: uuid=(\S+) -->")
-_LEFT_OUT = re.compile(r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]|\[the rest: (m\d+)\]")
+_LEFT_OUT = re.compile(
+    r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]|\[the rest: (m\d+)\]|\[image (m\d+): [^\[\]\n]+, left out\]"
+)
 _MADE_UP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=transcript id=..)[0-9a-f]{16}")
 _CLOCKS = ("timestamp", "time")
 

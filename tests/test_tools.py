@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextMemory, ContextOffloadTool, Msg
+from autocontext import AutoContextMemory, ContextOffloadTool, ImageBlock, Msg, TextBlock, ToolResultBlock
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
 from autocontext.text.quoting import MARK
 from autocontext.text.rendering import transcript
@@ -249,6 +249,24 @@ def test_the_head_names_what_the_numbers_brought() -> None:
     assert head.startswith("[m1,m3,m5,")
     assert ",...: 150 messages, " in head
     assert len(head) < 160
+
+
+def test_blocks_show_the_images_of_the_first_page() -> None:
+    image = ImageBlock(source={"type": "url", "url": "https://example.org/a.png"})
+    shot = ToolResultBlock(id="c", name="look", output=[TextBlock(text="the page"), image])
+    memory = AutoContextMemory()
+    memory.add_messages([Msg(role="user", content=[image] * 7), tool_call("look", id="c")])
+    memory.add_messages([Msg(role="tool", content=[shot]), assistant("Done.")])
+    tool = ContextOffloadTool(memory)
+    assert tool.blocks("m3") == (TextBlock(text=tool("m3")), image)
+    assert tool.blocks("[image m3: 1,024 x 768 PNG, 25 KB, left out]") == tool.blocks("m3")
+    text, *images = tool.blocks("m1")
+    assert (images, text.text.splitlines()[-1]) == ([image] * 5, "[5 of 7 images; name fewer messages for the others]")
+    for arguments in ({"query": "page"}, {"offset": 3}):
+        assert tool.blocks("m3", **arguments) == tool("m3", **arguments)
+    assert tool.blocks("m4") == tool("m4")
+    assert tool.blocks("m9") == tool("m9")
+    assert tool.blocks() == tool()
 
 
 def test_numbers_have_pages_and_queries_too() -> None:

@@ -26,6 +26,7 @@ _STRATEGIES = {
     "PROVIDER_COMPACTION_LEFT_OUT": "+  the provider's compaction left out",
     "FIRST_MESSAGE_SHORTENED": "+  first message in part",
     "PASTE_SHORTENED": "+  the user's paste in part",
+    "IMAGES_LEFT_OUT": "+  older images left out",
     "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
     "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
     "ARCHIVED_BY_AGENT": "+  put away by the agent",

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from autocontext.compression.accounting import Account, StrategyOutcome, event, untouched
-from autocontext.compression.limits import PassBudget, PassOptions, due
+from autocontext.compression.limits import PassBudget, PassOptions, due, images_due
 from autocontext.compression.questions import Ask, RequestBuilder, SummaryResult, write
 from autocontext.compression.token_sum import TokenSum
 from autocontext.compression.worth_asking import surely_shorter
@@ -37,6 +37,7 @@ from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps_of_pass
 from autocontext.strategies.first_message import FirstMessage
 from autocontext.strategies.fold import Fold
+from autocontext.strategies.images import TOKENS_OF_LINE, Images
 from autocontext.strategies.last_resort import LENGTHS, Previews
 from autocontext.strategies.pastes import Pastes
 from autocontext.strategies.provider_compaction import ProviderCompaction
@@ -122,10 +123,8 @@ class _Engine:
         if self.options.only is not None:
             changed = yield from self._run_strategy(self.options.only(self.hand_over))
             return self.account.report("applied" if changed else "not_needed", "")
-        if self.log.compactions:
-            shorter = yield from self._run_strategy(ProviderCompaction(self.config))
-            if shorter and not self.options.force and not self.budget.limits.reached(self.log, self.token_sum):
-                return self.account.report("applied", "")
+        if (yield from self._leave_out()):
+            return self.account.report("applied", "")
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._cut_pastes()
             yield from self._cut_what_cannot_fit()
@@ -172,6 +171,21 @@ class _Engine:
 
     def _wanted_by_notes(self) -> int:
         return self.growth.wanted(self.view()) if self.hand_over.used else 0
+
+    def _leave_out(self) -> Generator[Step, Sent, bool]:
+        """Leave out what a provider has compacted, and older images; returns whether that was all that was due."""
+        log, request, options, changed = self.log, self.token_sum.request, self.options, False
+        if log.compactions:
+            changed = yield from self._run_strategy(ProviderCompaction(self.config))
+        if images_due(log, self.token_sum, self.config):
+            images = Images(self.config, request.of, self.hand_over)
+            # Where a counter takes an image for little, the line in its place may cost more.
+            changed |= yield from self._run_strategy(images, spare=TOKENS_OF_LINE * request.total().images)
+        if not changed or options.force:
+            return False
+        if not self.budget.limits.reached(log, self.token_sum):
+            return True
+        return options.pacing.should_wait(len(log.view_ids), self.token_sum, self.config)
 
     def _cut_pastes(self) -> Generator[Step, Sent, None]:
         """Cut what the user pasted and the model has answered: otherwise all the rest gives way to it."""

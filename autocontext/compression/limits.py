@@ -14,6 +14,7 @@ from autocontext.history.log import Log
 from autocontext.history.view import View
 from autocontext.messages import is_pinned, is_user_turn
 from autocontext.plan import PlanLike
+from autocontext.strategies.images import Images, over_limit
 from autocontext.strategies.provider_compaction import ProviderCompaction
 
 if TYPE_CHECKING:
@@ -130,9 +131,21 @@ def compaction_due(log: Log, config: AutoContextConfig) -> bool:
     return bool(ProviderCompaction(config).propose(View(log.view_ids, log.view_messages)))
 
 
+def images_due(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> bool:
+    """Whether images or bytes call for a pass, whatever the tokens of the view."""
+    if config.max_images is None and config.max_request_bytes is None:
+        return False
+    request = token_sum.request
+    if not over_limit(request.total(), config):
+        return False
+    return bool(Images(config, request.of).leaving(View(log.view_ids, log.view_messages)))
+
+
 def due(log: Log, token_sum: TokenSum, options: PassOptions) -> str:
     """Why no pass is needed now; "" when one is."""
     if options.force or options.pays or options.only is not None or compaction_due(log, options.config):
+        return ""
+    if images_due(log, token_sum, options.config):
         return ""
     if not Limits.of(options.config, early=options.early).reached(log, token_sum):
         return "no threshold is reached"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autocontext.compression.accounting import event
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
-from autocontext.events import PROVIDER_COMPACTION
+from autocontext.events import IMAGES_LEFT_OUT, PROVIDER_COMPACTION
 from autocontext.history.edits import apply
 from autocontext.history.entries import Edited, Entry, Restored
 from autocontext.history.log import Log
@@ -52,18 +52,20 @@ def made_for_less(log: Log, config: AutoContextConfig) -> bool:
 def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) -> list[Entry]:
     """The entries that undo compressions in view, the newest parts first, while the view takes half of the window.
 
-    What the agent has archived stays so.
+    What the agent has archived stays so, and images whose place a line has taken: a window is not what they lacked.
     """
     fork = log.fork()
     counts = token_sum.fork(fork)
     entries: list[Entry] = []
     todo = list(fork.view_ids)
+    without_images = {e.compressed_message_id for e in log.events if e.event_type == IMAGES_LEFT_OUT}
     tokens = config.max_token // 2 - counts.total()
     places = config.msg_threshold // 2 - len(todo)
     while todo:
         note = todo.pop()
         origin = fork.messages[note].origin
-        if origin is None or origin.kind == "archive" or not (undoing := undo_entries(fork, note)):
+        stays = origin is None or origin.kind == "archive" or note in without_images
+        if stays or not (undoing := undo_entries(fork, note)):
             continue
         ids = fork.behind(note)
         tokens -= sum(counts.count(i, fork.messages[i]) for i in ids) - counts.count(note, fork.messages[note])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from autocontext.compression.accounting import too_large, untouched
 from autocontext.compression.asking import Asker, way_out
-from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due
+from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due, images_due
 from autocontext.compression.loading import Loading
 from autocontext.compression.lock import LockHolder
 from autocontext.compression.pass_run import PassContext, PassRun, Recorder
@@ -223,7 +223,7 @@ class PassRunner:
     def _catch_up(self) -> None:
         """Do what takes time: read the store after an interrupt, read the messages of a session just opened."""
         with self._lock:
-            _ = self._log.view_messages, self._token_sum.at_most
+            _ = self._log.view_messages, self._token_sum.at_most, self._token_sum.request.total()
 
     def _try_locked(self, fn: Callable[[], T]) -> tuple[T] | tuple[()]:
         """What `fn` returns under the lock, or () if another thread has the lock."""
@@ -241,13 +241,16 @@ class PassRunner:
             return True
         with self._lock:
             log = self._log
-            return self._token_sum.reaches(self._config.max_token + 1) or compaction_due(log, self._config)
+            if self._token_sum.reaches(self._config.max_token + 1) or compaction_due(log, self._config):
+                return True
+            return images_due(log, self._token_sum, self._config)
 
     def _due(self, *, early: bool = False) -> bool:
         limits = self._early_limits if early else self._limits
         with self._lock:
-            # First the two comparisons alone, as every turn makes them.
+            # First the comparisons alone, as every turn makes them.
             near = self._log.compactions or limits.reached(self._log, self._token_sum)
+            near = near or images_due(self._log, self._token_sum, self._config)
             if near and not due(self._log, self._token_sum, self._options(early=early)):
                 return True
             return self._pays()

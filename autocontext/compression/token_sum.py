@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from functools import lru_cache
 
+from autocontext.compression.request_sum import RequestSum
 from autocontext.history.log import Log, ViewChange
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, VocabularyCounter
@@ -40,6 +41,8 @@ class TokenSum:
         """Whether `correction` was computed with that bound."""
         self.count_text = lru_cache(maxsize=_REMEMBERED)(counter.count_text)
         """Tokens of a text; most lines of a note are those of the note before it."""
+        self.request = RequestSum(log)
+        """Images and bytes of the view."""
         self._log = log
         self._counts: dict[str, int] = {}
         """Every message counted so far, also those that have left the view."""
@@ -187,6 +190,7 @@ class TokenSum:
         fork = copy(self)
         fork._log, fork._counts, fork._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
         fork._anchored = self._anchored.copy()  # noqa: SLF001
+        fork.request = self.request.fork(log)
         return fork
 
     def learn_from(self, fork: TokenSum) -> None:

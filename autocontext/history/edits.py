@@ -10,7 +10,7 @@ The rules that `apply` enforces:
 2. the span leaves the same calls and results open before and after, so pairing holds for the whole view; or none, if
    nothing in it waits for a partner (`View.closed`);
 3. a span with open calls or results is rewritten message by message: same number, role, name, calls and result ids;
-   thinking, images and all other blocks stay as they are;
+   an image may give way to a text in its place; thinking and all other blocks stay as they are;
 4. the edit's offload entry, under its UUID, holds everything that is replaced;
 5. system messages and pinned messages stay;
 6. the tokens decrease, but for what the caller has to spare;
@@ -30,6 +30,8 @@ from autocontext.errors import InvalidEdit
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import (
     COMPACTION,
+    ContentBlock,
+    ImageBlock,
     Msg,
     TextBlock,
     ToolResultBlock,
@@ -204,19 +206,24 @@ def _shape_change(old: Sequence[Msg], new: Sequence[Msg]) -> str:
     for a, b in zip(old, new, strict=True):
         if (a.role, a.name) != (b.role, b.name):
             return f"role and name of {a.id}"
-        if _skeleton(a) != _skeleton(b):
+        if not _keeps(a, b):
             return f"calls, results and other blocks of {a.id}"
     return ""
 
 
-def _skeleton(msg: Msg) -> list[object]:
-    """The parts of a message that a rewrite must keep: its blocks in order, without their texts."""
-    frame: list[object] = []
-    for block in msg.content:
-        if isinstance(block, ToolUseBlock):
-            frame.append(("call", block.id, block.name))
-        elif isinstance(block, ToolResultBlock):
-            frame.append(("result", block.id, block.name, block.is_error))
-        elif not isinstance(block, TextBlock):
-            frame.append(block)
-    return frame
+def _keeps(old: Msg, new: Msg) -> bool:
+    """Whether a rewrite keeps the blocks in order, without their texts; an image may be a text in its place now."""
+    before, after = list(map(_frame, old.content)), list(map(_frame, new.content))
+    if list(filter(None, before)) == list(filter(None, after)):
+        return True
+    pairs = zip(before, after, old.content, strict=False)
+    return len(before) == len(after) and all(a == b or (isinstance(o, ImageBlock) and b is None) for a, b, o in pairs)
+
+
+def _frame(block: ContentBlock) -> object:
+    """What a rewrite must keep of a block; None for a text."""
+    if isinstance(block, ToolUseBlock):
+        return ("call", block.id, block.name)
+    if isinstance(block, ToolResultBlock):
+        return ("result", block.id, block.name, block.is_error)
+    return None if isinstance(block, TextBlock) else block

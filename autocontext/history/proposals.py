@@ -19,6 +19,7 @@ from autocontext.messages import (
     OFFLOAD_UUID,
     WRITTEN,
     ContentBlock,
+    ImageBlock,
     Msg,
     Origin,
     OriginKind,
@@ -29,6 +30,7 @@ from autocontext.messages import (
     freeze,
 )
 from autocontext.text import rendering
+from autocontext.tokens.request_size import Place
 
 MESSAGE_TEXT = -1
 """Block index for a message's whole text: its text blocks become one."""
@@ -64,7 +66,7 @@ class Proposal:
     """A replacement: a span by one note or by nothing, or one message by a shorter one of the same shape.
 
     For a note, `text` is its text or the Question for it. For one message, `blocks` maps block indices (MESSAGE_TEXT
-    for the message's text) to the new text or the Question for it.
+    for the message's text) to the new text or the Question for it, and `images` the places of images to lines.
 
         Proposal(view.span(2, 8), "Compared three parsers; chose lark.")
     """
@@ -78,6 +80,8 @@ class Proposal:
     """Role of the note."""
     ledger: Callable[[str], str] | None = None
     """Renders the work ledger that follows a note's text; called with that text."""
+    images: Mapping[Place, str] = field(default_factory=dict)
+    """For one message: lines in the place of images, by block: (2,), or (2, 0) for the first of a result's output."""
     arguments_to: int | None = None
     """For one message: cut texts in the arguments of its calls to this many characters."""
     number: int | None = None
@@ -97,7 +101,7 @@ class Proposal:
         if not isinstance(self.span, Span) or not self.span.ids or len(self.span.ids) != len(self.span.messages):
             return False
         note = self.text is not None
-        in_place = bool(self.blocks) or self.arguments_to is not None or self.strips_compaction
+        in_place = bool(self.blocks or self.images) or self.arguments_to is not None or self.strips_compaction
         if self.kind == "ledger" or note + in_place + self.removes != 1:
             return False
         # No other role suits a note: a tool message answers calls, and system messages are never replaced.
@@ -130,7 +134,7 @@ def build(
         return next(replies) if isinstance(text, Question) else text
 
     new: tuple[Msg, ...] = ()
-    if proposal.blocks or proposal.arguments_to is not None or proposal.strips_compaction:
+    if proposal.blocks or proposal.images or proposal.arguments_to is not None or proposal.strips_compaction:
         texts = {i: resolve(t) for i, t in proposal.blocks.items()}
         new = (_rewrite(proposal, texts, origin),)
     elif not proposal.removes:
@@ -148,7 +152,7 @@ def build(
 
 def _handle(proposal: Proposal, handles: Container[str]) -> str:
     """The UUID if all replaced texts are reloaded pages of it; otherwise ""."""
-    other = proposal.arguments_to is not None or proposal.removes or proposal.strips_compaction
+    other = proposal.arguments_to is not None or proposal.removes or proposal.strips_compaction or proposal.images
     if other or MESSAGE_TEXT in proposal.blocks:
         return ""
     replaced = [proposal.span.messages[0].content[i] for i in proposal.blocks]
@@ -179,12 +183,14 @@ def _meta(proposal: Proposal, key: str) -> dict[str, Any]:
 
 
 def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Msg:
-    """The span's one message with new texts in some blocks and everything else unchanged."""
+    """The span's one message with new texts in some blocks, lines for some images, and everything else unchanged."""
     msg = proposal.span.messages[0]
     mark = "\n" + rendering.tag(origin.uuid) if proposal.number is None else ""
     of_arguments = mark or f" {rendering.rest_of(proposal.number or 0)}"
     blocks: list[ContentBlock] = []
-    for i, block in enumerate(msg.content):
+    lines = {place: TextBlock(text=rendering.escape_tags(line) + mark) for place, line in proposal.images.items()}
+    for i, old in enumerate(msg.content):
+        block = _with_lines(old, i, lines)
         if COMPACTION in block.metadata:
             blocks.extend([] if proposal.strips_compaction else [block])
         elif isinstance(block, TextBlock) and MESSAGE_TEXT in texts:
@@ -209,9 +215,23 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
     )
 
 
+def _with_lines(block: ContentBlock, place: int, lines: Mapping[Place, TextBlock]) -> ContentBlock:
+    """A block with lines in the place of images: in its own, or in its output."""
+    if isinstance(block, ImageBlock):
+        return lines.get((place,), block)
+    if not isinstance(block, ToolResultBlock) or isinstance(block.output, str):
+        return block
+    output = [lines.get((place, k), b) if isinstance(b, ImageBlock) else b for k, b in enumerate(block.output)]
+    return block.model_copy(update={"output": output}) if lines else block
+
+
 def _with_text(block: ToolResultBlock, text: str) -> str | tuple[Any, ...]:
-    """The output with its texts replaced by one; images and the like stay."""
+    """The output with its texts replaced by one; images and the like stay, and the lines in the place of images."""
     if isinstance(block.output, str):
         return text
-    others = tuple(b for b in block.output if not isinstance(b, TextBlock))
+    others = tuple(
+        b
+        for b in block.output
+        if not isinstance(b, TextBlock) or (rendering.is_image_line(b.text) and b.text not in text)
+    )
     return (TextBlock(text=text), *others)

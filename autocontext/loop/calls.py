@@ -18,6 +18,7 @@ from autocontext.flows.threads import LONGEST_WAIT, in_thread
 from autocontext.loop.tools import Toolset
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock
+from autocontext.text.results import Output
 
 
 class Calls:
@@ -25,8 +26,8 @@ class Calls:
 
     def __init__(self, memory: AutoContextMemory, tools: Toolset, asked: Msg) -> None:
         self._memory, self._tools, self._asked = memory, tools, asked
-        self._finished: list[tuple[ToolUseBlock, tuple[str, bool] | BaseException]] = []
-        """In the order in which they finished: the text and whether it is an error, or what ended the tool."""
+        self._finished: list[tuple[ToolUseBlock, tuple[Output, bool] | BaseException]] = []
+        """In the order in which they finished: the output and whether it is an error, or what ended the tool."""
         self._stored = 0
         """How many of them are in the memory."""
         self._begun = -1
@@ -101,8 +102,8 @@ class Calls:
                 use, outcome = self._finished[number]
                 if not isinstance(outcome, BaseException) and not (self._begun == number and self._is_stored(number)):
                     self._begun = number
-                    text, failed = outcome
-                    block = ToolResultBlock(id=use.id, name=use.name, output=text, is_error=failed)
+                    output, failed = outcome
+                    block = ToolResultBlock(id=use.id, name=use.name, output=output, is_error=failed)
                     self._memory.add_message(Msg(role="tool", content=(block,)))
                 self._stored = number + 1
 

@@ -13,7 +13,8 @@ from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import ToolUseBlock
 from autocontext.stores.checks import json_text
-from autocontext.text.results import result_text
+from autocontext.text.results import Output, result_output
+from autocontext.tools import ContextOffloadTool
 
 
 class ToolObject(Protocol):
@@ -61,8 +62,8 @@ class Toolset:
             self._tools[name] = function
             self.schemas.append(schema)
 
-    def call(self, use: ToolUseBlock) -> tuple[str, bool]:
-        """The result of a call as text, and whether it is an error. What is no Exception goes through."""
+    def call(self, use: ToolUseBlock) -> tuple[Output, bool]:
+        """The result of a call as text or blocks, and whether it is an error. What is no Exception goes through."""
         outcome = self._run(use)
         if isinstance(outcome, tuple):
             return outcome
@@ -70,7 +71,7 @@ class Toolset:
             outcome.close()
         return "Error: TypeError: this tool is a coroutine function, which only arun and astream await", True
 
-    async def acall(self, use: ToolUseBlock) -> tuple[str, bool]:
+    async def acall(self, use: ToolUseBlock) -> tuple[Output, bool]:
         """`call` without blocking the event loop: coroutine functions are awaited, others run in a thread."""
         if inspect.iscoroutinefunction(inspect.unwrap(self._tools.get(use.name, _prepared))):
             outcome = self._run(use)
@@ -79,18 +80,18 @@ class Toolset:
         if isinstance(outcome, tuple):
             return outcome
         try:
-            return result_text(await outcome), False
+            return result_output(await outcome), False
         except Exception as e:  # noqa: BLE001 (as below)
             return _problem(use.name, e), True
 
-    def _run(self, use: ToolUseBlock) -> tuple[str, bool] | Awaitable[Any]:
+    def _run(self, use: ToolUseBlock) -> tuple[Output, bool] | Awaitable[Any]:
         try:
             if use.name not in self._tools:
                 raise LookupError(f"there is no tool {use.name!r}; {did_you_mean(use.name, self._tools)}")  # noqa: TRY301 (as below)
             result = self._tools[use.name](**use.input)
             if hasattr(type(result), "__await__"):
                 return cast("Awaitable[Any]", result)
-            return result_text(result), False
+            return result_output(result), False
         except Exception as e:  # noqa: BLE001 (whatever a tool raises is for the model)
             return _problem(use.name, e), True
 
@@ -98,7 +99,7 @@ class Toolset:
 def _prepared(tool: Tool, field: str) -> tuple[dict[str, Any], Callable[..., Any]]:
     """A tool's schema and what to call. Raises ConfigError naming the field, the tool and the reason."""
     if hasattr(tool, "schema") and not isinstance(tool, type):
-        return _own_schema(tool, field), tool
+        return _own_schema(tool, field), tool.blocks if isinstance(tool, ContextOffloadTool) else tool
     name = getattr(tool, "__name__", "")
     if not callable(tool) or not isinstance(name, str) or not name.isidentifier():
         raise ConfigError(

@@ -56,13 +56,17 @@ def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
     return 2 * size > config.large_payload_threshold
 
 
-def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> Callable[[Msg], bool]:
+def stays(
+    config: AutoContextConfig, view: View, *, protected: bool = True, reloads: bool = True
+) -> Callable[[Msg], bool]:
     """A test for messages that no strategy changes: system, pinned, those of protected tools, a provider's compaction.
 
     Reloaded pages stay until the user writes again: the newest one, and older ones as far as a quarter of the window
-    goes. What stands before a compaction belongs to it.
+    goes; without `reloads` not even so long. What stands before a compaction belongs to it.
     """
     tools = config.protected_tools if protected else frozenset()
+    if not reloads:
+        tools -= {RELOAD_TOOL}
     kept = {m.id for m in view.messages[: view.compacted + 1]}
     if tools:
         kept |= _of_tools(view, tools, int(config.max_token * _RELOADED))

@@ -13,23 +13,17 @@ from autocontext.content.pruning import PruneResult, aprune_messages, prune_mess
 from autocontext.errors import told
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.messages import (
-    AudioBlock,
-    ImageBlock,
     Msg,
-    TextBlock,
-    ThinkingBlock,
     ToolResultBlock,
-    VideoBlock,
 )
 from autocontext.suite.steps import Flow, Operation, operation
-from autocontext.text.results import result_text
+from autocontext.text.results import result_output
 
 if TYPE_CHECKING:
     from autocontext.cache import ResultCache
     from autocontext.content import ContentStore
     from autocontext.stores.protocol import SessionKey
 
-_OUTPUT_BLOCKS = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock)
 _HEAD = 1_000
 """Characters of a large result that the message shows."""
 
@@ -115,8 +109,4 @@ def _result(value: Any, call_id: str, name: str) -> ToolResultBlock:
     """A tool's return value as a result block: texts and blocks unchanged, other values as JSON."""
     if isinstance(value, ToolResultBlock):
         return value.model_copy(update={"id": call_id, "name": name})
-    if isinstance(value, list | tuple) and value and all(isinstance(v, _OUTPUT_BLOCKS) for v in value):
-        return ToolResultBlock(id=call_id, name=name, output=value)
-    if isinstance(value, _OUTPUT_BLOCKS):
-        return ToolResultBlock(id=call_id, name=name, output=[value])
-    return ToolResultBlock(id=call_id, name=name, output=result_text(value))
+    return ToolResultBlock(id=call_id, name=name, output=result_output(value))

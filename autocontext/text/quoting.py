@@ -13,7 +13,7 @@ _OURS = (
     # Heads of transcripts, pages and passages.
     r"\[(?:user|assistant|system|developer|tool|function)(?: thinking)?\]",
     r"\[(?:call|result|offset|session|earlier note|reference note|end of reference|context status|what the tool)\b",
-    r"\[(?:the rest: )?(?:m[0-9]{1,15}|c_[0-9a-f]{1,64}|[0-9a-f]{8}[0-9a-f-]{0,56})[-:,\]]",
+    r"\[(?:the rest: |image )?(?:m[0-9]{1,15}|c_[0-9a-f]{1,64}|[0-9a-f]{8}[0-9a-f-]{0,56})[-:,\]]",
     r"</?transcript\b",
     # Lines of notes: their first, their headings, and those about a message.
     r"[0-9]{1,15} earlier messages?\b",

@@ -118,9 +118,23 @@ def left_out(number: int | None, missing: int, characters: int) -> str:
 
 
 LEFT_OUT = re.compile(
-    r"\[(?:the rest: (m[0-9]{1,15})|(m[0-9]{1,15}): [0-9,]{1,20} of [0-9,]{1,20} characters left out)\]"
+    r"\[(?:the rest: (m[0-9]{1,15})|(m[0-9]{1,15}): [0-9,]{1,20} of [0-9,]{1,20} characters left out"
+    r"|image (m[0-9]{1,15}): [^\[\]\n]{1,200}, left out)\]"
 )
-"""The marks of `left_out` and `rest_of`."""
+"""The marks of `left_out`, `rest_of` and `image_left_out`."""
+
+
+def image_left_out(number: int | None, what: str) -> str:
+    """The line in the place of an image, with the number of its message if that is known; `what` describes it."""
+    return f"[image m{number}: {what}, left out]" if number else f"[image: {what}, left out]"
+
+
+def is_image_line(text: str) -> bool:
+    """Whether a text is a line of `image_left_out` and nothing else."""
+    return text.startswith("[image") and _IMAGE_LINE.fullmatch(untagged(text)) is not None
+
+
+_IMAGE_LINE = re.compile(r"\[image(?: m[0-9]{1,15})?: [^\[\]\n]{1,200}, left out\]")
 
 
 def rest_of(number: int) -> str:

@@ -7,10 +7,25 @@ from __future__ import annotations
 
 import json
 import reprlib
-from typing import Any
+from typing import Any, TypeAlias
+
+from autocontext.messages import AudioBlock, ImageBlock, OutputBlock, TextBlock, ThinkingBlock, VideoBlock
 
 _LONGEST = 1_000_000
 """Characters of a `repr`; what JSON can hold is never cut."""
+
+
+_BLOCKS = (TextBlock, ThinkingBlock, ImageBlock, AudioBlock, VideoBlock)
+Output: TypeAlias = str | tuple[OutputBlock, ...]
+
+
+def result_output(value: Any) -> Output:
+    """Blocks as they are, such as images; of anything else its text."""
+    if isinstance(value, _BLOCKS):
+        return (value,)
+    if type(value) in (list, tuple) and value and all(isinstance(v, _BLOCKS) for v in value):
+        return tuple(value)
+    return result_text(value)
 
 
 def result_text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 import struct
 from math import ceil
 
@@ -25,6 +26,9 @@ UNKNOWN_VIDEO_TOKENS = 2630
 
 _HEADER_CHARS = 1 << 19
 """Base64 characters to decode for the size: a JPEG's may follow its embedded preview."""
+_ADDRESS = 80
+"""Characters of an address in a description."""
+_KILO = 1000
 
 
 def media_tokens(block: ImageBlock | AudioBlock | VideoBlock) -> int:
@@ -105,16 +109,51 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     return (0, 0)
 
 
+def described(block: ImageBlock) -> str:
+    """What can be known of an image without looking at it: "1,024 x 768 PNG, 34 KB", or its address."""
+    data = _data_of(block)
+    if data is None:
+        # Without its query, which may hold a signature that nobody needs to read.
+        address = re.sub(r"[\s\[\]<>]|[^ -~]", "", block.source["url"].partition("?")[0])
+        return address[:_ADDRESS] + "..." * (len(address) > _ADDRESS) or "from an address"
+    header = _header(data)
+    size, kind = image_size(header), _kind(header, str(block.source.get("media_type", "")))
+    pixels = f"{size[0]:,} x {size[1]:,} " if size else ""
+    return f"{pixels}{kind}, {_in_words(len(data) * 3 // 4)}"
+
+
 def _size_of(block: ImageBlock) -> tuple[int, int] | None:
-    data = block.source["data"] if block.source["type"] == "base64" else block.source["url"]
+    data = _data_of(block)
+    return None if data is None else image_size(_header(data))
+
+
+def _data_of(block: ImageBlock) -> str | None:
+    """The base64 of an image; None if the image is an address."""
+    data: str = block.source["data"] if block.source["type"] == "base64" else block.source["url"]
     # Chat APIs take inline images as "data:image/png;base64,iVBOR..."; some `data` fields hold that form, too.
     if data.startswith("data:"):
-        data = data.partition(",")[2] if ";base64," in data[:200] else ""
-    elif block.source["type"] == "url":
-        return None
+        return data.partition(",")[2] if ";base64," in data[:200] else ""
+    return None if block.source["type"] == "url" else data
+
+
+def _header(data: str) -> bytes:
+    """The first bytes behind base64; none if it is not base64."""
     data = "".join(data[:_HEADER_CHARS].split())
     try:
-        header = binascii.a2b_base64(data[: len(data) // 4 * 4])
+        return binascii.a2b_base64(data[: len(data) // 4 * 4])
     except ValueError:  # binascii.Error is one; so is text that is not ASCII
-        return None
-    return image_size(header)
+        return b""
+
+
+def _kind(header: bytes, media_type: str) -> str:
+    """The format of an image by its first bytes, otherwise by its media type."""
+    begins = {b"\x89PNG": "PNG", b"\xff\xd8": "JPEG", b"GIF8": "GIF", b"RIFF": "WEBP"}
+    named = re.fullmatch(r"image/([A-Za-z0-9.+-]{1,20})", media_type)
+    other = named[1].upper() if named else "image"
+    return next((kind for start, kind in begins.items() if header.startswith(start)), other)
+
+
+def _in_words(size: int) -> str:
+    if size < _KILO:
+        return f"{size} bytes"
+    return f"{size / _KILO:.0f} KB" if size < _KILO * _KILO else f"{size / _KILO / _KILO:.1f} MB"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, ContextOffloadTool, Msg
+from autocontext import AutoContextConfig, AutoContextMemory, CompressionReport, ContextOffloadTool, ImageBlock, Msg
 from autocontext.testing import ScriptedModel, assistant, tool_call, tool_exchange, tool_result, user
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -115,6 +115,13 @@ def requests_for_a_long_transcript(**fields: Any) -> bool:
     return len(model.requests) > 1
 
 
+def images_in_view(**fields: Any) -> int:
+    """How many of five photographs of 1.2 MB each are left when the model has answered the request."""
+    photograph = ImageBlock(source={"type": "base64", "media_type": "image/jpeg", "data": "/9j/" * 400_000})
+    memory = memory_of(fields, [Msg(role="user", content=[photograph] * 5), assistant("Five cats.")])
+    return sum(block.type == "image" for m in memory.get_messages() for block in m.content)
+
+
 def rounds_asked_at_once(**fields: Any) -> bool:
     model = ScriptedModel("SUMMARY", latency=0.05)
     base = SMALL | {"strategies": ("rounds",)}
@@ -152,6 +159,7 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "model_timeout=30.0, model_retries=0": (attempts_and_patience, (3, 60.0), (1, 30.0)),
     "summary_max_input_tokens=2147483647": (requests_for_a_long_transcript, True, False),
     "max_parallel_summaries=1": (rounds_asked_at_once, True, False),
+    "max_request_bytes=None": (images_in_view, 1, 5),
     'token_counter="agentscope_java"': (tokens_of_hello, 8, 15),
     "protected_tools=frozenset()": (a_reloaded_page, True, False),
 }

@@ -164,6 +164,36 @@ def test_the_gate_lets_good_edits_through(good: Edit) -> None:
     assert applied.saved == sum(map(size, MESSAGES)) - sum(map(size, expected)) > 0
 
 
+PICTURE = ImageBlock(source={"type": "base64", "media_type": "image/png", "data": "iVBORw0K" * 40})
+WITH_PICTURES = [
+    CALL.model_copy(update={"id": "call"}),
+    Msg(id="result", role="tool", content=[result_block(output=LONG), PICTURE, ThinkingBlock(thinking="hm"), PICTURE]),
+]
+
+
+@pytest.mark.parametrize(
+    ("second", "third", "fourth", "passes"),
+    [
+        (PICTURE, ThinkingBlock(thinking="hm"), PICTURE, True),
+        (TextBlock(text="[image]"), ThinkingBlock(thinking="hm"), PICTURE, True),
+        (TextBlock(text="[image]"), ThinkingBlock(thinking="hm"), TextBlock(text="[image]"), True),
+        (None, ThinkingBlock(thinking="hm"), PICTURE, False),
+        (PICTURE, TextBlock(text="[thinking]"), PICTURE, False),
+        (PICTURE, ThinkingBlock(thinking="other"), PICTURE, False),
+        (TextBlock(text="[image]"), PICTURE, ThinkingBlock(thinking="hm"), False),
+        (PICTURE.model_copy(update={"metadata": {"tokens": 1}}), ThinkingBlock(thinking="hm"), PICTURE, False),
+    ],
+    ids=["kept", "one", "both", "without a trace", "thinking", "other thinking", "another order", "another picture"],
+)
+def test_an_image_beside_an_open_result_may_give_way_to_a_text_in_its_place(
+    second: Any, third: Any, fourth: Any, passes: bool
+) -> None:
+    content = [result_block(), *(block for block in (second, third, fourth) if block)]
+    applied = apply(View.of(WITH_PICTURES, size), [rewritten(content)], size)
+    assert bool(applied.edits) is passes
+    assert [SHAPE in refused.reason for refused in applied.refused] == [True] * (not passes)
+
+
 def test_a_batch_is_applied_in_one_pass_and_each_message_once() -> None:
     first, again, second = edit("call", "result"), edit("result", "reply"), edit("last")
     overlapping = edit("ask", "call", "result", uuid="late")

@@ -22,7 +22,7 @@ need("openai")
 
 from openai import AsyncOpenAI, OpenAI
 
-from autocontext import AutoContextMemory, loop
+from autocontext import AutoContextConfig, AutoContextMemory, ImageBlock, TextBlock, loop
 from autocontext.errors import AutoContextError
 from tests.fakes.http_server import Reply
 from tests.fakes.openai_server import FakeOpenAI, Turn
@@ -51,6 +51,14 @@ def days(last: int) -> Callable[[Turn], Reply]:
         return Reply(text=None, tool_calls=[call(f"c{day + n}", "read_log", day=day + n) for n in (1, 2)])
 
     return answer
+
+
+IMAGE = ImageBlock(source={"type": "url", "url": "https://example.org/page.png"})
+
+
+def look() -> list[Any]:
+    """What the screen shows."""
+    return [TextBlock(text="A form."), IMAGE]
 
 
 Run = Callable[..., str]
@@ -122,6 +130,31 @@ def test_the_calls_of_one_message_run_at_the_same_time(run: Run, memory: AutoCon
     with FakeOpenAI(default=answer) as service:
         assert run(service.base_url, memory, [meet]) == "Both were there."
     assert {b.text for m in memory for b in m.tool_results} == {'{"who": "ann"}', '{"who": "bob"}'}
+
+
+@pytest.mark.sampled
+def test_a_tool_may_show_images_and_a_reload_shows_one_that_was_left_out(run: Run) -> None:
+    """A service without images in results gets them after those, in a message of the user's role."""
+    memory = AutoContextMemory(AutoContextConfig.for_window(16_000, max_images=1))
+    memory.add({"role": "user", "content": "What does the form say?"})
+    steps = [("look", {}), ("look", {}), ("context_reload", {"working_context_offload_uuid": "m3"})]
+
+    def answer(turn: Turn) -> Reply:
+        done = sum(m["role"] == "tool" for m in turn.messages)
+        shown = [part for m in turn.messages if m["role"] == "user" and isinstance(m["content"], list)
+                 for part in m["content"] if part["type"] == "image_url"]  # fmt: skip
+        assert len(shown) == min(done, 1)
+        if done == len(steps):
+            return Reply(text="It asks for a name.")
+        name, arguments = steps[done]
+        return Reply(text=None, tool_calls=[call(f"c{done}", name, **arguments)])
+
+    with FakeOpenAI(default=answer) as service:
+        assert run(service.base_url, memory, [look]) == "It asks for a name."
+        assert service.refused == []
+    (reloaded,) = memory.get_original_memory_msgs()[6].tool_results
+    assert reloaded.output[-1] == IMAGE
+    assert "[image m3: https://example.org/page.png, left out]" in memory.messages[2].tool_results[0].text
 
 
 @pytest.mark.sampled

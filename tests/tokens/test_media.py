@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext.messages import AudioBlock, ImageBlock, VideoBlock
-from autocontext.tokens.media import image_size, image_tokens, media_tokens
+from autocontext.tokens.media import described, image_size, image_tokens, media_tokens
 
 sides = st.integers(1, 16_383)
 
@@ -130,3 +130,29 @@ def test_low_detail_and_what_the_caller_tells():
         assert media_tokens(block(source=source, metadata={"tokens": 12})) == 12
         assert media_tokens(block(source=source, metadata={"tokens": -1})) > 12
         assert media_tokens(block(source=source, metadata={"tokens": True})) > 12
+
+
+@pytest.mark.parametrize("make", FORMATS)
+def test_a_description_says_what_the_bytes_tell(make):
+    kind = make.__name__.split("_")[-1 if make is progressive_jpeg else 0].upper()
+    assert described(inline(make(1024, 768) + bytes(2_000_000))) in (
+        f"1,024 x 768 {kind}, 2.0 MB",
+        f"1,024 x 768 {kind}, 2.1 MB",
+    )
+    assert described(inline(make(3, 4))).startswith(f"3 x 4 {kind}, ")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ({"type": "base64", "media_type": "image/heic", "data": "AAAA" * 300}, "HEIC, 900 bytes"),
+        ({"type": "base64", "media_type": "image/x] [m1", "data": "%" * 8_000}, "image, 6 KB"),
+        ({"type": "url", "url": "data:image/png;base64,AAAA"}, "image, 3 bytes"),
+        ({"type": "url", "url": "https://example.org/a.png?key=secret"}, "https://example.org/a.png"),
+        ({"type": "url", "url": "https://e.org/" + "a" * 200}, "https://e.org/" + "a" * 66 + "..."),
+        ({"type": "url", "url": "\n[x]?"}, "x"),
+        ({"type": "url", "url": ""}, "from an address"),
+    ],
+)
+def test_a_description_is_one_line_without_what_is_unknown(source, said):
+    assert described(ImageBlock(source=source)) == said

@@ -1,0 +1,151 @@
+"""Older images give way to lines that name them, where there are too many, or too many bytes, for one request.
+
+It calls no model, and runs before all other steps of a pass. Several images go at once, so that the provider's prompt
+cache breaks once in several images and not at each one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocontext.config import AutoContextConfig
+from autocontext.events import IMAGES_LEFT_OUT
+from autocontext.history.proposals import Proposal
+from autocontext.history.view import View
+from autocontext.messages import ImageBlock, Msg, is_note
+from autocontext.strategies.selection import stays
+from autocontext.text import rendering
+from autocontext.tokens.media import described
+from autocontext.tokens.request_size import Place, RequestSize, block_size, images_in
+
+if TYPE_CHECKING:
+    from autocontext.notes.writer import NoteWriter
+
+TOKENS_OF_LINE = 160
+"""A line may cost more tokens than its image, as some counters count images; at most this."""
+_LINE = 400
+"""Bytes of a line in a request, at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    index: int
+    """Of its message in the view."""
+    place: Place
+    block: ImageBlock
+    gain: int
+    """Bytes that leave the request if a line stands in its place."""
+
+
+def over_limit(size: RequestSize, config: AutoContextConfig) -> bool:
+    """Whether a view of that size has too many images or bytes for one request."""
+    most, room = _limits(config)
+    return size.images > most or (size.images > 0 and size.size > room)
+
+
+class Images:
+    """Replaces images, oldest first, until half of what is allowed remains.
+
+    The newest stay; so do those of the user's last message before others, and those that the model has not answered
+    yet, as long as the bytes allow. System and pinned messages and those of protected tools stay as they are.
+    """
+
+    name = "images"
+
+    def __init__(
+        self,
+        config: AutoContextConfig,
+        size_of: Callable[[str, Msg], RequestSize],
+        hand_over: NoteWriter | None = None,
+    ) -> None:
+        """`size_of` measures a message of the view by its id; `hand_over` knows its number."""
+        self.config, self._size_of, self._hand_over = config, size_of, hand_over
+
+    def leaving(self, view: View) -> list[_Image]:
+        """The images that have to give way, in order."""
+        total = RequestSize()
+        for id_, m in zip(view.ids, view.messages, strict=True):
+            total = total.plus(self._size_of(id_, m))
+        if not over_limit(total, self.config):
+            return []
+        keep = stays(self.config, view, reloads=False)
+        movable = [
+            _Image(i, place, block, block_size(block) - _LINE)
+            for i, (id_, m) in enumerate(zip(view.ids, view.messages, strict=True))
+            if self._size_of(id_, m).images and not keep(m)
+            for place, block in images_in(m)
+        ]
+        kept = self._kept(view, movable, total)
+        return [image for n, image in enumerate(movable) if n not in kept]
+
+    def _kept(self, view: View, movable: list[_Image], total: RequestSize) -> set[int]:
+        """Which of the movable images stay, by their places in the list."""
+        most, room = _limits(self.config)
+        images = total.images - len(movable)
+        size = total.size - sum(image.gain for image in movable)
+        few, little = most, room
+        if total.images > most:
+            few = (most + 1) // 2
+        if total.size > room:
+            little = min(room, size + max(0, room - size) // 2)
+        unseen = _unseen(view)
+        kept: set[int] = set()
+        for n in _by_worth(view, movable, unseen):
+            image = movable[n]
+            if image.index >= unseen and most > 0:
+                stays_in_view = size + image.gain <= room
+            elif not kept:
+                stays_in_view = images < most and size + image.gain <= room
+            else:
+                stays_in_view = images < few and size + image.gain <= little
+            if stays_in_view:
+                kept.add(n)
+                images, size = images + 1, size + image.gain
+        return kept
+
+    def propose(self, view: View) -> list[Proposal]:
+        """One message without some of its images for each that has to give up some."""
+        by_message: dict[int, dict[Place, str]] = defaultdict(dict)
+        for image in self.leaving(view):
+            number = self._hand_over.number(view.ids[image.index]) if self._hand_over else None
+            line = rendering.image_left_out(number, described(image.block))
+            by_message[image.index][image.place] = line
+        return [
+            Proposal(
+                view.span(i, i + 1),
+                images=lines,
+                event_type=IMAGES_LEFT_OUT,
+                kind="stub",
+                number=self._hand_over.number(view.ids[i]) if self._hand_over else None,
+            )
+            for i, lines in by_message.items()
+        ]
+
+
+def _limits(config: AutoContextConfig) -> tuple[float, float]:
+    """Most images and bytes."""
+    most, room = config.max_images, config.max_request_bytes
+    return float("inf") if most is None else most, float("inf") if room is None else room
+
+
+def _unseen(view: View) -> int:
+    """Index of the first message that the model has not answered yet."""
+    last = next((i for i in range(len(view) - 1, -1, -1) if _is_reply(view.messages[i])), -1)
+    return last + 1
+
+
+def _is_reply(m: Msg) -> bool:
+    return m.role == "assistant" and not is_note(m)
+
+
+def _by_worth(view: View, images: list[_Image], unseen: int) -> Iterable[int]:
+    """Places in the list: what the model has not seen, the newest, those of the user's last message, then the rest."""
+    newest_first = range(len(images) - 1, -1, -1)
+    ranks = {n: 2 if images[n].index != view.latest_user else 1 for n in newest_first}
+    ranks.update((n, 0) for n in newest_first if images[n].index >= unseen)
+    if images:
+        ranks[len(images) - 1] = 0
+    return sorted(newest_first, key=ranks.__getitem__)

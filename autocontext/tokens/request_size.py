@@ -1,0 +1,77 @@
+"""How much of a request a message takes: its images, and its bytes as JSON, in which base64 stands as it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from autocontext.messages import Block, ContentBlock, ImageBlock, Msg, OutputBlock
+
+Place = tuple[int, ...]
+"""Where a block stands in a message: (2,), or (2, 0) for the first block of the output of the result at 2."""
+
+_PER_MESSAGE = 64
+"""Bytes of a message's own keys, at most, in the formats of chat services."""
+_PER_BLOCK = 192
+"""Those of a block; an image of a result may come in a message of its own."""
+
+_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
+"""Shared: `json.dumps` with an option makes a new encoder for every call."""
+
+
+class RequestSize(NamedTuple):
+    """What messages take of a request."""
+
+    images: int = 0
+    size: int = 0
+    """Bytes."""
+
+    def plus(self, other: RequestSize) -> RequestSize:
+        """Both together."""
+        return RequestSize(self.images + other.images, self.size + other.size)
+
+
+def request_size(msg: Msg) -> RequestSize:
+    """Images and bytes of a message, rather too many bytes than too few: services write its keys differently."""
+    fixed = _PER_MESSAGE + 2 * len(msg.name) + (_bytes(msg.metadata) if msg.metadata else 0)
+    return RequestSize(len(list(images_in(msg))), fixed + _all(msg.content))
+
+
+def images_in(msg: Msg) -> Iterator[tuple[Place, ImageBlock]]:
+    """The images of a message and of its results, in order, with their places."""
+    # Compares types: this runs for every message added, and isinstance is slow on pydantic models.
+    for i, block in enumerate(msg.content):
+        if block.type == "image":
+            yield (i,), block
+        elif block.type == "tool_result" and not isinstance(block.output, str):
+            yield from (((i, k), inner) for k, inner in enumerate(block.output) if inner.type == "image")
+
+
+def block_size(block: ContentBlock | OutputBlock) -> int:
+    """Bytes of a block."""
+    fixed = _PER_BLOCK + _of_metadata(block)
+    if block.type == "text":
+        return fixed + _bytes(block.text)
+    if block.type == "thinking":
+        return fixed + _bytes(block.thinking)
+    if block.type == "tool_use":  # arguments are JSON in a text in some formats, so their quotes are escaped once more
+        return fixed + _bytes(block.name) + 2 * _bytes(block.id) + _bytes(_json(block.input))
+    if block.type == "tool_result":
+        inner = _bytes(block.output) if isinstance(block.output, str) else _all(block.output)
+        return fixed + 2 * _bytes(block.id) + _bytes(block.name) + inner
+    return fixed + sum(len(value) for value in block.source.values() if isinstance(value, str))
+
+
+def _all(blocks: Iterable[ContentBlock | OutputBlock]) -> int:
+    return sum(map(block_size, blocks))
+
+
+def _of_metadata(block: Block) -> int:
+    return _bytes(block.metadata) if block.metadata else 0
+
+
+def _bytes(value: object) -> int:
+    """UTF-8 bytes of a value as JSON."""
+    text = _json(value)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
