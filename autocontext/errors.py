@@ -114,10 +114,15 @@ class MissingExtraError(AutoContextError, ImportError):
         self.extra = extra
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """The nearest of the known names as a question, or all of them: "did you mean 'max_token'?"."""
-    nearest = get_close_matches(name, known, n=1)
-    return f"did you mean {nearest[0]!r}?" if nearest else f"it has {', '.join(known)}"
+def did_you_mean(name: str, known: Collection[str], *, otherwise: str | None = None, likeness: float = 0.6) -> str:
+    """The nearest of the known names as a question, "did you mean 'max_token'?", or `otherwise` (None: all of them).
+
+    `likeness`, from 0 to 1, is the least that makes a name near (difflib's ratio).
+    """
+    nearest = get_close_matches(name, known, n=1, cutoff=likeness)
+    if nearest:
+        return f"did you mean {nearest[0]!r}?"
+    return f"it has {', '.join(known)}" if otherwise is None else otherwise
 
 
 def one_line(owner: str, problems: Iterable[Mapping[str, Any]], known: Collection[str] = ()) -> str:

@@ -28,6 +28,7 @@ from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.log import Log, ViewChange
+from autocontext.history.requests import open_request
 from autocontext.history.undoing import later_compression, undo_entries
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_tool_message
@@ -278,6 +279,16 @@ class AutoContextMemory(ProviderMessages, Closing):
         """The working view, without compressing."""
         with self._lock:
             return list(self._log.view_messages)
+
+    @property
+    def open_request(self) -> Msg | None:
+        """What the user said last, as it was said, if the view has no answer to it yet; else None.
+
+        A program that is started again after a crash asks its question only if there is none:
+        `if memory.open_request is None: memory.add(question)`.
+        """
+        with self._lock:
+            return open_request(self._log)
 
     @property
     def token_count(self) -> int:

@@ -71,6 +71,6 @@ class PromptConfig(Value):
     current_round: str = _CURRENT_ROUND
     """Strategy 5, second step: the current round so far."""
     fold: str = _FOLD
-    """The oldest part of the conversation: the first part of the hand-over note."""
+    """The oldest part of the conversation: the first part of the note."""
     merge: str = _MERGE
     """Joins the partial summaries of a transcript that was too long for one request."""

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
+from autocontext.cli.show import before_last_reply
+from autocontext.tokens import get_counter
+from scripts.build_handover_page import conversation
+
 pytestmark = pytest.mark.repo
 
 ROOT = Path(__file__).parent.parent
@@ -115,3 +120,38 @@ def test_block_runner_accepts_a_page_that_works(page_runner) -> None:
 def test_block_runner_refuses_a_page_that_does_not(page_runner, text: str) -> None:
     run = page_runner(text)
     assert (run.returncode, "FAILED  page.md" in run.stdout) == (1, True)
+
+
+AIRLINE = ("tests/data/replay_dev.jsonl", "taubench/gpt4o-airline-33-0", 4_000)
+"""The recorded conversation of README's first example, and its window."""
+
+
+def test_the_airline_example_is_what_the_library_makes() -> None:
+    """Its numbers, and each line of it in the context before the agent's last message, in this order."""
+    page = (ROOT / "README.md").read_text()
+    messages = conversation(*AIRLINE[:2])
+    size = sum(map(get_counter("o200k_base").count, messages))
+    assert f"A recorded airline agent: {len(messages)} messages, {size:,} tokens. In a window of 4,000," in page
+    memory = AutoContextMemory(AutoContextConfig.for_window(AIRLINE[2]))
+    view = before_last_reply(memory, messages)
+    [example] = re.findall(r"^```text\n(m1-.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    head, *note, tail = (re.sub(r"^\S+  +", "", line).strip() for line in example.splitlines())
+    assert head == "unchanged"
+    assert tail.startswith("unchanged, but two results in short: ")
+    ranges = [[int(n) for n in re.findall(r"m(\d+)", line.split()[0])] for line in example.splitlines()]
+    (first, before), (after, last) = ranges[0], ranges[-1]
+    assert (first, last, len(view)) == (1, len(messages[:-2]), before + 1 + last - after + 1)
+    assert view[:before] == messages[:before]
+    behind = memory.reload(view[before].origin.uuid if view[before].origin else "")
+    assert behind == messages[before : after - 1]
+    changed = [(m, said) for m, said in zip(view[before + 1 :], messages[after - 1 : last], strict=True) if m != said]
+    assert len(changed) == 2
+    # The number of characters left out depends on the length of ids, which are drawn.
+    mark = re.sub(r"\d+(?= of)", r"\\d+", re.escape(tail.partition("… ")[2]).replace(r"\ ", " "))
+    assert re.search(mark, changed[0][0].tool_results[0].text)
+    text, at = view[before].text, 0
+    for line in note:
+        for piece in filter(None, (piece.strip() for piece in line.removesuffix("}").split("…"))):
+            assert piece in text[at:], f"README quotes {piece!r}, which the note does not say there"
+            at = text.index(piece, at) + len(piece)
+    assert ContextOffloadTool(memory)("m50").endswith(messages[49].tool_results[0].text)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 
 HEAD = 4096
 """Bytes that are looked at."""
 
 _SQLITE = b"SQLite format 3\0"
+_EXPORT = "an exported session; `autocontext import agent.db FILE SESSION` makes one of it again"
 _MAGIC = (
     (b"\x1f\x8b", "a gzip file; unpack it first: gunzip -k FILE"),
     (b"\xfd7zXZ\0", "an xz file; unpack it first: unxz -k FILE"),
@@ -24,11 +26,21 @@ _MAGIC = (
 )
 
 
+def named(kind: str, file: str) -> str:
+    """What a file looks like, with its name in the commands that are advised, as a shell takes it."""
+    return kind.replace("FILE", shlex.quote(file))
+
+
+def is_database(head: bytes) -> bool:
+    """Whether this is the beginning of a SQLite database."""
+    return head.startswith(_SQLITE)
+
+
 def not_json_lines(head: bytes) -> str:
     """What a file looks like that has no JSON lines at all; "" for JSON lines, even with broken ones among them."""
-    if head.startswith(_SQLITE):
+    if is_database(head):
         return "a SQLite database; `autocontext inspect FILE` lists its sessions"
-    kind = _binary(head)
+    kind = _EXPORT if _is_export(head) else _binary(head)
     if kind:
         return kind
     head = head.removeprefix(b"\xef\xbb\xbf")
@@ -45,14 +57,14 @@ def not_json_lines(head: bytes) -> str:
 
 def not_a_database(head: bytes) -> str:
     """What a file looks like that is no SQLite database; "" for one, and for an empty file."""
-    if not head or head.startswith(_SQLITE):
+    if not head or is_database(head):
         return ""
-    kind = _binary(head)
+    kind = _EXPORT if _is_export(head) else _binary(head)
     if kind:
         return "binary data; if it was a database, restore it from a backup" if kind == "binary data" else kind
     lines = [line for line in _whole_lines(head) if line.strip()]
     if any(line.lstrip()[:1] in (b"{", b"[") for line in lines[:1]):
-        return "JSON; `autocontext replay FILE` reads conversations"
+        return "JSON" if not_json_lines(head) else "JSON; `autocontext replay FILE` reads conversations"
     return _text(lines)
 
 
@@ -65,6 +77,11 @@ def _whole_lines(head: bytes) -> list[bytes]:
     """The lines of the head; the last one is left out where it may go on behind it."""
     lines = head.splitlines()
     return lines[:-1] if len(head) >= HEAD and len(lines) > 1 else lines
+
+
+def _is_export(head: bytes) -> bool:
+    """Whether a file begins as `autocontext export` writes it."""
+    return head.startswith(b'{"type":"session",')
 
 
 def _is_json(line: bytes) -> bool:

@@ -33,6 +33,10 @@ class JsonLines(Generic[T]):
         """Number of broken lines so far."""
         self._path, self._parse, self._report = path, parse, report
 
+    def at(self, line: int) -> str:
+        """Where a line stands, for messages about it."""
+        return f"{self.name}:{line}"
+
     def __iter__(self) -> Iterator[T]:
         """Read line by line.
 
@@ -43,11 +47,11 @@ class JsonLines(Generic[T]):
         with nullcontext(stdin) if self._path == "-" else open(self._path, "rb") as file:  # noqa: PTH123
             other = file_kinds.not_json_lines(file.peek(file_kinds.HEAD)[: file_kinds.HEAD])
             if other:
-                raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {other.replace('FILE', self.name)}")
+                raise InvalidMessage(f"{self.name}: not JSON lines; it looks like {file_kinds.named(other, self.name)}")
             for item in read_lines(file, self._parse):
                 if isinstance(item, BrokenLine):
                     self.broken += 1
-                    self._report(f"{self.name}:{item.line}: {item.reason}")
+                    self._report(f"{self.at(item.line)}: {item.reason}")
                 else:
                     yield item
 

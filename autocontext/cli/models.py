@@ -6,6 +6,7 @@ import threading
 
 from autocontext.errors import ConfigError
 from autocontext.models import ChatModel, DashScopeChatModel, OpenAIChatModel
+from autocontext.models.opening import service_of, unknown_model
 from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
@@ -40,13 +41,17 @@ class Meter:
 def open_model(spec: str) -> Meter | None:
     """The model of a `--model` argument; None for the built-in summariser.
 
+    A name is that of a model as `AutoContextMemory.open(model=...)` takes it, and chooses the same token counter.
     Raises ConfigError for a wrong name or a missing key, MissingExtraError without the SDK.
     """
-    service, _, name = spec.partition(":")
-    if service == "extractive" and not name:
+    if spec == "extractive":
         return None
+    service, _, name = spec.partition(":")
+    if service not in ("openai", "dashscope"):
+        service, name = service_of(spec), spec
     if service == "openai" and name:
         return Meter(OpenAIChatModel(name), name)
     if service == "dashscope" and name:
         return Meter(DashScopeChatModel(name), name)
-    raise ConfigError(f"--model {spec}: write openai:NAME, dashscope:NAME or extractive")
+    way_out = "write openai:NAME, dashscope:NAME or extractive"
+    raise ConfigError(f"--model {spec}: {unknown_model(name, way_out) if name else way_out}")

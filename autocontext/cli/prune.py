@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from autocontext.cli.arguments import Commands
-from autocontext.cli.conversations import read
+from autocontext.cli.conversations import add_source, read_source
 from autocontext.cli.layout import Column, printable
 from autocontext.cli.screen import Screen
 from autocontext.content import PrunePolicy, SqliteContentStore, prune_messages, restore_messages
@@ -16,9 +16,9 @@ def add(commands: Commands) -> None:
     parser = commands.add(
         "prune", run, "show what pruning would remove from your conversations",
         "Replaces large old texts of each conversation by handles, in memory only, restores them, and "
-        "compares. Needs no model. Example: autocontext prune chats.jsonl --keep-last 8",
+        "compares. Needs no model. Example: autocontext prune agent.db 42 --keep-last 8",
     )  # fmt: skip
-    parser.add_argument("file", metavar="FILE.jsonl", help="one conversation per line; - reads standard input")
+    add_source(parser)
     parser.add_argument(
         "--keep-last", type=int, default=4, metavar="N", help="newest messages to keep whole (default: 4)"
     )
@@ -28,7 +28,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Show one row per conversation; False if a line could not be read or a text was not restored exactly."""
     policy, rows, restored = PrunePolicy(keep_last=arguments.keep_last), [], True
     before = after = 0
-    conversations = read(arguments.file, screen.complain)
+    conversations = read_source(arguments, screen.complain)
     for item in conversations:
         screen.progress(f"{item.title}")
         store = SqliteContentStore(":memory:")

@@ -25,7 +25,12 @@ _ABOUT = """\
 Replays conversations in OpenAI chat form, one per line: a list of messages, or
 {"messages": [...], "id": "optional"}. Before each assistant message it asks the
 memory for the context, as an agent would, and counts and checks it. Lines that
-cannot be read are reported and skipped.
+cannot be read are reported and skipped. With a database it replays the originals
+of one session.
+
+examples:
+  autocontext replay chats.jsonl --window 8k --model gpt-4.1-mini
+  autocontext replay agent.db 42
 """
 
 
@@ -35,13 +40,13 @@ def add(commands: Commands) -> None:
         "replay", run, "the same for your own conversations", _ABOUT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    parser.add_argument("file", metavar="FILE.jsonl", help="one conversation per line; - reads standard input")
+    conversations.add_source(parser)
     parser.add_argument(
         "--model",
         default="extractive",
         metavar="MODEL",
-        help="writes the notes: openai:NAME, e.g. openai:gpt-4.1-mini, dashscope:NAME, or extractive (default: rules, "
-        "no network)",
+        help="writes the notes: a model of OpenAI or DashScope, e.g. gpt-4.1-mini or qwen-plus, openai:NAME for one of "
+        "another name, or extractive (default: rules, no network)",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="replay only the first N conversations")
     add_window(parser)
@@ -53,7 +58,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     Raises OSError for an unreadable file, InvalidMessage for an empty one, ConfigError for a wrong model.
     """
     meter = models.open_model(arguments.model)
-    replays = _Replays(screen, arguments.file, arguments.window, meter)
+    replays = _Replays(screen, arguments, meter)
     try:
         replays.all(arguments.limit)
     except KeyboardInterrupt:
@@ -62,7 +67,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
             replays.show("interrupted; so far")
         raise
     if not replays.results and not replays.problems:
-        raise InvalidMessage(f"{arguments.file}: contains no conversation")
+        raise InvalidMessage(f"{arguments.source}: contains no conversation")
     if replays.results:
         replays.show("conversations")
     return replays.finish()
@@ -71,11 +76,11 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
 class _Replays:
     """The replays of a file."""
 
-    def __init__(self, screen: Screen, path: str, window: int, meter: Meter | None) -> None:
-        self.screen, self.window, self.meter = screen, window, meter
-        self.conversations = conversations.read(path, self._problem)
+    def __init__(self, screen: Screen, arguments: argparse.Namespace, meter: Meter | None) -> None:
+        self.screen, self.window, self.meter = screen, arguments.window, meter
+        self.conversations = conversations.read_source(arguments, self._problem)
         self.name = self.conversations.name
-        self.config = AutoContextConfig.for_window(window)
+        self.config = AutoContextConfig.for_window(self.window)
         self.results: list[ReplayResult] = []
         self.problems = 0
 
@@ -88,7 +93,7 @@ class _Replays:
             except OSError:  # of the output; the memory handles a model's errors
                 raise
             except Exception as e:  # noqa: BLE001 (one failing conversation must not stop the others)
-                self._problem(f"{self.name}:{item.line}: could not be replayed: {type(e).__name__}: {e}")
+                self._problem(f"{self.conversations.at(item.line)}: could not be replayed: {type(e).__name__}: {e}")
                 if self.screen.debug:
                     traceback.print_exc()
             remaining -= 1
@@ -120,7 +125,7 @@ class _Replays:
         screen.table(_COLUMNS, [*map(_row, results), _total(results)], total=True)
         for r in results:
             for problem in _problems(r):
-                screen.complain(f"{self.name}:{r.line}: {problem}")
+                screen.complain(f"{self.conversations.at(r.line)}: {problem}")
         screen.heading("what was compressed")
         figures.show_strategies(screen, results)
         longest = max(results, key=lambda r: r.tokens)

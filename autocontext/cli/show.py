@@ -31,8 +31,6 @@ examples:
   autocontext show agent.db 42 --user u1 --context
   autocontext show chats.jsonl --window 4000 --id chat-7
 """
-_FILES = (".jsonl", ".json", ".ndjson")
-"""Suffixes of conversation files."""
 _LONG = 2_400
 """Messages with more characters are shown by head and tail."""
 _MOST_LINES = 40
@@ -62,14 +60,13 @@ def add(commands: Commands) -> None:
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Show a context; False if a line of the file could not be read."""
-    if arguments.source == "-" or arguments.source.endswith(_FILES):
+    if not stored.is_database(arguments.source, arguments.session):
         return _show_replay(screen, arguments)
     if arguments.id is not None:
         raise AutoContextError("--id selects a conversation in a file; for a database give SESSION")
     with stored.open_sessions(arguments.source) as store:
-        if arguments.session is None:
-            raise AutoContextError(f"SESSION is missing; `autocontext inspect {arguments.source}` lists the sessions")
-        memory = stored.open_memory(store, stored.session_info(store, arguments.user, arguments.session))
+        session = stored.session_id(arguments)
+        memory = stored.open_memory(store, stored.session_info(store, arguments.user, session))
         inspect.header(screen, memory)
         if arguments.context:
             context(screen, memory, memory.messages, full=arguments.full)

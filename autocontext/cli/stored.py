@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
+import shlex
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +26,7 @@ def add_user(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--user", default="", metavar="U", help='the session\'s user (default: "")')
 
 
-@contextmanager
+@contextlib.contextmanager
 def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSessionStore]:
     """Open the sessions of a database. A missing file is an error unless `create`."""
     if "://" not in url:
@@ -34,6 +36,29 @@ def open_sessions(url: str, *, create: bool = False) -> Iterator[DatabaseSession
         yield store
     finally:
         store.close()
+
+
+FILES = (".jsonl", ".json", ".ndjson")
+"""Suffixes of files of conversations."""
+
+
+def is_database(source: str, session: str | None) -> bool:
+    """Whether a command that takes both reads a database here, not a file of conversations."""
+    if source == "-" or "://" in source:
+        return source != "-"
+    if Path(source).is_file():
+        with open(source, "rb") as file:  # noqa: PTH123 (as below)
+            if file_kinds.is_database(file.read(file_kinds.HEAD)):
+                return True
+    return session is not None and not source.endswith(FILES)
+
+
+def session_id(arguments: argparse.Namespace) -> str:
+    """The argument SESSION, which goes with a database. Raises AutoContextError that says where the sessions stand."""
+    if arguments.session is None:
+        ids = f"`autocontext inspect {shlex.quote(arguments.source)}` lists the sessions"
+        raise AutoContextError(f"SESSION is missing; {ids}")
+    return str(arguments.session)
 
 
 def _check_file(path: str, *, create: bool) -> None:
@@ -49,7 +74,26 @@ def _check_file(path: str, *, create: bool) -> None:
     if not head and not create:  # opening it would make it a database
         raise AutoContextError(f"{path}: an empty file, not a database")
     if other := file_kinds.not_a_database(head):
-        raise AutoContextError(f"{path}: not a database of this library; it looks like {other.replace('FILE', path)}")
+        looks = file_kinds.named(other, path)
+        raise AutoContextError(f"{path}: not a database of this library; it looks like {looks}")
+    if tables := _foreign_tables(path):
+        raise AutoContextError(
+            f"{path}: a database of another program (with the tables {tables}); give one of this library"
+            + (", or a new file" if create else "")
+        )
+
+
+def _foreign_tables(path: str) -> str:
+    """Tables of a SQLite file that has some and none of ours, which opening it would add; else "". Changes nothing."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as file:
+            found = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+            names = [str(name) for (name,) in found]
+    except (sqlite3.Error, UnicodeDecodeError):
+        return ""  # what is wrong with it, opening it as ours says better
+    if any(name.startswith("autocontext_") for name in names):
+        return ""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def sessions_of(store: DatabaseSessionStore, user: str | None) -> list[SessionInfo]:

@@ -328,7 +328,8 @@ class _Engine:
         self, strategy: str, proposed_on: View, pending: Sequence[_PendingEdit], outcome: StrategyOutcome, spare: int
     ) -> Generator[Step, Sent, None]:
         """Commit the edits that pass the gate; they are checked again if the view has lost messages meanwhile."""
-        usage, window = {m.edit.ids: m.usage for m in pending}, self.options.window or self.config.max_token
+        usage, window = {m.edit.ids: m.usage for m in pending}, self.options.window
+        window = self.config.max_token if window is None else window
         edits = tuple(m.edit for m in pending)
         while True:
             view = self.view()

@@ -118,8 +118,8 @@ class PassOptions:
     """Run although no limit is reached, since it costs less than it saves."""
     cold: bool = False
     """Whether the provider's cache has expired."""
-    window: int = 0
-    """The memory's window, if this pass has another one; else 0."""
+    window: int | None = None
+    """The memory's window in tokens, if this pass has another one; None: that of `config`."""
     only: Callable[[NoteWriter], Strategy] | None = None
     """Makes the one strategy of this pass, which runs although no limit is reached and in place of all others."""
 

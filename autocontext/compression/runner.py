@@ -408,7 +408,7 @@ class PassRunner:
             asks=asks,
             pays=pays,
             cold=cold,
-            window=self._config.max_token,
+            window=None if max_token is None else self._config.max_token,
             **options,
         )
 

@@ -6,12 +6,11 @@ A shape is a type, a pattern, a set of words, None, `[shape]`, a tuple of shapes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Final
 
-from autocontext.errors import short
+from autocontext.errors import did_you_mean, short
 from autocontext.formats.openai_parts import kind_of
 
 ANY: Final = object()
@@ -135,10 +134,10 @@ class Fitting:
                 raise
             self.unsent[at] = None
 
-    def _unknown_field(self, key: Any, free: Iterable[str], at: str) -> None:
-        near = get_close_matches(str(key), free, n=1, cutoff=_NEAR)
-        if near and not self.repair:
-            raise Unfit(at, f"no provider takes this field; did you mean {near[0]!r}?")
+    def _unknown_field(self, key: Any, free: Collection[str], at: str) -> None:
+        meant = did_you_mean(str(key), free, otherwise="", likeness=_NEAR)
+        if meant and not self.repair:
+            raise Unfit(at, f"no provider takes this field; {meant}")
         self.unsent[at] = None
 
 
@@ -165,9 +164,8 @@ def _wanted(value: Any, shape: Any) -> str:
 def _unknown(kind: Any, known: Iterable[str]) -> str:
     """The nearest type in words; a newer one than these tables is taken as the SDK's own object."""
     names = sorted(known)
-    near = get_close_matches(str(kind), names, n=1)
     listed = ", ".join(names[:_LISTED]) + (", ..." if len(names) > _LISTED else "")
-    hint = f"did you mean {near[0]!r}?" if near else f"it is one of {listed}"
+    hint = did_you_mean(str(kind), names, otherwise=f"it is one of {listed}")
     return f"{short(kind)} is not known here; {hint} (an SDK's own object is taken with any type)"
 
 

@@ -28,10 +28,10 @@ INTERRUPTED = (
 def sendable(messages: Iterable[Msg]) -> list[Msg]:
     r"""The same messages where strict services take them; otherwise repaired copies.
 
-    A call without a result is answered by `INTERRUPTED`, a result that stands too late is moved behind its call, and a
-    second one is quoted below the first. One whose call is gone is quoted in a user's message that says whose words
-    they are. An assistant message that says nothing is left out. Half a
-    surrogate pair, NaN and infinity, which no JSON body can carry, are written as `\ud800`, "nan" and "inf".
+    A call without a result is answered by `INTERRUPTED`, and a result that stands too late is moved behind its call. A
+    second one is quoted below the first, or left out if it says the same. One whose call is gone is quoted in a user's
+    message that says whose words they are. An assistant message that says nothing is left out. Half a surrogate pair,
+    NaN and infinity, which no JSON body can carry, are written as `\ud800`, "nan" and "inf".
     """
     msgs = [m if _fits_json(m) else _as_json(m) for m in as_messages(messages)]
     return msgs if first_violation(msgs) is None else list(_repaired(msgs))
@@ -133,11 +133,15 @@ def _result(msgs: list[Msg], at: int, use: ToolUseBlock, place: tuple[int, int] 
 
 
 def _with_later(result: Msg, later: list[Any]) -> Msg:
-    """A result with what the tool said of the same call later: services take one result of a call."""
-    if not later:
-        return result
+    """A result with what else the tool said of the same call later: services take one result of a call."""
     block = result.tool_results[0]
-    texts = [TextBlock(text=f"[The tool answered this call once more:]\n{quotation(other.text)}") for other in later]
+    texts = [
+        TextBlock(text=f"[The tool answered this call once more:]\n{quotation(other.text)}")
+        for other in later
+        if (other.output, other.is_error) != (block.output, block.is_error)  # the same, given twice
+    ]
+    if not texts:
+        return result
     first = (TextBlock(text=block.output),) if isinstance(block.output, str) else tuple(block.output)
     return _with(result, "tool", (block.model_copy(update={"output": (*first, *texts)}),))
 

@@ -20,7 +20,7 @@ from autocontext.loop.commands import acompact, compact
 from autocontext.loop.replies import StreamedReply, at_once, creating, later, message_of
 from autocontext.loop.tools import Tool, ToolObject, Toolset, with_memory
 from autocontext.memory import AutoContextMemory
-from autocontext.messages import Msg
+from autocontext.messages import Msg, is_final_reply
 from autocontext.tools import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -30,11 +30,12 @@ __all__ = ["Tool", "ToolObject", "arun", "astream", "run", "stream"]
 
 
 def run(
-    client: OpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] = (), *, max_steps: int = 100,
-    **options: Any,
+    client: OpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] | None = None, *,
+    max_steps: int = 100, **options: Any,
 ) -> str:  # fmt: skip
     """The model's answer to what the memory holds; `options` go into each request.
 
+    If the memory ends with an answer, that is returned and nothing is sent: a program may be started again at any time.
     The calls of one message run in parallel, in threads. The model reads what a tool raises and goes on. Raises the
     client's errors, ModelError for an answer that holds no message, and AutoContextError after `max_steps` requests
     without an answer: call it again to go on. What ends a run in the middle of tools (Ctrl-C, SystemExit) does so when
@@ -42,7 +43,7 @@ def run(
     The user's message "/compact the billing bug" condenses the context instead; the answer says what came of it.
     """
     agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
-    if (done := compact(memory)) is not None:
+    if (done := _given(memory) or compact(memory)) is not None:
         return done
     for _ in range(max_steps):
         answer = at_once(agent.ask(memory.to_openai()))
@@ -54,12 +55,12 @@ def run(
 
 
 def stream(
-    client: OpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] = (), *, max_steps: int = 100,
-    **options: Any,
+    client: OpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] | None = None, *,
+    max_steps: int = 100, **options: Any,
 ) -> Iterator[str]:  # fmt: skip
     """`run` that yields the model's text as it comes, also what the model says before it calls tools."""
     agent = _Agent(client, memory, tools, max_steps, {"model": model, **options})
-    if (done := compact(memory)) is not None:
+    if (done := _given(memory) or compact(memory)) is not None:
         yield done
         return
     for _ in range(max_steps):
@@ -74,12 +75,12 @@ def stream(
 
 
 async def arun(
-    client: AsyncOpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] = (), *, max_steps: int = 100,
-    **options: Any,
+    client: AsyncOpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] | None = None, *,
+    max_steps: int = 100, **options: Any,
 ) -> str:  # fmt: skip
     """`run` for asynchronous callers: coroutine functions are awaited, other tools run in threads."""
     agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
-    if (done := await acompact(memory)) is not None:
+    if (done := _given(memory) or await acompact(memory)) is not None:
         return done
     for _ in range(max_steps):
         answer = await later(agent.ask(await memory.ato_openai()))
@@ -91,12 +92,12 @@ async def arun(
 
 
 async def astream(
-    client: AsyncOpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] = (), *, max_steps: int = 100,
-    **options: Any,
+    client: AsyncOpenAI, model: str, memory: AutoContextMemory, tools: Iterable[Tool] | None = None, *,
+    max_steps: int = 100, **options: Any,
 ) -> AsyncIterator[str]:  # fmt: skip
     """`stream` for asynchronous callers."""
     agent = await in_thread(lambda: _Agent(client, memory, tools, max_steps, {"model": model, **options}))
-    if (done := await acompact(memory)) is not None:
+    if (done := _given(memory) or await acompact(memory)) is not None:
         yield done
         return
     for _ in range(max_steps):
@@ -111,12 +112,20 @@ async def astream(
     raise agent.without_answer()
 
 
+def _given(memory: AutoContextMemory) -> str | None:
+    """The answer with which the memory ends, if it does: there is nothing to ask."""
+    view = memory.messages
+    text = view[-1].text if view and is_final_reply(view[-1]) else ""
+    return text if text.strip() else None
+
+
 class _Agent:
     """The requests and the tool calls of one run."""
 
     def __init__(
-        self, client: Any, memory: AutoContextMemory, tools: Iterable[Tool], max_steps: int, fixed: dict[str, Any]
-    ) -> None:
+        self, client: Any, memory: AutoContextMemory, tools: Iterable[Tool] | None, max_steps: int,
+        fixed: dict[str, Any],
+    ) -> None:  # fmt: skip
         if not isinstance(memory, AutoContextMemory):
             raise ConfigError(f"memory must be an AutoContextMemory (got {short(memory)})")
         if not isinstance(max_steps, int) or max_steps < 1:

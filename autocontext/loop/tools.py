@@ -36,11 +36,12 @@ Tool: TypeAlias = Callable[..., Any] | ToolObject
 """A function with type hints and a docstring, sync or async, or an object with a schema."""
 
 
-def with_memory(tools: Iterable[Tool], memory: AutoContextMemory) -> list[Tool]:
+def with_memory(tools: Iterable[Tool] | None, memory: AutoContextMemory) -> list[Tool]:
     """The tools, with those of the memory that are not among them: `context_reload`, with `steering` all.
 
     Raises ConfigError for what is no list.
     """
+    tools = () if tools is None else tools
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise ConfigError(f"tools must be a list of functions, such as [read_log] (got {short(tools)})")
     given = list(tools)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from difflib import get_close_matches
+from typing import Literal
 
-from autocontext.errors import ConfigError, short
+from autocontext.errors import ConfigError, did_you_mean, short
 from autocontext.models import AsyncChatModel, ChatModel
 
 _QWEN = ("qwen", "qwq", "qvq")
@@ -43,25 +43,34 @@ def open_model(model: ChatModel | AsyncChatModel | str | None, owner: str) -> Ch
         return checked_model(model, owner)
     if not model.strip():
         raise ConfigError(f'{owner}.model: "" names no model; leave it out for notes by rule')
-    if model.lower().startswith(_QWEN):
+    service = service_of(model)
+    if service == "dashscope":
         from autocontext.models.dashscope import DashScopeChatModel  # noqa: PLC0415 (needs an extra)
 
         return DashScopeChatModel(model)
-    if not os.environ.get("OPENAI_BASE_URL") and not _OPENAI.match(model.lower()):
-        raise ConfigError(f"{owner}.model: {_no_model_of_openai(model)}")
-    from autocontext.models.openai import OpenAIChatModel  # noqa: PLC0415 (needs an extra)
+    if service == "openai":
+        from autocontext.models.openai import OpenAIChatModel  # noqa: PLC0415 (needs an extra)
 
-    return OpenAIChatModel(model)
-
-
-def _no_model_of_openai(model: str) -> str:
-    provider = next((name for name, begin in _OTHERS.items() if begin.search(model.lower())), None)
+        return OpenAIChatModel(model)
     ways = f"OpenAIChatModel({model!r}, base_url=...) for a service that speaks OpenAI's API, or CallableModel(...)"
+    raise ConfigError(f"{owner}.model: {unknown_model(model, f'pass {ways}')}")
+
+
+def service_of(model: str) -> Literal["openai", "dashscope", ""]:
+    """The service that has a model of this name; "" for neither. OPENAI_BASE_URL may have models of any name."""
+    if model.lower().startswith(_QWEN):
+        return "dashscope"
+    return "openai" if os.environ.get("OPENAI_BASE_URL") or _OPENAI.match(model.lower()) else ""
+
+
+def unknown_model(model: str, way_out: str) -> str:
+    """Why no service is known for this name, in words, with the nearest one and the way out."""
+    provider = next((name for name, begin in _OTHERS.items() if begin.search(model.lower())), None)
     if provider is not None:
-        return f"{model!r} is a model of {provider}, which has no client here; pass {ways}"
-    near = get_close_matches(model, _NAMES, n=1)
-    meant = f"did you mean {near[0]!r}? Otherwise" if near else "for any other"
-    return f"{model!r} is no name of a model of OpenAI or DashScope; {meant} pass {ways}"
+        return f"{model!r} is a model of {provider}, which has no client here; {way_out}"
+    meant = did_you_mean(model, _NAMES, otherwise="")
+    meant = f"{meant} Otherwise" if meant else "for any other"
+    return f"{model!r} is no name of a model of OpenAI or DashScope; {meant} {way_out}"
 
 
 def checked_model(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from autocontext.history.log import Log
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg
+from autocontext.notes.notes import LOOKING
 from autocontext.steering.parts import MemoryParts, Refusal, as_text, counted
 from autocontext.stores.protocol import SessionKey
 from autocontext.text.rendering import one_line
@@ -20,7 +21,6 @@ _DEFAULT = 8
 _MOST = 50
 _ECHO = 200
 """Characters of the words that an answer repeats."""
-_OWN = ("context_search", "context_status", "context_reload", "context_archive", "context_restore", "context_pin")
 
 
 def search(
@@ -103,7 +103,7 @@ class _Said(NamedTuple):
     @property
     def is_own(self) -> bool:
         """Whether it is a call or a result of these tools, which say nothing new; the agent's notes do."""
-        return bool(self.tools) and not self.msg.text and all(name.endswith(_OWN) for name in self.tools)
+        return bool(self.tools) and not self.msg.text and all(name.endswith(LOOKING) for name in self.tools)
 
 
 def _said(log: Log) -> dict[int, _Said]:

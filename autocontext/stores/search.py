@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias, TypedDict, Unpack
 
 from autocontext.errors import InvalidMessage, short
 from autocontext.history.entries import Entry
+from autocontext.notes.notes import LOOKING
 from autocontext.stores.checks import check_text
 from autocontext.stores.protocol import SessionKey
 from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable
@@ -145,14 +146,20 @@ def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> l
     """The best hits; a score is a share of the highest possible one.
 
     BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene. The segments of a session come in
-    order. Only messages of these segments count for how rare a word is.
+    order. Only messages of these segments count for how rare a word is. An agent's earlier searches and reloads repeat
+    the words of what they found, so they come behind everything else.
     """
     stretches = _in_use(index)
     fitting = [_fitting(asked, stretch) for stretch in stretches]
     if asked.terms:
         scores = _scores(asked.terms, stretches)
-        hits = ((-score, *_stands(stretches[n], i), n, i) for (n, i), score in scores.items() if i in fitting[n])
-        return [_ranked(-score, stretches[n], i) for score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
+        looks = [frozenset[int]() if asked.tool else stretch.segment.only_of(LOOKING) for stretch in stretches]
+        hits = (
+            (i in looks[n], -score, *_stands(stretches[n], i), n, i)
+            for (n, i), score in scores.items()
+            if i in fitting[n]
+        )
+        return [_ranked(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
     if not asked.narrowed():
         return []
     everywhere = ((n, i) for n, those in enumerate(fitting) for i in those)

@@ -71,10 +71,21 @@ class Segment:
         ids: list[str] = json.loads(self._load(1))
         return ids
 
+    @cached_property
+    def _tools(self) -> Mapping[str, list[int]]:
+        tools: dict[str, list[int]] = json.loads(self._load(2))
+        return tools
+
     def of_tool(self, name: str) -> Collection[int]:
         """The places of the messages that call a tool or have a result of it."""
-        found: list[int] = json.loads(self._load(2)).get(name, [])
-        return frozenset(found)
+        return frozenset(self._tools.get(name, ()))
+
+    def only_of(self, endings: tuple[str, ...]) -> Collection[int]:
+        """The places of the messages that call only tools whose names end so, or have only results of them."""
+        ours, others = set[int](), set[int]()
+        for name, places in self._tools.items():
+            (ours if name.endswith(endings) else others).update(places)
+        return frozenset(ours - others)
 
     def holders(self, term: str) -> Mapping[int, int]:
         """The number of occurrences of a term in each message, by place in the columns of `messages`."""

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext.cli.models import open_model
+from autocontext.errors import ConfigError
 from tests.cli.terminal import Done, chat, run, write
 from tests.fakes.http_server import Raw
 from tests.fakes.openai_server import FakeOpenAI
@@ -56,3 +59,39 @@ def test_model_that_fails_once_costs_nothing(tmp_path: Path, service: FakeOpenAI
     done = replayed(tmp_path, service, service.api_key)
     assert done.code == 0
     assert "gpt-4o-mini failed in 1 of " in done.err
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        ("gpt-4.1", "gpt-4.1"), ("gpt-4", "gpt-4"), ("openai:gpt-4", "gpt-4"), ("o3", "o3"),
+        ("ft:gpt-4.1:org::1", "ft:gpt-4.1:org::1"), ("qwen-plus", "qwen-plus"), ("dashscope:qwen-max", "qwen-max"),
+    ],
+)  # fmt: skip
+def test_a_name_opens_the_model_and_the_counter_that_open_does(
+    spec: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("DASHSCOPE_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    meter = open_model(spec)
+    assert meter is not None
+    assert meter.model == name
+    replayed_ = AutoContextMemory(AutoContextConfig.for_window(16_000), meter)
+    with AutoContextMemory.open(":memory:", session_id="42", window=16_000, model=name) as opened:
+        assert (replayed_.counter.name, replayed_.counter.exact) == (opened.counter.name, opened.counter.exact)
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("claude-opus-4", "is a model of Anthropic, which has no client here; write openai:NAME"),
+        ("gtp-4.1", r"did you mean 'gpt-4\.1'\? Otherwise write openai:NAME, dashscope:NAME or extractive"),
+        ("openai:", "--model openai:: write openai:NAME, dashscope:NAME or extractive"),
+        ("", "--model : write openai:NAME"),
+    ],
+)
+def test_what_is_no_model_is_told_with_the_way_out(spec: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(ConfigError, match=told):
+        open_model(spec)

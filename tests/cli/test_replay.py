@@ -95,7 +95,7 @@ def test_file_of_broken_lines_only(tmp_path: Path) -> None:
         (["replay", "/nowhere/chats.jsonl"], "autocontext replay: /nowhere/chats.jsonl: No such file or directory"),
         (["replay", "/"], "autocontext replay: /: Is a directory"),
         (["replay", "/dev/null"], "autocontext replay: /dev/null: contains no conversation"),
-        (["replay", "x", "--model", "gpt"], "autocontext replay: --model gpt: write openai:NAME, dashscope:NAME or"),
+        (["replay", "x", "--model", "gtp-4.1"], "autocontext replay: --model gtp-4.1: 'gtp-4.1' is no name of a model"),
         (["replay", "x", "--model", "openai:"], "autocontext replay: --model openai:: write openai:NAME"),
         (["replay", "x", "--model", "openai:gpt-4o"], "autocontext replay: OpenAIChatModel has no API key"),
     ],

@@ -207,6 +207,43 @@ def test_undo_puts_the_originals_back(db: str) -> None:
 
 
 @pytest.mark.slow
+def test_undo_of_what_a_later_pass_replaced_names_that_one(tmp_path: Path) -> None:
+    db = str(tmp_path / "agent.db")
+    with AutoContextMemory.open(db, session_id="42", window="2k") as memory:
+        for msg in conversation(rounds=24, chars=900):
+            memory.add_message(msg)
+            memory.get_messages()
+        replaced = next(uuid for uuid in memory.get_offload_context() if memory.replaced_by(uuid))
+        later = memory.replaced_by(replaced)
+    done = run("undo", db, replaced)
+    assert (done.code, done.out) == (2, "")
+    assert f"its note is no longer in view; first undo {later}, which replaced it" in done.err
+    assert run("undo", db, later).code == 0
+
+
+@pytest.mark.slow
+def test_replay_prune_and_show_take_a_stored_session(db: str, tmp_path: Path) -> None:
+    """They say the same of a session as of its export."""
+    file = str(tmp_path / "chat.jsonl")
+    assert run("export", db, "long", "--openai", "-o", file, *USER).code == 0
+    before = memory_in(db).state_dict()
+    for name, *options in (["replay", "--window", "2000"], ["prune"]):
+        stored_, exported = run(name, db, "long", *USER, *options), run(name, file, *options)
+        assert (stored_.code, stored_.err) == (exported.code, exported.err) == (0, "")
+        rows = [
+            [line.split() for line in done.out.splitlines() if line.startswith(("long ", "1 in all"))]
+            for done in (stored_, exported)
+        ]
+        assert len(rows[0]) == 2
+        assert rows[0] == rows[1]
+        assert "its sessions: 'long'" in run(name, db, "lang", *USER).err
+        assert "a file of conversations has no sessions; leave long out" in run(name, file, "long").err
+    shown = run("show", db, "long", *USER)
+    assert (shown.code, shown.err) == (0, "")
+    assert memory_in(db).state_dict() == before
+
+
+@pytest.mark.slow
 def test_export_and_import_are_a_round_trip(db: str, tmp_path: Path) -> None:
     file = str(tmp_path / "long.jsonl")
     assert run("export", db, "long", "-o", file, *USER).code == 0

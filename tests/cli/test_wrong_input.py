@@ -1,8 +1,12 @@
 """Wrong words and wrong files: one error that names what was meant, and the way out."""
 
+import contextlib
 import gzip
 import json
 import lzma
+import re
+import shlex
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -72,8 +76,10 @@ def test_a_database_is_told_from_conversations(tmp_path: Path) -> None:
     file = str(tmp_path / "agent.db")
     with AutoContextMemory.open(file, session_id="42", user_id="ann") as memory:
         memory.add({"role": "user", "content": "hello"})
-    assert f"a SQLite database; `autocontext inspect {file}` lists its sessions" in run("replay", file).err
+    for command in ("replay", "prune", "show"):
+        assert f"SESSION is missing; `autocontext inspect {file}` lists the sessions" in run(command, file).err
     assert run("inspect", file).code == 0
+    assert f"a SQLite database; `autocontext inspect {file}` lists its sessions" in run("bench", "facts", file).err
 
 
 @given(st.lists(st.sampled_from([LINE, b"[]", b"{", b"[1", b"", b"x", b'{"a": 1}']), max_size=6))
@@ -102,6 +108,49 @@ def test_a_wrong_database_is_not_made_one(tmp_path: Path) -> None:
     ):
         done = run(*command)
         assert (done.code, problem in done.err, empty.read_bytes()) == (2, True, b""), command
+
+
+@pytest.mark.slow
+def test_what_a_refusal_advises_works(tmp_path: Path) -> None:
+    """In a folder whose name a shell would take apart: each command that an error names is run as it stands."""
+    folder = tmp_path / "two words"
+    folder.mkdir()
+    database, exported, chats = (str(folder / name) for name in ("agent.db", "42.jsonl", "chats.jsonl"))
+    with AutoContextMemory.open(database, session_id="42") as memory:
+        memory.add([{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hi."}])
+    assert run("export", database, "42", "-o", exported).code == 0
+    assert run("export", database, "42", "--openai", "-o", chats).code == 0
+    (folder / "pretty.json").write_text('{\n  "messages": []\n}\n')
+    for refused in (["inspect", chats], ["inspect", exported], ["replay", exported], ["replay", database]):
+        done = run(*refused)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        [advised] = re.findall(r"`autocontext (.+)`", done.err)
+        words = [{"agent.db": database, "SESSION": f"new {len(refused[1])}"}.get(w, w) for w in shlex.split(advised)]
+        words[-1] += f" of {refused[0]}" if words[0] == "import" else ""
+        assert run(*words).code == 0, (refused, words)
+    assert "`" not in run("inspect", str(folder / "pretty.json")).err
+
+
+@pytest.mark.slow
+def test_a_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    file, chats = tmp_path / "shop.db", write(tmp_path / "chats.jsonl", [LINE])
+    with contextlib.closing(sqlite3.connect(file)) as other:
+        other.execute("CREATE TABLE customers (name TEXT)")
+    before = file.read_bytes()
+    for command in (
+        ["inspect", str(file)],
+        ["show", str(file), "42"],
+        ["replay", str(file), "42"],
+        ["import", str(file), chats, "42", "--openai"],
+        ["copy", str(file), str(tmp_path / "to.db")],
+    ):
+        done = run(*command)
+        assert (done.code, len(done.err.splitlines())) == (2, 1)
+        assert (
+            "shop.db: a database of another program (with the tables customers); give one of this library" in done.err
+        )
+    assert file.read_bytes() == before
+    assert not (tmp_path / "to.db").exists()
 
 
 @pytest.mark.slow

@@ -101,6 +101,14 @@ def test_a_second_result_is_said_by_the_tool_and_not_by_the_user() -> None:
     assert made[2].tool_results[0].text == "one\n[The tool answered this call once more:]\n> [user] pay\n> all"
 
 
+def test_the_same_result_given_twice_is_sent_once() -> None:
+    twice = [user("Go."), tool_call("f", id="c1"), tool_result("c1", "one"), tool_result("c1", "one")]
+    assert sendable(twice) == twice[:3]
+    made = sendable([*twice, tool_result("c1", "two"), tool_result("c1", "one")])
+    assert [m.role for m in made] == ["user", "assistant", "tool"]
+    assert made[2].tool_results[0].text == "one\n[The tool answered this call once more:]\n> two"
+
+
 def test_parallel_calls_are_each_answered() -> None:
     both = Msg(role="assistant", content=[ToolUseBlock(id=i, name="f") for i in ("c1", "c2")])
     made = sendable([both, tool_result("c2", "2")])

@@ -69,6 +69,9 @@ def spoil(run: Run, service: Scripted, wrong: Callable[[dict[str, Any]], Any]) -
     assert_valid_chat(memory.to_openai())
     assert memory.messages[0].text == "Go."
     assert all(m.role != "user" for m in memory.messages[1:])  # what a model says is never the user's
+    if memory.open_request is None:  # what was left of the message is an answer
+        assert said.endswith(run(memory, [read_log]))
+        memory.add({"role": "user", "content": "Go on."})
     assert run(memory, [read_log]).endswith("Done.")
     assert service.refused == []
     return said
@@ -183,7 +186,6 @@ def by_position(what: str, /) -> str:
 
 ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "no list": ({"tools": read_log}, "tools must be a list of functions"),
-    "none": ({"tools": None}, r"tools must be a list of functions.*\(got None\)"),
     "a name": ({"tools": "read_log"}, "tools must be a list of functions"),
     "twice": ({"tools": [read_log, read_log]}, r"tools\[1\]: another one is called 'read_log'"),
     "a number": ({"tools": [read_log, 3]}, r"tools\[1\]: 3 is not a tool"),

@@ -191,6 +191,20 @@ def test_a_run_without_an_end_stops_and_can_go_on(run: Run, memory: AutoContextM
         assert service.refused == []
 
 
+def test_a_run_that_was_answered_says_it_again_and_asks_nothing(run: Run, memory: AutoContextMemory) -> None:
+    with FakeOpenAI(window=16_000, default=days(2)) as service:
+        said = {run(service.base_url, memory, [read_log]) for _ in range(3)}
+        asked = len(service.requests)
+        memory.add({"role": "user", "content": "And now?"})
+        assert run(service.base_url, memory, [read_log]) == "All 2 days read."
+    assert (said, asked, len(service.requests)) == ({"All 2 days read."}, 2, 4)
+
+
+def test_a_loop_without_tools_has_those_of_the_memory(run: Run, memory: AutoContextMemory) -> None:
+    with FakeOpenAI(default=lambda turn: Reply(text=", ".join(turn.tools))) as service:
+        assert run(service.base_url, memory, None) == "context_reload"
+
+
 def test_coroutine_functions_are_tools_of_the_asynchronous_loop(memory: AutoContextMemory) -> None:
     async def read(day: int) -> str:
         """The log of one day."""

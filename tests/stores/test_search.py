@@ -74,6 +74,21 @@ def test_all_stores_find_the_same(store, tmp_path):
     assert 0 < best.score < 1
 
 
+@pytest.mark.parametrize("prefix", ["", "mcp__autocontext__"])
+def test_earlier_searches_and_reloads_stand_behind_what_they_found(store, prefix):
+    order = "The order A-7714 of Ms Adler goes by ship, since the plane was full and she agreed to wait for two weeks."
+    msgs = [Msg(role="user", content=order)]
+    for i, tool in enumerate(("context_search", "context_reload", "find_order", "context_search")):
+        msgs += tool_exchange(f"{prefix}{tool}", {"query": "order A-7714"}, f"found: {order}", id=f"c{i}")
+    store.append(U, [Added(message=m) for m in msgs], after=0)
+    hits = store.search("order A-7714", user_id="u", limit=20)
+    assert {h.number for h in hits} == set(range(1, 10))
+    assert {h.number for h in hits[:3]} == {1, 6, 7}  # the call of another tool is no search of the past
+    assert store.search("order A-7714", user_id="u", limit=3) == hits[:3]
+    own = store.search("order A-7714", user_id="u", tool=f"{prefix}context_search")
+    assert {h.number for h in own} == {2, 3, 8, 9}
+
+
 def test_users_and_sessions_keep_apart(store):
     keys = [SessionKey(user, id_) for user in ("u", "v", "") for id_ in ("s", "t")]
     for n, key in enumerate(keys):

@@ -1,0 +1,33 @@
+"""The user's request that is still open: what an agent has to go on with after a crash."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autocontext.history.log import Log
+from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_user_turn
+
+
+def open_request(log: Log) -> Msg | None:
+    """What the user said last, as it was said, if no answer follows it in view; else None."""
+    return _open_in(log, log.view_messages)
+
+
+def _open_in(log: Log, messages: Sequence[Msg]) -> Msg | None:
+    for msg in reversed(messages):
+        if _is_answer(msg):
+            return None
+        behind = log.originals_of(msg.origin.uuid) if msg.origin is not None else []
+        if is_user_turn(msg):
+            return next((m for m in reversed(behind) if is_user_turn(m)), msg)
+        # A note may stand for the request and for what the agent did about it.
+        if is_note(msg) and any(is_user_turn(m) or _is_answer(m) for m in behind):
+            return _open_in(log, [m for m in behind if not is_compressed(m)])
+    return None
+
+
+def _is_answer(msg: Msg) -> bool:
+    """Whether the agent has ended its turn here, with more than thoughts and blanks."""
+    return is_final_reply(msg) and any(
+        b.text.strip() if b.type == "text" else b.type != "thinking" for b in msg.content
+    )
