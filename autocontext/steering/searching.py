@@ -20,7 +20,15 @@ _DEFAULT = 8
 _MOST = 50
 _ECHO = 200
 """Characters of the words that an answer repeats."""
-_OWN = ("context_search", "context_status", "context_reload", "context_archive", "context_restore", "context_pin")
+_OWN = (
+    "context_search",
+    "context_status",
+    "context_reload",
+    "context_archive",
+    "context_restore",
+    "context_pin",
+    "context_condense",
+)
 
 
 def search(
