@@ -126,13 +126,13 @@ def test_with_little_in_the_context_it_says_so_and_changes_nothing(work: str) ->
 @pytest.mark.parametrize("pinned", [0.0, 0.24])
 def test_a_model_that_calls_it_at_every_step_pays_for_few_passes(work: str, pinned: float) -> None:
     model = ScriptedModel(lambda _: "The agent did the work.")
-    memory = AutoContextMemory(AutoContextConfig.for_window(WINDOW), model)
-    memory.add_messages([user("Do the work."), user("rule " * int(WINDOW * pinned)), assistant("Yes.")])
+    memory = AutoContextMemory(AutoContextConfig.for_window(2 * WINDOW), model)
+    memory.add_messages([user("Do the work."), user("rule " * int(2 * WINDOW * pinned)), assistant("Yes.")])
     if pinned:
         [pin] = memory.tools("pin")
         assert pin(messages="m2").startswith("Pinned m2")
     passes = added = 0
-    for n in range(1, 31):
+    for n in range(1, 41):
         size = memory.token_count
         memory.add_messages([*WORK[work](n), *([user("Go on.")] if work == "support" else [])])
         memory.add_message(Msg(role="assistant", content=(ASK.model_copy(update={"id": f"now{n}"}),)))
@@ -144,7 +144,7 @@ def test_a_model_that_calls_it_at_every_step_pays_for_few_passes(work: str, pinn
         assert (memory.messages, len(model.requests)) == (again, asked)
         memory.add_message(tool_exchange("context_condense", {}, text, id=f"now{n}")[1])
     # Each pass needs a tenth of the window that is new.
-    assert 2 <= passes <= added / (WINDOW * 0.098) + 1
+    assert 2 <= passes <= added / (2 * WINDOW * 0.098) + 1
 
 
 class InItsLoop:
