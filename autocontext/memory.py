@@ -42,7 +42,7 @@ from autocontext.stores.journal import Journal
 from autocontext.stores.protocol import Position, checked_store, version_of
 from autocontext.text.rendering import status_line
 from autocontext.tokens import TokenCounter, get_counter
-from autocontext.tools import ContextOffloadTool
+from autocontext.tools import ContextOffloadTool, lacks_reload
 
 if TYPE_CHECKING:
     from autocontext.steering import ContextTool, MemoryParts
@@ -271,7 +271,9 @@ class AutoContextMemory(ProviderMessages, Closing):
         if not self.config.show_status or not sent or sent[-1].role not in ("user", "tool"):
             return sent
         trigger = Limits.of(self.config, early=self.config.background).tokens
-        line = status_line(self.token_count, self.config.max_token, trigger)
+        with self._lock:
+            used, near = self._token_sum.total(), self._pass_runner.is_near()
+        line = status_line(used, self.config.max_token, trigger, near=near)
         return [*sent, Msg(id="context-status", role="user", content=line)]
 
     @property
@@ -302,16 +304,20 @@ class AutoContextMemory(ProviderMessages, Closing):
         return self._token_sum.counter
 
     def set_overhead(self, *parts: str | Mapping[str, Any]) -> None:
-        """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call."""
+        """Count what is sent with the messages: system texts and tool schemas. Replaces those of an earlier call.
+
+        Where the schemas are without `context_reload`, a warning says so once something is condensed.
+        """
         texts = [part if isinstance(part, str) else json_text("set_overhead", part, ascii_only=False) for part in parts]
         with self._lock:
             self._overhead = tuple(texts)
+            self._pass_runner.lacks_reload = lacks_reload(parts)
             self._count_overhead()
 
     def _count_overhead(self) -> None:
         """Count the overhead, with the longest line that `as_sent` may add."""
         largest = self.config.max_token
-        status = [f"[user] {status_line(largest, largest, largest)}"] if self.config.show_status else []
+        status = [f"[user] {status_line(largest, largest, largest, near=True)}"] if self.config.show_status else []
         self._token_sum.set_overhead([*self._overhead, *status])
 
     def count(self, messages: Iterable[Msg]) -> int:
@@ -457,8 +463,9 @@ class AutoContextMemory(ProviderMessages, Closing):
     def tools(self, *names: str) -> list[ContextOffloadTool | ContextTool]:
         """The tools with which an agent reads, sees and steers its context, or those with these names.
 
-        "reload", "status", "archive", "restore", "pin", "note", "search": each has a `name`, a `schema()` (an OpenAI
-        function schema), and is called with the model's arguments (`await tool.acall(...)` in asynchronous code).
+        "reload", "status", "archive", "restore", "pin", "note", "condense", "search": each has a `name`, a `schema()`
+        (an OpenAI function schema), and is called with the model's arguments (in asynchronous code with
+        `await tool.acall(...)`).
 
             loop.run(client, model, memory, tools=[read_log, *memory.tools()])
 

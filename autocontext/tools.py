@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autocontext.flows.threads import in_thread
@@ -257,6 +257,24 @@ class ContextOffloadTool:
                 break
             lines.append(f"[offset {start}] {text}")
         return f"{source.what}; {len(lines)} passages for {query!r}]\n" + "\n...\n".join(lines)
+
+
+def offers_reload(schemas: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether the reload tool is among tools, by their schemas; servers of tools may put something before its name."""
+    return any(_name_in(schema).endswith(ContextOffloadTool.name) for schema in schemas)
+
+
+def lacks_reload(parts: Iterable[str | Mapping[str, Any]]) -> bool:
+    """Whether these parts of a request hold schemas of tools, and not that of the reload tool."""
+    schemas = [part for part in parts if not isinstance(part, str) and _name_in(part)]
+    return bool(schemas) and not offers_reload(schemas)
+
+
+def _name_in(schema: Mapping[str, Any]) -> str:
+    """The tool's name in a schema of the chat completions, Responses or Messages API; "" if it is none."""
+    function = schema.get("function", schema)
+    named = isinstance(function, Mapping) and ("parameters" in function or "input_schema" in function)
+    return str(function.get("name", "")) if named else ""
 
 
 def _bare(uuid: Any) -> str:

@@ -25,7 +25,7 @@ from autocontext.flows.forking import fork_lock
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg
 from autocontext.plan import Plan, SubTask
-from autocontext.tools import INSTRUCTIONS
+from autocontext.tools import INSTRUCTIONS, offers_reload
 
 try:
     from typing import NotRequired
@@ -135,7 +135,9 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         if todos and not self._has_plan:
             memory.attach_plan_note(_plan(todos))
         passing = _passing(request)
-        memory.set_overhead(_system(request).text, *(m.text for m in passing), *self._tool_schemas(request.tools))
+        schemas = self._tool_schemas(request.tools)
+        system = self._system(request)
+        memory.set_overhead("" if system is None else system.text, *(m.text for m in passing), *schemas)
         return memory
 
     def _request(self, request: ModelRequest, view: list[Msg]) -> ModelRequest:
@@ -145,7 +147,18 @@ class AutoContextMiddleware(Openable, AgentMiddleware):
         for msg in view:
             unchanged = msg.id in as_they_are and msg.id in own
             messages.extend([own[msg.id]] if unchanged else to_langchain([msg]))
-        return request.override(messages=[*messages, *_passing(request)], system_message=_system(request))
+        return request.override(messages=[*messages, *_passing(request)], system_message=self._system(request))
+
+    def _system(self, request: ModelRequest) -> SystemMessage | None:
+        """The system message with the instructions for tags at its end, where the request has the reload tool."""
+        system = request.system_message
+        if not offers_reload(self._tool_schemas(request.tools)):
+            return system
+        if system is None:
+            return SystemMessage(content=INSTRUCTIONS)
+        if isinstance(system.content, str):
+            return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
+        return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
 
     def _tool_schemas(self, tools: list[Any]) -> list[dict[str, Any]]:
         known, schemas = self._schemas
@@ -175,16 +188,6 @@ def _passing(request: ModelRequest) -> list[BaseMessage]:
     """What other middleware has put into this request alone: it is sent, and not remembered."""
     held = {id(m) for m in request.state["messages"]} | {m.id for m in request.state["messages"]}
     return [m for m in request.messages if id(m) not in held and (m.id is None or m.id not in held)]
-
-
-def _system(request: ModelRequest) -> SystemMessage:
-    """The system message with the instructions for tags at its end."""
-    system = request.system_message
-    if system is None:
-        return SystemMessage(content=INSTRUCTIONS)
-    if isinstance(system.content, str):
-        return system.model_copy(update={"content": f"{system.content}\n\n{INSTRUCTIONS}"})
-    return system.model_copy(update={"content": [*system.content, {"type": "text", "text": INSTRUCTIONS}]})
 
 
 def _plan(todos: list[Any]) -> Plan:

@@ -25,8 +25,8 @@ def add(commands: Commands) -> None:
         "serve a session's tools to an MCP client",
         "Runs an MCP server on standard input and output for one session of a database, with the tools "
         "context_reload, content_search, memory_search and memory_add; --steering adds context_status, "
-        "context_archive, context_restore, context_pin, context_note and context_search. Needs the extra `mcp`. "
-        "Example: autocontext mcp --db agent.db --session 42 --user ann",
+        "context_archive, context_restore, context_pin, context_note, context_condense and context_search. "
+        "Needs the extra `mcp`. Example: autocontext mcp --db agent.db --session 42 --user ann",
     )
     parser.add_argument(
         "--db", default="agent.db", metavar="DB", help="a file or postgresql:// URL (default: agent.db)"

@@ -76,11 +76,14 @@ class Pacing:
 
         Never with escalation="single": such a pass has no target, and the next one tries the next strategy.
         """
-        if config.escalation == "single" or not self.tokens or token_sum.reaches(config.max_token + 1):
-            return False
-        if messages >= self.messages + config.msg_threshold * GROWTH:
-            return False
-        return not token_sum.reaches(self.tokens + int(config.token_trigger * GROWTH))
+        until = self.waits_until(config)
+        return messages < self.messages + config.msg_threshold * GROWTH and not token_sum.reaches(until)
+
+    def waits_until(self, config: AutoContextConfig) -> int:
+        """Tokens of the view from which on such a pass is tried again; 0 if the last one reached its target."""
+        if config.escalation == "single" or not self.tokens:
+            return 0
+        return min(self.tokens + int(config.token_trigger * GROWTH), config.max_token + 1)
 
     def after(self, report: CompressionReport) -> Pacing:
         """The pacing after another pass."""

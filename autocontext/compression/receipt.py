@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from autocontext.events import READ_ONCE
+from autocontext.events import READ_ONCE, CompressionReport
 from autocontext.history.log import Log
 from autocontext.history.numbering import names
 from autocontext.history.runs import Runs
@@ -54,6 +54,14 @@ def receipt(log: Log, before: Sequence[str], tokens: Callable[[str], int]) -> st
     out = len(log.original) - sum(id_ in log.place for id_ in log.view_ids)
     end = f"{out:,} message{'' if out == 1 else 's'} out of view, all can be restored"
     return f"{', '.join(parts)}; {end}"
+
+
+def told(report: CompressionReport) -> str:
+    """What came of a pass that somebody asked for, for the one who did."""
+    if not report:
+        return f"Nothing was condensed: {report.reason}."
+    done = f"Condensed from {report.tokens_before:,} to {report.tokens_after:,} tokens: {report.receipt}."
+    return f"{done} It still does not fit: {report.reason}." if report.outcome == "impossible" else done
 
 
 def _made(log: Log, before: Collection[str]) -> list[str]:

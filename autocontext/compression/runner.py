@@ -5,17 +5,27 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from autocontext.compression.accounting import too_large, untouched
 from autocontext.compression.asking import Asker, way_out
-from autocontext.compression.limits import Limits, Pacing, PassOptions, compaction_due, due, images_due
+from autocontext.compression.limits import (
+    GROWTH,
+    Limits,
+    Pacing,
+    PassOptions,
+    Target,
+    compaction_due,
+    due,
+    images_due,
+)
 from autocontext.compression.loading import Loading
 from autocontext.compression.lock import LockHolder
 from autocontext.compression.pass_run import PassContext, PassRun, Recorder
-from autocontext.compression.paying import PromptCache
+from autocontext.compression.paying import PromptCache, is_reply
 from autocontext.compression.questions import Ask
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
@@ -46,6 +56,12 @@ _OVERFLOW = (
     "session %r: the context does not fit: %s. Shorten that part, unpin what is pinned, or open the memory with a "
     "larger window. to_openai(strict=True) and its like raise ContextOverflowError instead"
 )
+_NO_RELOAD = (
+    "session %r: messages are condensed, and no tool of the request is context_reload, so the model cannot read them "
+    "again. Add memory.tools('reload') to the tools of the agent (docs/reload.md); this is said once"
+)
+_STEPS = 4
+"""Newest steps of the agent, the largest of which says how large the next one may be."""
 _COUNTED_IN_THREAD = 64 * 1024
 """Bytes; for asynchronous callers, more text than this is counted in a thread."""
 _FIRST_PAUSE = 0.001
@@ -76,6 +92,8 @@ class PassRunner:
         self.usage = UsageTotals()
         self.last: CompressionReport | None = None
         """The report of the last pass that changed something."""
+        self.lacks_reload = False
+        """Whether the requests are known to have tools, and `context_reload` not among them."""
         self._listeners: dict[object, Listener] = {}
         self._token_sum, self._config, self._lock = token_sum, config, recorder.lock
         self._context = PassContext(recorder, token_sum)
@@ -88,7 +106,7 @@ class PassRunner:
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
-        self._told_failure = self._told_overflow = False
+        self._told_failure = self._told_overflow = self._told_no_reload = False
         self._meter: RepeatMeter | None = None
         self._found = len(recorder.log.entries)
         """Number of entries when the session was opened: their calls are not told again."""
@@ -142,7 +160,7 @@ class PassRunner:
         elif self._due():
             self.run()
         self._requested()
-        self._tell_overflow()
+        self._tell()
 
     async def abefore_reading(self) -> None:
         """The same for asynchronous callers."""
@@ -155,7 +173,7 @@ class PassRunner:
         elif due:
             self._start_task()
         await self.locked(self._requested)
-        await self.locked(self._tell_overflow)
+        await self.locked(self._tell)
 
     def overflow(self) -> str:
         """Why the view is over the window; "" if it is not."""
@@ -164,8 +182,46 @@ class PassRunner:
                 return ""
             return too_large(self._log, self._token_sum, self._config.max_token)
 
-    def _tell_overflow(self) -> None:
-        """Warn of a view that is over the window, once until it fits again."""
+    def is_near(self) -> bool:
+        """Whether one more step of the agent, as large as its last ones, brings a pass. Use it under the lock."""
+        config, log = self._config, self._log
+        limits = Limits.of(config, early=config.background)
+        steps = list(islice(self._newest_steps(), _STEPS))
+        tokens = self._token_sum.total() + max((tokens for _, tokens in steps), default=0)
+        messages = len(log.view_ids) + max((messages for messages, _ in steps), default=0)
+        reached = tokens >= limits.tokens or messages >= limits.messages
+        return reached and tokens >= self._pacing.waits_until(config)
+
+    def _newest_steps(self) -> Iterator[tuple[int, int]]:
+        """Messages and tokens of each step in view, the newest first: a reply of the agent with what followed it."""
+        log, messages, tokens = self._log, 0, 0
+        for id_, m in zip(reversed(log.view_ids), reversed(log.view_messages), strict=True):
+            messages, tokens = messages + 1, tokens + self._token_sum.count(id_, m)
+            if is_reply(m):
+                yield messages, tokens
+                messages = tokens = 0
+
+    def gains_little(self, target_ratio: float) -> str:
+        """Why a forced pass to this target is not worth it; "" if it is. Use it under the lock."""
+        config, log = self._config, self._log
+        if config.escalation == "single":  # it has no target
+            return ""
+        target = Target(log, self._token_sum, config.model_copy(update={"target_ratio": target_ratio}))
+        tokens, messages = self._token_sum.total(), len(log.view_ids)
+        least = target.tokens + int(config.token_trigger * GROWTH)
+        if tokens < least and messages < target.messages:
+            return f"{tokens:,} of {config.max_token:,} tokens are used, and a pass is worth it from {least:,} on"
+        if self._pacing.should_wait(messages, self._token_sum, config):
+            return "the last pass took out what it could, and the context has hardly grown since"
+        return ""
+
+    def _tell(self) -> None:
+        """Warn of a missing reload tool, once, and of a view that is over the window, once until it fits again."""
+        with self._lock:
+            condensed = bool(self._log.events)
+        if self.lacks_reload and condensed and not self._told_no_reload:
+            _log.warning(_NO_RELOAD, self._conversation)
+            self._told_no_reload = True
         reason = self.overflow()
         if reason and not self._told_overflow:
             _log.warning(_OVERFLOW, self._conversation, reason)
@@ -320,20 +376,22 @@ class PassRunner:
         force: bool = False,
         early: bool = False,
         max_token: int | None = None,
+        target_ratio: float | None = None,
         focus: str = "",
         only: Callable[[NoteWriter], Strategy] | None = None,
     ) -> CompressionReport:
         """Run a pass if one is due, or anyway with `force`; waits for one that is running.
 
-        `max_token` replaces the configured window in this pass. `focus` is what notes keep first. `only` makes the one
-        strategy of this pass, which then always runs.
+        `max_token` and `target_ratio` replace the configured ones in this pass. `focus` is what notes keep first.
+        `only` makes the one strategy of this pass, which then always runs.
         """
         holder = LockHolder()
         with holder.running:
             if not self._pass_lock.take(holder):
                 return self._busy()
             with self._lock:
-                options = self._options(force=force, early=early, max_token=max_token, focus=focus, only=only)
+                changed = {"max_token": max_token, "target_ratio": target_ratio}
+                options = self._options(changed, force=force, early=early, focus=focus, only=only)
             with PassSpan(self._conversation) as span:
                 pass_run = PassRun(self._context, options, holder, span)
                 try:
@@ -344,7 +402,13 @@ class PassRunner:
         return self._notify(report, early=early)
 
     async def arun(
-        self, *, force: bool = False, early: bool = False, max_token: int | None = None, focus: str = ""
+        self,
+        *,
+        force: bool = False,
+        early: bool = False,
+        max_token: int | None = None,
+        target_ratio: float | None = None,
+        focus: str = "",
     ) -> CompressionReport:
         """The same for asynchronous callers: the model is awaited; planning and the store are given to threads."""
         holder = LockHolder(lazy.asyncio.get_running_loop())
@@ -352,7 +416,8 @@ class PassRunner:
             if not await self._pass_lock.atake(holder):
                 await self._count_in_thread(anyway=True)
                 return await self.locked(self._busy)
-            make = partial(self._options, force=force, early=early, max_token=max_token, focus=focus)
+            changed = {"max_token": max_token, "target_ratio": target_ratio}
+            make = partial(self._options, changed, force=force, early=early, focus=focus)
             with PassSpan(self._conversation) as span:
                 pass_run = PassRun(self._context, await self.locked(make), holder, span)
                 try:
@@ -397,9 +462,11 @@ class PassRunner:
             store=store,
         )
 
-    def _options(self, *, max_token: int | None = None, **options: Any) -> PassOptions:
-        config = self._config if max_token is None else self._config.model_copy(update={"max_token": max_token})
-        asks, pays, cold = self._asker.asks, max_token is None and self._pays(), self.cache.cold
+    def _options(self, changed: Mapping[str, float | None] | None = None, **options: Any) -> PassOptions:
+        """The options of a pass, with these fields of the configuration for it alone; None leaves a field."""
+        update = {name: value for name, value in (changed or {}).items() if value is not None}
+        config = self._config.model_copy(update=update) if update else self._config
+        asks, pays, cold = self._asker.asks, not update and self._pays(), self.cache.cold
         return PassOptions(
             config,
             self.plan,
@@ -408,7 +475,7 @@ class PassRunner:
             asks=asks,
             pays=pays,
             cold=cold,
-            window=None if max_token is None else self._config.max_token,
+            window=self._config.max_token,
             **options,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autocontext.events import CompressionReport
+from autocontext.compression.receipt import told
 from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import is_user_turn
@@ -15,13 +15,13 @@ _COMPACT = re.compile(r"\s*/compact(?:\s+(.*))?", re.DOTALL)
 def compact(memory: AutoContextMemory) -> str | None:
     """Condense the context if the user's last message says so; what came of it, None for any other message."""
     focus = _take_command(memory)
-    return None if focus is None else _told(memory.compress_if_needed(force=True, focus=focus))
+    return None if focus is None else told(memory.compress_if_needed(force=True, focus=focus))
 
 
 async def acompact(memory: AutoContextMemory) -> str | None:
     """`compact` for asynchronous callers."""
     focus = await in_thread(lambda: _take_command(memory))
-    return None if focus is None else _told(await memory.acompress_if_needed(force=True, focus=focus))
+    return None if focus is None else told(await memory.acompress_if_needed(force=True, focus=focus))
 
 
 def _take_command(memory: AutoContextMemory) -> str | None:
@@ -32,9 +32,3 @@ def _take_command(memory: AutoContextMemory) -> str | None:
         return None
     memory.delete_message(len(view) - 1)
     return (command[1] or "").strip()
-
-
-def _told(report: CompressionReport) -> str:
-    if not report:
-        return f"Nothing was condensed: {report.reason}."
-    return f"Condensed from {report.tokens_before:,} to {report.tokens_after:,} tokens: {report.receipt}."

@@ -73,9 +73,14 @@ class Toolset:
         return "Error: TypeError: this tool is a coroutine function, which only arun and astream await", True
 
     async def acall(self, use: ToolUseBlock) -> tuple[Output, bool]:
-        """`call` without blocking the event loop: coroutine functions are awaited, others run in a thread."""
-        if inspect.iscoroutinefunction(inspect.unwrap(self._tools.get(use.name, _prepared))):
-            outcome = self._run(use)
+        """`call` without blocking the event loop: coroutine functions are awaited, others run in a thread.
+
+        Of an object that has one, `acall` is awaited.
+        """
+        tool = self._tools.get(use.name, _prepared)
+        function = getattr(tool, "acall", tool)
+        if inspect.iscoroutinefunction(inspect.unwrap(function)):
+            outcome = self._run(use, function)
         else:
             outcome = await in_thread(lambda: self._run(use))
         if isinstance(outcome, tuple):
@@ -85,11 +90,13 @@ class Toolset:
         except Exception as e:  # noqa: BLE001 (as below)
             return _problem(use.name, e), True
 
-    def _run(self, use: ToolUseBlock) -> tuple[Output, bool] | Awaitable[Any]:
+    def _run(
+        self, use: ToolUseBlock, function: Callable[..., Any] | None = None
+    ) -> tuple[Output, bool] | Awaitable[Any]:
         try:
             if use.name not in self._tools:
                 raise LookupError(f"there is no tool {use.name!r}; {did_you_mean(use.name, self._tools)}")  # noqa: TRY301 (as below)
-            result = self._tools[use.name](**use.input)
+            result = (function or self._tools[use.name])(**use.input)
             if hasattr(type(result), "__await__"):
                 return cast("Awaitable[Any]", result)
             return result_output(result), False

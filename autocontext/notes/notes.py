@@ -5,7 +5,10 @@ from __future__ import annotations
 from autocontext.messages import ToolUseBlock
 
 NOTE_TOOL = "context_note"
-LOOKING = ("context_search", "context_status", "context_reload", "context_archive", "context_restore", "context_pin")
+LOOKING = (
+    "context_search", "context_status", "context_reload", "context_archive", "context_restore", "context_pin",
+    "context_condense",
+)  # fmt: skip
 """How the names of the other tools of a memory end: their calls and results only repeat what was said."""
 LONGEST_NOTE = 1_000
 """Characters of a note; the tool refuses longer ones."""

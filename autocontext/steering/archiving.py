@@ -12,7 +12,7 @@ from autocontext.history.log import Log
 from autocontext.history.numbering import name, short_list
 from autocontext.history.runs import Runs
 from autocontext.history.undoing import undo_entries
-from autocontext.steering.parts import MemoryParts, Refusal, as_text, counted
+from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text, counted
 from autocontext.strategies.archive import Archive
 
 _ATTEMPTS = 5
@@ -25,7 +25,7 @@ def archive(memory: MemoryParts, messages: Any, reason: Any) -> str:
         strategy = Archive(memory.numbers(messages), as_text(reason), memory.config)
     report = memory.runner.run(only=strategy.bound)
     if report.outcome == "busy":
-        raise Refusal("a compression of this conversation is running or has just ended; call the tool again.")
+        raise Refusal(BUSY)
     if strategy.problem:
         raise Refusal(strategy.problem)
     left = {refused.ids[0] for refused in report.refused}

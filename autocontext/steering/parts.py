@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from autocontext.stores.journal import Journal
     from autocontext.stores.log_search import LogSearch
 
+BUSY = "a compression of this conversation is running or has just ended; call the tool again."
 _DIGITS = re.compile(r"[0-9]+")
 _ECHO = 80
 """Characters of an argument that an error repeats."""

@@ -68,6 +68,8 @@ class ContextStatus:
     messages: int
     originals: int
     blocks: tuple[Block, ...]
+    near: bool
+    """Whether the agent's next step will probably bring it."""
     receipt: str
     """What the last pass took out of view; "" if this process has made none."""
 
@@ -81,6 +83,7 @@ class ContextStatus:
                 used=memory.token_sum.total(),
                 overhead=memory.token_sum.overhead,
                 trigger=Limits.of(memory.config, early=memory.config.background).tokens,
+                near=memory.runner.is_near(),
                 messages=len(memory.log.view_ids),
                 originals=len(memory.log.original),
                 blocks=tuple(_blocks(memory)),
@@ -97,7 +100,8 @@ class ContextStatus:
         condensed = Runs.union(b.numbers for b in self.blocks if b.condensed)
         used = f"{self.used:,} of {self.window:,} tokens are used ({self.used * 100 // self.window} %)"
         left = self.trigger - self.used
-        due = f" at the latest, {left:,} from now." if left > 0 else ": it is due."
+        soon = ", probably after this step" if self.near else ""
+        due = f" at the latest, {left:,} from now{soon}." if left > 0 else ": it is due."
         head = [
             f"{used}, {self.overhead:,} of them by instructions and tools.",
             f"{counted(self.messages, 'message')} in view of {self.originals:,}.",

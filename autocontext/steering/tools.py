@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from autocontext.errors import AutoContextError
 from autocontext.flows.threads import in_thread
 from autocontext.notes.notes import LONGEST_NOTE
-from autocontext.steering import archiving, marking, searching
+from autocontext.steering import archiving, condensing, marking, searching
 from autocontext.steering.parts import MemoryParts, Refusal
 from autocontext.steering.status import ContextStatus
 
@@ -23,6 +23,8 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "context_pin": "Keep messages in your context: they are not condensed until you unpin them.",
     "context_note": "Write down a decision, a finding or an open question. It stays in your context word for word, "
     "also when the conversation around it is condensed.",
+    "context_condense": "Condense the older part of your context now, such as between two tasks, instead of in the "
+    "middle of the next one. Notes take its place; nothing is lost.",
     "context_search": "Search everything that was ever said in this conversation, in your context or not. Answers with "
     "message numbers, which context_reload reads.",
 }
@@ -38,6 +40,10 @@ _PARAMETERS: Mapping[str, tuple[dict[str, Any], list[str]]] = {
         ["messages"],
     ),
     "context_note": ({"text": {**_TEXT, "description": f"The note, at most {LONGEST_NOTE:,} characters."}}, ["text"]),
+    "context_condense": (
+        {"focus": {**_TEXT, "description": "What the notes should keep first, such as the billing bug."}},
+        [],
+    ),
     "context_search": (
         {
             "query": {**_TEXT, "description": "Words to look for; may be left out with a filter below."},
@@ -81,19 +87,27 @@ class ContextTool:
 
     def __call__(self, **arguments: Any) -> str:
         """The answer of a call."""
-        properties, required = _PARAMETERS[self.name]
-        missing = [key for key in required if arguments.get(key) is None]
-        if missing:
-            return f"Error: {', '.join(missing)}: must be passed."
-        known = {k: v for k, v in arguments.items() if k in properties}
         try:
-            return _ANSWERS[self.name](self._memory, **known)
+            return _ANSWERS[self.name](self._memory, **self._known(arguments))
         except (Refusal, AutoContextError) as e:
             return f"Error: {e}"
 
     async def acall(self, **arguments: Any) -> str:
-        """`__call__` for asynchronous agents, in a thread: it may have to read and to store."""
-        return await in_thread(lambda: self(**arguments))
+        """`__call__` for asynchronous agents: what has to read and to store does so in a thread."""
+        if self.name not in _AWAITED:
+            return await in_thread(lambda: self(**arguments))
+        try:
+            return await _AWAITED[self.name](self._memory, **self._known(arguments))
+        except (Refusal, AutoContextError) as e:
+            return f"Error: {e}"
+
+    def _known(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments that the tool has. Raises Refusal if one is missing."""
+        properties, required = _PARAMETERS[self.name]
+        missing = [key for key in required if arguments.get(key) is None]
+        if missing:
+            raise Refusal(f"{', '.join(missing)}: must be passed.")
+        return {k: v for k, v in arguments.items() if k in properties}
 
 
 def context_tools(memory: MemoryParts) -> list[ContextTool]:
@@ -107,5 +121,8 @@ _ANSWERS: Mapping[str, Callable[..., str]] = {
     "context_restore": archiving.restore,
     "context_pin": marking.pin,
     "context_note": marking.note,
+    "context_condense": condensing.condense,
     "context_search": searching.search,
 }
+_AWAITED: Mapping[str, Callable[..., Awaitable[str]]] = {"context_condense": condensing.acondense}
+"""Those that ask a model, which asynchronous agents await in their own event loop."""

@@ -155,11 +155,15 @@ def readings_named(msg: Msg) -> list[tuple[str, int]]:
     return list(dict.fromkeys((verb, int(number)) for pairs in found for verb, number in pairs))
 
 
-def status_line(used: int, window: int, trigger: int) -> str:
-    """The line about the room in a context, in tokens. It comes last and in the user's role: it asks for nothing."""
+def status_line(used: int, window: int, trigger: int, *, near: bool = False) -> str:
+    """The line about the room in a context, in tokens. It comes last and in the user's role: it asks for nothing.
+
+    `near`: the next step will probably bring the pass.
+    """
+    soon = ", probably after this step: what matters may be noted first" if near else ""
     return (
         f"[Context status, not a request: {used:,} of {window:,} tokens used; the oldest messages are condensed at "
-        f"{trigger:,}.]"
+        f"{trigger:,}{soon}.]"
     )
 
 
@@ -291,7 +295,7 @@ def in_part(text: str, characters: int, *, head: float, number: int | None, erro
     first = _end_of_sentence(text, int(characters * head))
     last = len(text) - (characters - first)
     last = max(first, _end_of_sentence(text, last))
-    way = f'; context_reload("m{number}") shows them' if number is not None else ""
+    way = f"; m{number} has them" if number is not None else ""
     kept = ["Lines about errors in them:", *(f"> {line}" for line in errors), "[...]"] if errors else []
     gap = f"[... {last - first} characters are left out here{way} ...]"
     return "\n".join([text[:first].rstrip(), gap, *kept, text[last:].lstrip()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,24 @@ def test_notes_survive_a_long_run_word_for_word(run: Run, memory: AutoContextMem
     memory.compress_if_needed(force=True, max_token=2_000)
     assert not any(use.name == "context_note" for m in memory.messages for use in m.tool_uses)
     assert any(decision in m.text for m in memory.messages if m.origin is not None)
+
+
+@pytest.mark.sampled
+def test_the_agent_condenses_between_two_tasks(run: Run, memory: AutoContextMemory) -> None:
+    steps: list[tuple[str, dict[str, Any]]] = [
+        ("read_log", {"day": 1}),
+        ("read_log", {"day": 2}),
+        ("context_condense", {"focus": "disk"}),
+        ("context_condense", {"focus": "disk"}),
+        ("read_log", {"day": 3}),
+    ]
+    with FakeOpenAI(window=16_000, default=script(*steps)) as service:
+        assert run(service.base_url, memory, [read_log]) == "Done."
+        assert service.refused == []
+    _, _, condensed, again, _ = results(memory)
+    assert re.fullmatch(r"Condensed from [\d,]+ to [\d,]+ tokens: .*m3 .*, all can be restored\.", condensed)
+    assert again.startswith("Nothing was condensed: ")
+    assert_valid_chat(memory.messages)
 
 
 @pytest.mark.sampled

@@ -151,6 +151,13 @@ class SteeringMachine(RuleBasedStateMachine):
         assert pins <= WINDOW // 4
         assert self.memory.token_count <= WINDOW
 
+    @rule(in_loop=st.booleans(), focus=st.sampled_from(("", "value_3_1")))
+    def condense(self, in_loop: bool, focus: str) -> None:
+        tokens = self.memory.token_count
+        text = self.ask("condense", in_loop=in_loop, focus=focus)
+        assert text.startswith(("Condensed from ", "Nothing was condensed: "))
+        assert self.memory.token_count < tokens + 200  # the call and its result are new
+
     @precondition(lambda self: self.calls)
     @rule(which=st.integers(1, 200))
     def search(self, which: int) -> None:

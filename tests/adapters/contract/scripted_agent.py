@@ -8,7 +8,7 @@ A conversation is known by its system prompt ("You work on case NAME."), a task 
     [task 3: number 2]      asks context_reload for message "m2" and says what it gets
     [task 4: bare 2]        the same, but passes the number 2, as some models do
     [task 5: greet]         answers at once
-    [task 6: steer]         reads two parts, then sees, archives, notes, pins, searches and restores, then answers
+    [task 6: steer]         condenses, reads two parts, sees, archives, notes, pins, searches, restores, then answers
 """
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ class ScriptedAgent:
         blocks = BLOCK.findall("\n".join(text for text in said if "In view, oldest first" in text))
         first = blocks[0] if blocks else "m1"
         steps: list[tuple[str, dict[str, Any]]] = [
+            ("context_condense", {"focus": "part 2"}),
             ("read_part", {"number": 1}),
             ("read_part", {"number": 2}),
             ("context_status", {}),

@@ -120,7 +120,7 @@ class AdapterContract:
         assert server.largest <= WINDOW
         memory = driver.memory
         results = [b.text for m in memory.get_original_memory_msgs() for b in m.tool_results]
-        status, archived, noted, pinned, found, restored, unknown = results[-7:]
+        condensed, _, _, status, archived, noted, pinned, found, restored, unknown = results
         assert " of 15,500 tokens are used" in status
         assert archived.startswith("Put away ")
         assert noted.startswith("Noted (m")
@@ -128,6 +128,7 @@ class AdapterContract:
         assert secret("alpha", 1) in found
         assert restored.startswith(f"Put back {archived.split()[2].rstrip(':')} (2 messages, ")
         assert unknown.startswith("Error: there is no m999: ")
+        assert condensed.startswith("Nothing was condensed: ")
         assert part_text("alpha", 1) in [b.text for m in memory.messages for b in m.tool_results]
         assert is_pinned(memory.messages[0])
         requests = [[said_in(m) for m in turn.messages] for turn in agent.turns]

@@ -332,3 +332,23 @@ def test_processes_that_take_turns_on_a_thread_keep_its_messages_once(server: Fa
         state = agents[i % 2].invoke(said(question), thread("t1"))
     assert to_langchain(workers[1].memory("t1").get_original_memory_msgs()) == state["messages"]
     assert [m["content"] for m in server.requests[-1].body["messages"][1::2]] == ["one", "two", "three", "four"]
+
+
+def test_without_the_reload_tool_nothing_tells_to_call_it(server: FakeOpenAI, caplog: pytest.LogCaptureFixture) -> None:
+    class Selector(AgentMiddleware):
+        """Takes tools away, as LLMToolSelectorMiddleware does."""
+
+        def wrap_model_call(self, request: Any, handler: Any) -> Any:
+            return handler(request.override(tools=[t for t in request.tools if t.name != "context_reload"]))
+
+    middleware = AutoContextMiddleware(config=CONFIG)
+    for rest, offered in (([], True), ([Selector()], False)):
+        agent = create_agent(model(server), [read_part], middleware=[*rest, middleware], system_prompt="You help.")
+        agent.invoke(said("word " * 13_000), thread("t1"))
+        agent.invoke(said("And now?"), thread("t1"))
+        body = server.requests[-1].body
+        assert ("context_reload" in [t["function"]["name"] for t in body["tools"]]) == offered
+        assert ("context_reload" in str(body["messages"])) == offered
+        assert body["messages"][0]["content"].startswith("You help.")
+        told = [r.levelname for r in caplog.records if "context_reload" in r.getMessage()]
+        assert told == ([] if offered else ["WARNING"])

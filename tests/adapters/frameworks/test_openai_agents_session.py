@@ -383,3 +383,20 @@ async def test_a_run_that_waited_for_approval_goes_on_in_another_process(server:
     assert server.refused == []
     assert [m.role for m in opened().memory.get_original_memory_msgs()] == ["user", "assistant", "tool", "assistant"]
     assert [m["role"] for m in server.requests[-1].body["messages"]] == ["system", "user", "assistant", "tool"]
+
+
+async def test_an_agent_without_the_reload_tool_is_not_told_to_call_it(
+    server: FakeOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    @function_tool
+    def look() -> str:
+        """Look around."""
+        return "Nothing."
+
+    session = AutoContextSession(config=AutoContextConfig.for_window(4_000))
+    await session.add_items(said("word " * 5_000, "Read."))
+    for tools, offered in (([look, *session.tools], True), ([look], False), ([look], False)):
+        await run(server, session, "And now?", agent={"tools": tools})
+        assert ("context_reload" in str(server.requests[-1].body["messages"])) == offered
+        told = [r.levelname for r in caplog.records if "context_reload" in r.getMessage()]
+        assert told == ([] if offered else ["WARNING"])
