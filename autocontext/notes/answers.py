@@ -24,7 +24,7 @@ _ENDS = 600
 _LONGEST_JSON = 50_000
 """Characters; a longer result is read as lines."""
 _READ = 256
-"""Results that are kept as they were read: the notes of a pass, and of the next, tell the same ones."""
+"""Results, and their long lines, that are kept as they were read: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
 """Lines of which it is kept whether they may give a reason."""
 _FIRST_LINES, _LAST_LINES = 20, 40
@@ -260,6 +260,13 @@ def _may_give_reason(line: str) -> bool:
     return ERROR.search(line) is not None
 
 
+@lru_cache(maxsize=_READ)
+def _word_of_error(line: str) -> tuple[int, int] | None:
+    """Where the first word of an error stands in a line; cached, since a line is cut for every width of every note."""
+    found = ERROR.search(line)
+    return found.span() if found else None
+
+
 def _parts(call: str) -> list[str]:
     """The longer ones of several commands in a call."""
     parts = _PARTS.split(call.strip())
@@ -323,7 +330,7 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
     if answer.empty or not pieces:
         return f"{answer.status}, nothing" if answer.status else "nothing"
     place, first = pieces[0]
-    if len(first) > characters and not (answer.status or ERROR.search(first)):
+    if len(first) > characters and not (answer.status or _word_of_error(first)):
         # A whole line tells more than the beginning of one.
         place, first = next((piece for piece in pieces[:_NEXT_BEST] if len(piece[1]) <= characters), pieces[0])
     chosen = {place: _cut(first, characters)}
@@ -351,11 +358,11 @@ def _cut(line: str, characters: int) -> str:
     """A line cut between words to a number of characters: its beginning, and its telling word if that is behind it."""
     if len(line) <= characters:
         return line
-    found = ERROR.search(line)
-    if found is None or found.end() <= characters:
+    begin, end = _word_of_error(line) or (0, 0)
+    if end <= characters:
         return line[: _end_of_word(line, 0, characters)].strip() + "…"
     head = _end_of_word(line, 0, characters // _HEAD)
-    start = max(head, line.rfind(" ", 0, max(1, found.start() - _BEFORE)) + 1)
+    start = max(head, line.rfind(" ", 0, max(1, begin - _BEFORE)) + 1)
     stop = _end_of_word(line, start, start + characters - head)
     return line[:head].strip() + "…" + line[start:stop].strip() + ("…" if stop < len(line) else "")
 

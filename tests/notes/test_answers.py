@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext.messages import ToolResultBlock
-from autocontext.notes.answers import Answer, answer_of, came_back, lines_and_fields, quoted, telling
+from autocontext.notes.answers import (
+    Answer,
+    _word_of_error,
+    answer_of,
+    came_back,
+    lines_and_fields,
+    quoted,
+    telling,
+)
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
 
 
@@ -233,3 +241,12 @@ def test_a_field_of_a_short_record_stands_in_its_record(records: list[dict[str, 
 def test_the_lines_of_a_printed_string_are_lines(lines: list[str], telling_line: str) -> None:
     text = "meta=None content=[TextContent(type='text', text='" + "\\n".join([*lines, ""]) + "', annotations=None)]"
     assert telling_line in told(text, characters=60)
+
+
+def test_a_long_line_is_searched_once_whatever_notes_tell_of_it() -> None:
+    block = ToolResultBlock(id="c1", name="fetch", output="The dog barked all night long, number 7; " * 40)
+    answer, pieces = answer_of(block), [(0, block.text), (3, block.text + "and no more")]
+    _word_of_error.cache_clear()
+    for width in (40, 56, 90, 160, 300):
+        assert came_back(pieces, answer, width)
+    assert _word_of_error.cache_info().misses <= len(pieces)
