@@ -24,7 +24,7 @@ _ENDS = 600
 _LONGEST_JSON = 50_000
 """Characters; a longer result is read as lines."""
 _READ = 256
-"""Results, and their long lines, that are kept as they were read: the notes of a pass, and of the next, tell the same."""
+"""Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
 """Lines of which it is kept whether they may give a reason."""
 _FIRST_LINES, _LAST_LINES = 20, 40
