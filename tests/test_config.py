@@ -45,6 +45,7 @@ DEFAULTS = {
     "note_role": "user",
     "strategies": STRATEGIES,
     "protected_tools": {"context_reload"},
+    "instruction_sources": ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".cursorrules", "SKILL.md", "skill"),
     "strict_fit": False,
     "model_timeout": 60.0,
     "model_retries": 2,
@@ -74,6 +75,7 @@ OTHER: dict[str, Any] = {
     "msg_threshold": 30, "max_token": 16_000, "token_ratio": 0.9, "last_keep": 10, "min_consecutive_tool_messages": 3,
     "large_payload_threshold": 900, "offload_single_preview": 120, "min_compression_token_threshold": 7,
     "current_round_compression_ratio": 0.5, "keep_unread": False, "protected_tools": frozenset({"read_skill"}),
+    "instruction_sources": ("HOUSE.md",),
     "strategies": ("rounds",), "escalation": "single", "target_ratio": 0.6, "last_resort": False, "strict_fit": True,
     "user_message_budget": 9, "keep_recent": 0.3, "provider_compaction": "instead", "ledger_ratio": 0.2,
     "tool_effects": {"probe": "reads"}, "note_state": False, "note_role": "assistant", "note_ratio": 0.2,
@@ -348,7 +350,12 @@ def test_a_small_window_is_emptied_less_far_and_gives_the_ledger_a_larger_share(
 
 
 def test_three_distances_share_a_window_and_the_presets_differ_in_the_ledger() -> None:
-    shares = {2_000: (0.28, 0.298, 0.9), 4_000: (0.28, 0.22, 0.9), 8_000: (0.38, 0.162, 0.85), 16_000: (0.38, 0.12, 0.8)}
+    shares = {
+        2_000: (0.28, 0.298, 0.9),
+        4_000: (0.28, 0.22, 0.9),
+        8_000: (0.38, 0.162, 0.85),
+        16_000: (0.38, 0.12, 0.8),
+    }
     for window, expected in shares.items():
         config = AutoContextConfig.for_window(window)
         assert (config.keep_recent, config.ledger_ratio, config.target_ratio) == expected

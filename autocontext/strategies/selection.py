@@ -11,6 +11,7 @@ from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_pinned
 from autocontext.plan import is_plan_block, plan_line
+from autocontext.strategies.instructions import instructions
 from autocontext.text import rendering
 
 RELOAD_TOOL = "context_reload"
@@ -54,13 +55,18 @@ def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
     return 2 * size > config.large_payload_threshold
 
 
-def stays(config: AutoContextConfig, view: View, *, protected: bool = True) -> Callable[[Msg], bool]:
+def stays(
+    config: AutoContextConfig, view: View, *, protected: bool = True, by_result: bool = False
+) -> Callable[[Msg], bool]:
     """A test for messages that no strategy changes: system, pinned, those of protected tools, a provider's compaction.
 
-    Reloaded pages stay only until the user writes again. What stands before a compaction belongs to it.
+    Reloaded pages stay only until the user writes again. What stands before a compaction belongs to it. So do
+    messages with `instructions`; `by_result` leaves them out, for a strategy that spares those results itself.
     """
     tools = config.protected_tools if protected else frozenset()
     kept = {m.id for m in view.messages[: view.compacted + 1]} | (_of_tools(view, tools) if tools else set())
+    if not by_result:
+        kept.update(instructions(config, view))
     return lambda m: m.role == "system" or is_pinned(m) or m.id in kept
 
 
