@@ -56,6 +56,8 @@ _OPEN_SHARE = 0.5
 """Most of a budget that is kept for the plan's open steps where they would go short otherwise."""
 _STANDING_SHARE = 0.2
 """Most of a budget for where the agent is, what it has started, and which instructions it has read."""
+_READ_LEAST = 48
+"""Tokens for the instructions that it has read, in a small note."""
 _NARROW, _WIDER = 56, (90, 160)
 """Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
 
@@ -235,7 +237,8 @@ class _Page:
         for part, lines in parts.items():
             before = self._room.left
             claim = Claim(self._room, reversed(lines))
-            claim.take(share - self._room.cost(part))
+            least = min(_READ_LEAST, self._room.left) if part == READ else 0
+            claim.take(max(share, least) - self._room.cost(part))
             self._parts[part] = lines[len(lines) - claim.size :]
             self._room.left -= self._room.cost(part) if claim.size else 0
             share -= before - self._room.left

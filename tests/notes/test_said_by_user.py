@@ -51,7 +51,7 @@ def steered(result: str, said_by_user: str | bool, window: int, *work: list[Msg]
     memory.add(tool_exchange("bash", {"command": "make"}, result), said_by_user=said_by_user)
     for messages in work:
         memory.add(messages)
-        memory.get_messages()
+    memory.get_messages()
     return memory
 
 

@@ -69,21 +69,21 @@ class TestStays:
     def test_the_file_of_a_coding_agent(self, window: int) -> None:
         text = rules(window // 12)
         shell = tool_exchange("shell", {"command": ["bash", "-lc", "cat AGENTS.md"]}, text)
-        memory = worked(window, shell, *map(coding, range(window // 60)))
+        memory = worked(window, shell, *map(coding, range(window // 100)))
         assert results(memory).count(text) == 1
         assert_valid_chat(memory.messages)
 
     def test_a_skill(self, window: int) -> None:
         text = rules(window // 12, "refunds")
         skill = tool_exchange("load_skill", {"skill": "refunds"}, text)
-        memory = worked(window, *map(shop, range(5)), skill, *map(shop, range(window // 60)))
+        memory = worked(window, *map(shop, range(5)), skill, *map(shop, range(window // 100)))
         assert results(memory).count(text) == 1
         assert_valid_chat(memory.messages)
 
     def test_the_newest_version_of_a_file_that_was_read_twice(self, window: int) -> None:
         old, new = rules(window // 12), rules(window // 12, "blanks")
         edit = tool_exchange("Edit", {"file_path": "/srv/app/CLAUDE.md", "old_string": "tabs"}, "The file was updated.")
-        steps = map(checks, range(window // 40))
+        steps = map(checks, range(window // 80))
         first = [*read("/srv/app/CLAUDE.md", old), *checks(0), *edit]
         memory = worked(window, first, *map(checks, range(3)), read("/srv/app/CLAUDE.md", new), *steps)
         assert results(memory).count(new) == 1
@@ -97,14 +97,14 @@ class TestStays:
         calls = [{"type": "tool_use", "id": k, "name": "Read", "input": {"path": p}} for k, (p, _) in texts.items()]
         answers = [{"type": "tool_result", "tool_use_id": k, "content": t[: window * 2]} for k, (_, t) in texts.items()]
         both = from_anthropic([{"role": "assistant", "content": calls}, {"role": "user", "content": answers}])
-        memory = worked(window, both, *map(coding, range(window // 60)))
+        memory = worked(window, both, *map(coding, range(window // 100)))
         assert results(memory).count(text) == 1
         assert "1;2;3\n" * window not in results(memory)
 
     def test_it_gives_way_over_a_tenth_and_the_note_says_where_it_is(self, window: int) -> None:
         large, small = rules(window // 7), rules(window // 14, "care")
         files = [read("/srv/CLAUDE.md", large), read("/srv/sub/AGENTS.md", small)]
-        memory = worked(window, *files, *map(coding, range(window // 30)))
+        memory = worked(window, *files, *map(coding, range(window // 40)))
         assert small in results(memory)
         assert large not in results(memory)
         in_short = [m for m in memory.messages if any("[m3: " in r.text for r in m.tool_results)]
