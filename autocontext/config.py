@@ -38,6 +38,8 @@ STRATEGIES = ("tool_runs", "large_messages_protected", "large_messages", "rounds
 """Names of the reference's strategies, in the order in which they are tried: the default."""
 READ_ONCE, SHORTEN = "read_once", "shorten"
 """Names of the strategies that call no model and are tried first; the only ones in `for_window`."""
+INSTRUCTION_SOURCES = ("CLAUDE.md", "AGENTS.md", "GEMINI.md", ".cursorrules", "SKILL.md", "skill")
+"""Files with instructions for coding agents, and the word in the names of tools that load a skill."""
 JAVA_NAMES = {
     "msgThreshold": "msg_threshold",
     "maxToken": "max_token",
@@ -81,6 +83,10 @@ class AutoContextConfig(Value):
     """Names of built-in strategies, or own ones (anything with `name` and `propose(view)`), in order."""
     protected_tools: frozenset[str] = frozenset({"context_reload"})
     """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
+    instruction_sources: tuple[str, ...] = INSTRUCTION_SOURCES
+    """Files with instructions for the agent (a name, or a pattern such as ".cursor/rules/*.mdc") and words of the names
+    of tools that load some: the newest result of reading each stays in view unshortened, up to a tenth of `max_token`
+    altogether. () for none."""
     large_payload_threshold: int = Field(default=5 * 1024, ge=1)
     """Characters; a text longer than this is large: for strategies 2, 3 and 5, and for `Session.call_tool`."""
 
@@ -280,6 +286,7 @@ class AutoContextConfig(Value):
             "note_role": "assistant",
             "target_ratio": 1.0,
             "last_resort": False,
+            "instruction_sources": (),
             "ledger_ratio": 0.0,
             "max_request_bytes": None,
             "min_compression_token_threshold": 5000,
@@ -369,6 +376,7 @@ class ConfigBuilder:
     current_round_compression_ratio: _Setter[float]
     keep_unread: _Setter[bool]
     protected_tools: _Setter[frozenset[str]]
+    instruction_sources: _Setter[tuple[str, ...]]
     strategies: _Setter[tuple[Any, ...]]
     escalation: _Setter[Literal["until_fit", "single"]]
     target_ratio: _Setter[float]

@@ -7,7 +7,7 @@ sessions can be read here.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn, Self, TypeAlias
@@ -24,6 +24,8 @@ OFFLOAD_UUID = "offloaduuid"
 WRITTEN = "written"
 """Key next to the UUID in a note: the number of characters at its beginning that a model wrote."""
 PINNED = "pinned"
+SAID_BY_USER = "said_by_user"
+"""Metadata key of words of the user inside a tool's result: a text, or a list of texts."""
 WIRE_HINTS = "_openai"
 """Metadata key for the original spelling of OpenAI messages where blocks do not show it."""
 COMPACTION = "_compaction"
@@ -518,6 +520,28 @@ def is_final_reply(msg: Msg) -> bool:
 def is_user_turn(msg: Msg) -> bool:
     """Whether the user wrote this message (user role, no tool results, not a note in the user's role)."""
     return msg.role == "user" and not is_tool_message(msg) and not is_note(msg)
+
+
+def said_in(msg: Msg) -> tuple[str, ...]:
+    """The words of the user that the caller has named in this message's results (`metadata={"said_by_user": ...}`)."""
+    said = msg.metadata.get(SAID_BY_USER) if msg.metadata else None
+    return tuple(words for words in ([said] if isinstance(said, str) else said or ()) if isinstance(words, str))
+
+
+def words_of_user(msg: Msg) -> str:
+    """What the user says in this message: its text in the user's role, and what was said inside a result."""
+    text = msg.text if msg.role == "user" else ""
+    return "\n\n".join(filter(None, (text, *said_in(msg))))
+
+
+def with_words_of_user(messages: Iterable[Msg], said: Callable[[str], Sequence[str]]) -> list[Msg]:
+    """The messages, each with the words of the user that `said` finds in the texts of its results."""
+    marked = []
+    for m in messages:
+        words = [w for result in m.tool_results for w in said(result.text)]
+        metadata = {**m.metadata, SAID_BY_USER: words}
+        marked.append(m.model_copy(update={"metadata": metadata}) if words else m)
+    return marked
 
 
 def is_pinned(msg: Msg) -> bool:

@@ -102,6 +102,8 @@ class _Engine:
         self.growth = Regrow(self.hand_over, lambda: -self._excess() - 1)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
+        self._giving = self.config.model_copy(update={"instruction_sources": ()})
+        """For the steps in which instruction files give way like other results."""
 
     def view(self) -> View:
         """What strategies see. It is the same object until something is recorded, so its cached properties are shared.
@@ -196,7 +198,7 @@ class _Engine:
     def _cut_what_cannot_fit(self) -> Generator[Step, Sent, None]:
         """Cut new results that no window could hold beside what always stays: then the rest need not give way."""
         view = self.view()
-        keep = stays(self.config, view, protected=False)
+        keep = stays(self._giving, view, protected=False)
         first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
         fixed = sum(
             view.tokens(i, i + 1) for i, m in enumerate(view.messages) if keep(m) or i in (first, view.latest_user)
@@ -220,29 +222,30 @@ class _Engine:
     def _fit(self) -> Generator[Step, Sent, None]:
         """While the view is over the window, shorten notes, then long texts, protected tools' results, user's pastes.
 
-        At last, only the system text, pinned messages, the current exchange and nearly empty notes remain.
+        Instruction files go after the other results. At last, only the system text, pinned messages, the current
+        exchange and nearly empty notes remain.
         """
-        for least in LENGTHS:
-            progress = True
+        for least, gives in (*((least, False) for least in LENGTHS), (LENGTHS[-1], True)):
+            config, progress = self._giving if gives else self.config, True
             while (excess := self._overflow()) and progress:
-                progress = yield from self._run_strategy(self._fold(excess, shortens=True))
+                progress = yield from self._run_strategy(self._fold(excess, shortens=True, gives=gives))
                 for unread in (False, True):
                     if excess := self._overflow():
-                        cut = Previews(self.config, excess, unread=unread, least=least)
+                        cut = Previews(config, excess, unread=unread, least=least)
                         progress |= yield from self._run_strategy(cut)
                 if excess := self._overflow():
-                    progress |= yield from self._run_strategy(self._fold(excess, last_resort=True))
+                    progress |= yield from self._run_strategy(self._fold(excess, last_resort=True, gives=gives))
         progress = True
         while (excess := self._overflow()) and progress:
             progress = yield from self._run_strategy(Pastes(self.config, self.hand_over, excess))
         progress = self._can_fit()
         while progress and (excess := self.budget.over_window()):
-            progress = yield from self._run_strategy(self._fold(excess, bare=True))
+            progress = yield from self._run_strategy(self._fold(excess, bare=True, gives=True))
 
     def _can_fit(self) -> bool:
         """Whether what is never cut leaves any room; if not, emptying the notes would not help."""
         view = self.view()
-        never_cut = stays(self.config, view, protected=False)
+        never_cut = stays(self._giving, view, protected=False)
         tokens = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if never_cut(m))
         return tokens + self.token_sum.overhead < self.config.max_token
 
@@ -254,12 +257,16 @@ class _Engine:
         shortens: bool = False,
         last_resort: bool = False,
         bare: bool = False,
+        gives: bool = False,
         savings: Sequence[int] = (),
     ) -> Fold:
-        """A fold that reaches the target, or one that only takes what is over the window."""
+        """A fold that reaches the target, or one that only takes what is over the window.
+
+        `gives`: it also takes instruction files.
+        """
         messages, tokens = (0, overflow) if overflow else self.budget.excess()
         return Fold(
-            self.config,
+            self._giving if gives else self.config,
             self.hand_over,
             excess_messages=messages,
             excess_tokens=tokens,

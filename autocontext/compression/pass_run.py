@@ -37,7 +37,7 @@ def empty_ledger(config: AutoContextConfig) -> WorkLedger:
     """The work ledger before the first pass."""
     from autocontext.notes.work import WorkLedger  # noqa: PLC0415 (its patterns cost what `import autocontext` spares)
 
-    return WorkLedger(config.tool_effects)
+    return WorkLedger(config.tool_effects, config.instruction_sources)
 
 
 class LogFork:

@@ -13,6 +13,7 @@ from autocontext.formats.anthropic_messages import sendable_messages
 from autocontext.formats.openai_chat import to_openai as write_chat
 from autocontext.formats.openai_responses import to_responses
 from autocontext.formats.reading import Message, read_messages
+from autocontext.formats.said_by_user import with_said
 from autocontext.formats.sendable import sendable
 from autocontext.formats.strict import allowed, media_after, strict_chat, strict_items
 from autocontext.messages import Msg, ToolResultBlock
@@ -64,17 +65,21 @@ class ProviderMessages(ABC):
         """The messages of a request in a form that strict services take: see `adapters.sendable`."""
         return sendable(messages)
 
-    def add(self, messages: Message | Iterable[Message]) -> None:
+    def add(self, messages: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """Add one message or several, all or none: Msgs, or dicts (or SDK objects) in a provider's format.
 
         OpenAI chat messages, items of the Responses API and Anthropic messages are told apart by their shape.
 
             memory.add({"role": "user", "content": "Hello"})
 
+        `said_by_user`: the user's words inside a tool's result, where an agent puts what was said while a tool ran.
+        They count as the user's in notes, and stay in view when the result is shortened. True takes them from the marks
+        of Claude Code, OpenCode and Hermes; pass it only if no tool can have written those marks.
+
         Fields that no provider takes are stored and not sent; the first time, a warning names them. Raises
-        InvalidMessage naming index and key, and the nearest field for a misspelt one.
+        InvalidMessage naming index and key, and the nearest field for a misspelt one; also if no result has the words.
         """
-        self.add_messages(self._with_tool_names(self.read(messages)))
+        self.add_messages(with_said(self._with_tool_names(self.read(messages)), said_by_user))
 
     def read(self, messages: Message | Iterable[Message], *, by_service: bool = False) -> list[Msg]:
         """The messages that `add` would add, with the same warning and errors.

@@ -28,12 +28,15 @@ from autocontext.messages import (
     ToolResultBlock,
     ToolUseBlock,
     freeze,
+    said_in,
 )
 from autocontext.text import rendering
 from autocontext.tokens.request_size import Place
 
 MESSAGE_TEXT = -1
 """Block index for a message's whole text: its text blocks become one."""
+_USER_SAID = 'The user said: "{}"'
+"""What stands before the short form of a result, inside which the user said something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +201,9 @@ def _rewrite(proposal: Proposal, texts: Mapping[int, str], origin: Origin) -> Ms
                 text = rendering.escape_tags(texts[MESSAGE_TEXT]) + mark
                 blocks.append(block.model_copy(update={"text": text}))
         elif isinstance(block, ToolResultBlock) and i in texts:
-            text = rendering.escape_tags(texts[i]) + mark
+            # What the user said inside the result is no part of it, and stays.
+            said = [words for words in said_in(msg) if words in block.text and words not in texts[i]]
+            text = rendering.escape_tags("\n".join((*map(_USER_SAID.format, said), texts[i]))) + mark
             blocks.append(block.model_copy(update={"output": _with_text(block, text)}))
         elif isinstance(block, ToolUseBlock) and proposal.arguments_to is not None:
             arguments = freeze(rendering.shortened(block.input, proposal.arguments_to, of_arguments))

@@ -284,15 +284,14 @@ def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str
 # ------------------------------------------------------------------------------------------------ whether it only looks
 def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] | None = None) -> bool:
     """Whether a call only looks at something; `table` says so of tools by name or by a word of their names."""
-    words = _words(tool)
+    words = words_of(tool)
     for name in (tool, *words):
         if table and name in table:
             return table[name] == "reads"
     if line := command_line(arguments):
-        parts = (part.strip() for part in _PARTS_OF_COMMAND.split(line[:4_000]))
-        return _WRITES.search(line) is None and all(map(_only_reads, filter(None, parts)))
+        return not writes(line) and all(map(_only_reads, commands_of(line)))
     command = arguments.get("command")
-    if isinstance(command, str) and (inner := _words(command)):  # an editor: {"command": "view", "path": ...}
+    if isinstance(command, str) and (inner := words_of(command)):  # an editor: {"command": "view", "path": ...}
         return inner[0] in _READS
     reads = bool(words) and (words[0] in _READS or words[-1] in _READS_AT_END)
     return reads and not ("and" in words or "or" in words or "replace" in words)
@@ -303,8 +302,18 @@ def _only_reads(command: str) -> bool:
     return not command or command.split(None, 1)[0] in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
 
 
+def commands_of(line: str) -> list[str]:
+    """The commands of a shell's line, without what joins them."""
+    return [part for part in map(str.strip, _PARTS_OF_COMMAND.split(line[:4_000])) if part]
+
+
+def writes(command: str) -> bool:
+    """Whether a command's words write a file: by a redirection, or in place."""
+    return _WRITES.search(command) is not None
+
+
 @lru_cache(maxsize=1024)
-def _words(tool: str) -> tuple[str, ...]:
+def words_of(tool: str) -> tuple[str, ...]:
     """The words of a tool's own name, in lower case; what stands before "__" or "." is a server's."""
     own = re.split(r"__|\.", tool[:_LONGEST_PATH])[-1]
     return tuple(word.lower() for word in _WORDS.findall(own))

@@ -23,7 +23,7 @@ from autocontext.notes.room import Claim, Room
 from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
 from autocontext.notes.speech import Speech, notes, reasons
-from autocontext.notes.standing import running, where
+from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
 from autocontext.text.rendering import escape_tags
 from autocontext.text.words import terms
@@ -31,13 +31,13 @@ from autocontext.text.words import terms
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
-SAID, PLAN, WHERE, STARTED, DONE, LOOKED, REASONS, LINES, NOTES = (
-    "The user said:", "Plan:", "Where:", "Started, no end seen:", "Done:", "Looked at:",
+SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, LINES, NOTES = (
+    "The user said:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Done:", "Looked at:",
     "The agent said:", "Lines:", "The agent noted:",
 )  # fmt: skip
-HEADINGS = (SAID, PLAN, WHERE, STARTED, DONE, LOOKED, REASONS, NOTES, LINES)
+HEADINGS = (SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, NOTES, LINES)
 
-_GIVING = (LINES, LOOKED, REASONS, DONE, PLAN, NOTES, WHERE, STARTED)
+_GIVING = (LINES, LOOKED, REASONS, DONE, PLAN, NOTES, READ, WHERE, STARTED)
 """The order in which parts lose lines if the text is too long, before the user's words."""
 _RULES_SHARE = 0.60
 _STORIES_SHARE = 0.25
@@ -55,7 +55,9 @@ _NOTES_SHARE = 0.30
 _OPEN_SHARE = 0.5
 """Most of a budget that is kept for the plan's open steps where they would go short otherwise."""
 _STANDING_SHARE = 0.2
-"""Most of a budget for where the agent is and what it has started."""
+"""Most of a budget for where the agent is, what it has started, and which instructions it has read."""
+_READ_LEAST = 48
+"""Tokens for the instructions that it has read, in a small note."""
 _NARROW, _WIDER = 56, (90, 160)
 """Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
 
@@ -119,8 +121,8 @@ class _Page:
         self._speech = Speech(ledger, self._only, self._shown)
         self._deeds = Deeds(ledger, self._only, _NARROW)
         self._states = request.state
-        self._running: set[Call] = set()
-        """Those of the shown calls that have started something of which no end was seen."""
+        self._standing: set[Call] = set()
+        """Those of the shown calls that have started something of which no end was seen, or read instructions."""
         self._plan = PlanPart(request.plan, [] if request.plan is not None else self._plan_calls())
         self._plan_first = plan_first
         self._plan_size = 0
@@ -138,8 +140,7 @@ class _Page:
             return ""
         room.left -= room.cost(SAID)
         plan = self._claim_plan()
-        if self._states:
-            self._add_standing()
+        self._add_standing()
         rules = max(int(self._budget * _RULES_SHARE), _RULES_LEAST)
         for worth in (RULE, CLAUSE):
             rules -= self._add_sentences(worth, rules, brief=True)
@@ -220,21 +221,29 @@ class _Page:
 
     # ------------------------------------------------------------------------------------------- what still stands
     def _add_standing(self) -> None:
-        """Add what the agent has started and where it is, the newest as far as their share goes."""
-        calls = self._ledger.calls[-MOST_CALLS:]
-        here = [f"m{number}: {words}" for number, words in where(calls) if number in self._only]
-        covered = {*self._deeds.calls}
-        started = [call for call in running(self._ledger) if call in covered]
+        """Add what the agent has started, where it is and what it has to follow, the newest as far as there is room."""
+        calls, here = self._ledger.calls[-MOST_CALLS:], list[str]()
+        started, read = list[Call](), dict(instructions_read(self._ledger, self._only))
+        if self._states:
+            here = [f"m{number}: {words}" for number, words in where(calls) if number in self._only]
+            covered = {*self._deeds.calls}
+            started = [call for call in running(self._ledger) if call in covered]
         share = int(self._budget * _STANDING_SHARE)
-        for part, lines in ((STARTED, [self._deeds.line(Group((call,))) for call in started]), (WHERE, here)):
+        parts = {
+            STARTED: [self._deeds.line(Group((call,))) for call in started],
+            WHERE: here,
+            READ: [f"m{call.result}: {label}" for call, label in read.items()],
+        }
+        for part, lines in parts.items():
             before = self._room.left
             claim = Claim(self._room, reversed(lines))
-            claim.take(share - self._room.cost(part))
+            least = min(_READ_LEAST, self._room.left) if part == READ else 0
+            claim.take(max(share, least) - self._room.cost(part))
             self._parts[part] = lines[len(lines) - claim.size :]
             self._room.left -= self._room.cost(part) if claim.size else 0
             share -= before - self._room.left
-            if part == STARTED:
-                self._running = {*started[len(started) - claim.size :]}
+            told = {STARTED: started, READ: [*read]}.get(part, [])
+            self._standing.update(told[len(told) - claim.size :])
 
     # --------------------------------------------------------------------------------------------- the user's words
     def _add_sentences(self, worth: int, most: int, *, brief: bool | None = None) -> int:
@@ -269,7 +278,7 @@ class _Page:
     def _add_activity(self, plan: Claim) -> None:
         """Add the parts that compete for room: plain sentences of the user, the plan, calls, the agent's reasons."""
         room, deeds = self._room, self._deeds
-        latest = [g for g in reversed(deeds.groups) if not g.newest.plans and not self._running.issuperset(g.calls)]
+        latest = [g for g in reversed(deeds.groups) if not g.newest.plans and not self._standing.issuperset(g.calls)]
         done = [group for group in latest if not group.newest.looks]
         looked = [group for group in latest if group.newest.looks]
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus)

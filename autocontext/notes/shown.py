@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 from typing import Literal
 
 from autocontext.history.cached import cached_property
-from autocontext.messages import Msg, ToolUseBlock, is_user_turn
+from autocontext.messages import Msg, ToolUseBlock, is_user_turn, said_in, words_of_user
 from autocontext.notes.notes import note_of
 from autocontext.notes.sentences import of_user
 from autocontext.notes.values import known_values
@@ -82,9 +82,10 @@ def plan_fact(use: ToolUseBlock) -> Fact:
 
 
 def _facts(m: Msg) -> Iterator[Fact]:
-    if is_user_turn(m):
+    if is_user_turn(m) or said_in(m):
         # Sentences, as a message may be shown in part.
-        yield from (("sentence", one_line(m.text[s.start : s.stop])) for s in of_user(m.text))
+        words = words_of_user(m)
+        yield from (("sentence", one_line(words[s.start : s.stop])) for s in of_user(words))
     for use in m.tool_uses:
         if is_plan_call(use):
             yield plan_fact(use)

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
+from autocontext.messages import words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_CALLS, shorten
 from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, heading_of, last_question
@@ -81,7 +82,7 @@ class Speech:
 
     def text(self, number: int, sentence: Sentence) -> str:
         """A sentence on one line."""
-        return one_line(self._ledger.messages[number - 1].text[sentence.start : sentence.stop])
+        return one_line(words_of_user(self._ledger.messages[number - 1])[sentence.start : sentence.stop])
 
     def choose(self, sentences: Iterable[tuple[int, Sentence]]) -> None:
         """Add sentences to the selection."""
@@ -122,14 +123,15 @@ class Speech:
     def _question(self, number: int) -> str:
         """The agent's question that a short message answers, for the end of its line; "" if there is none."""
         before = self._ledger.messages[number - 2] if self._questions and number > 1 else None
-        if before is None or before.role != "assistant" or len(self._ledger.messages[number - 1].text) > _ANSWER:
+        own = self._ledger.messages[number - 1]
+        if before is None or before.role != "assistant" or own.role != "user" or len(own.text) > _ANSWER:
             return ""
         question = one_line(last_question(before.text))
         return f" (m{number - 1} agent: {quoted(shorten(question, _REMARK))})" if question else ""
 
     def _rows(self, number: int, everything: Sequence[Sentence]) -> Iterator[str]:
         """The selected sentences of a message, as lines."""
-        text = self._ledger.messages[number - 1].text
+        text = words_of_user(self._ledger.messages[number - 1])
         row, stop, gap = "", 0, False
         for sentence in everything:
             if (number, sentence) not in self._selection:

@@ -1,17 +1,19 @@
-"""What still stands of earlier calls: where the agent is, and what it has started and was not seen to end.
+"""What still stands of earlier calls: where the agent is, what it has started, and which instructions it has read.
 
-Both are quoted: the words of the call, and what came back. What the patterns do not know is left out, never guessed.
+All is quoted: the words of the call, and what came back. What the patterns do not know is left out, never guessed.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from autocontext.notes.calls import MOST_CALLS, Call
+from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
+    from autocontext.notes.instructions import Instructions
     from autocontext.notes.work import WorkLedger
 
 _SEARCHED = 4_000
@@ -22,6 +24,9 @@ _WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
 """A change of folder that does not depend on the one before it."""
 _MOST_STARTED = 20
 """Newest starts that are looked at."""
+_MOST_READ = 60
+"""Newest readings of instructions that are looked at."""
+_LONGEST_LABEL = 200
 _MOST_MESSAGES = 400
 """Newest messages in which the end of something is looked for."""
 _NEAR = 200
@@ -59,6 +64,22 @@ def running(ledger: WorkLedger) -> list[Call]:
     calls = ledger.calls[-MOST_CALLS:]
     found = [c for c in calls if c.starts and c.answer is not None and not c.answer.status]
     return [call for call in found[-_MOST_STARTED:] if not _has_ended(ledger, call, calls)]
+
+
+def instructions_read(ledger: WorkLedger, only: Container[int]) -> list[tuple[Call, str]]:
+    """The newest reading of each instruction file and skill, where its result is in one of these messages.
+
+    With what it has read: the paths, or the skill.
+    """
+    newer: list[Instructions] = []
+    found: list[tuple[Call, str]] = []
+    for at, what in reversed(ledger.instructions[-_MOST_READ:]):
+        call = ledger.calls[at]
+        if call.answer is not None and not call.answer.status and not any(n.covers(what) for n in newer):
+            newer.append(what)
+            if call.result in only:
+                found.append((call, one_line(what.label[:_LONGEST_LABEL])))
+    return found[::-1]
 
 
 def _has_ended(ledger: WorkLedger, start: Call, calls: list[Call]) -> bool:

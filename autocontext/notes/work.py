@@ -16,9 +16,10 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
 from autocontext.notes.calls import Call, Effect, call_of, facts_of
+from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
 from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, values_in
@@ -71,12 +72,14 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_open", "_orphans", "calls", "effects", "messages", "notes",
-        "plan_calls", "remarks", "rules", "user_sentences", "values",
+        "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
+        "plan_calls", "remarks", "rules", "sources", "user_sentences", "values",
     )  # fmt: skip
 
-    def __init__(self, effects: Mapping[str, Effect] | None = None) -> None:
+    def __init__(self, effects: Mapping[str, Effect] | None = None, sources: tuple[str, ...] = ()) -> None:
+        """`sources` are those of instructions: see `AutoContextConfig.instruction_sources`."""
         self.effects: Mapping[str, Effect] = effects or {}
+        self.sources = sources
         self.messages: list[Msg] = []
         self.calls: list[Call] = []
         self.user_sentences: list[tuple[int, Sentence]] = []
@@ -89,6 +92,8 @@ class WorkLedger:
         """The agent's own notes, each with its message's number."""
         self.plan_calls: list[tuple[int, ToolUseBlock]] = []
         """Calls that make or change a plan, each with its index in `calls`."""
+        self.instructions: list[tuple[int, Instructions]] = []
+        """What calls read of instructions, each with the call's index in `calls`."""
         self.values: dict[str, Occurrences] = {}
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
@@ -112,7 +117,7 @@ class WorkLedger:
 
     def __add__(self, later: WorkLedger) -> WorkLedger:
         """The ledger of one history followed by another."""
-        ledger = WorkLedger(self.effects)
+        ledger = WorkLedger(self.effects, self.sources)
         ledger._extend(self)
         ledger._extend(later)
         return ledger
@@ -128,6 +133,7 @@ class WorkLedger:
         self.remarks += [(n + shift, s) for n, s in later.remarks]
         self.notes += [(n + shift, text) for n, text in later.notes]
         self.plan_calls += [(at + places, use) for at, use in later.plan_calls]
+        self.instructions += [(at + places, what) for at, what in later.instructions]
         for value, occurrences in later.values.items():
             self._add_occurrences(value, occurrences._replace(numbers=tuple([n + shift for n in occurrences.numbers])))
         for id_, calls in later._open.items():
@@ -142,13 +148,14 @@ class WorkLedger:
         self._append_blocks(msg, number, result_values, speech_values)
         if is_compressed(msg) or msg.role == "system":
             return  # system messages stay in view, and a copied note is not what somebody said
+        if words := words_of_user(msg):
+            for sentence in of_user(words):
+                if sentence.worth >= CLAUSE:
+                    self.rules.append(len(self.user_sentences))
+                self.user_sentences.append((number, sentence))
+            speech_values.update(values_in(words))
         if text := msg.text:
-            if msg.role == "user":
-                for sentence in of_user(text):
-                    if sentence.worth >= CLAUSE:
-                        self.rules.append(len(self.user_sentences))
-                    self.user_sentences.append((number, sentence))
-            elif msg.role == "assistant":
+            if msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (result_values if msg.role == "tool" else speech_values).update(values_in(text))
         for value in sorted(result_values | speech_values):  # the same order in every process
@@ -174,6 +181,8 @@ class WorkLedger:
             self.notes.append((number, text))
         if is_plan_call(use):
             self.plan_calls.append((place, use))
+        if (what := instructions_of(use, self.sources)) is not None:
+            self.instructions.append((place, what))
 
     def _answer(self, number: int, at: int, block: ToolResultBlock) -> None:
         """Match a result with the latest open call of its id."""

@@ -121,8 +121,12 @@ class Fold:
                 last=piece is all_pieces[-1],
             )
             for piece, size in zip(all_pieces, sizes, strict=True)
-            if piece in pieces or share * size < piece.tokens * _WORTHWHILE
+            if piece in pieces or (self._can_shrink(piece) and share * size < piece.tokens * _WORTHWHILE)
         ]
+
+    def _can_shrink(self, note: _Piece) -> bool:
+        """Whether a note is longer than the smallest that says something; until the last, such a one stays."""
+        return self.bare or note.tokens > self._hand_over.frame + _LEAST_NOTE
 
     def _sizes(self, view: View, pieces: Sequence[_Piece], most: int) -> list[float]:
         """Each piece's share of the room, in proportion to the size its note needs."""

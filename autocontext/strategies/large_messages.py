@@ -7,6 +7,7 @@ from autocontext.events import LARGE_MESSAGE_OFFLOAD, LARGE_MESSAGE_OFFLOAD_WITH
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_compressed
+from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import is_large, may_be_large, recent, stays
 from autocontext.text import rendering
 
@@ -25,7 +26,7 @@ class LargeMessages:
         if self.protect_newest:
             stop = min(stop, len(view) - self.config.last_keep)
         event = LARGE_MESSAGE_OFFLOAD_WITH_PROTECTION if self.protect_newest else LARGE_MESSAGE_OFFLOAD
-        keep = stays(self.config, view)
+        keep, spared = stays(self.config, view, by_result=True), instructions(self.config, view)
         proposals = []
         for i in range(max(0, stop)):
             m = view.messages[i]
@@ -33,17 +34,17 @@ class LargeMessages:
                 continue
             if i == view.latest_user or m.tool_uses or is_compressed(m) or keep(m):
                 continue
-            blocks = self._previews(m)
+            blocks = self._previews(m, spared.get(m.id, frozenset()))
             if blocks:
                 proposals.append(Proposal(view.span(i, i + 1), blocks=blocks, event_type=event, kind="stub"))
         return proposals
 
-    def _previews(self, m: Msg) -> dict[int, str | Question]:
+    def _previews(self, m: Msg, spared: frozenset[int]) -> dict[int, str | Question]:
         size = self.config.offload_single_preview
         blocks: dict[int, str | Question] = {
             i: rendering.preview(block.text, size)
             for i, block in enumerate(m.content)
-            if isinstance(block, ToolResultBlock) and is_large(block.text, self.config)
+            if isinstance(block, ToolResultBlock) and i not in spared and is_large(block.text, self.config)
         }
         if is_large(m.text, self.config):
             blocks[MESSAGE_TEXT] = rendering.preview(m.text, size)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolResultBlock, is_note, is_pinned, own_text, texts_in
+from autocontext.strategies.instructions import instructions
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import excerpt
@@ -32,11 +33,14 @@ class Previews:
         self.unread = unread
         self.least = least
         self._worth: Worth | None = None
+        self._spared: Mapping[str, frozenset[int]] = {}
+        """Results that stay as they are."""
         self.name = "last_resort_unread" if unread else "last_resort_previews"
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per message with a long text."""
         first, stop = (view.unread, len(view)) if self.unread else (0, view.unread)
+        self._spared = instructions(self.config, view)
         candidates = [i for i in range(first, stop) if self._is_candidate(view, i)]
         limit = self._limit(view, candidates)
         return [p for i in candidates if (p := self._shorten(view, i, limit)) is not None]
@@ -47,7 +51,7 @@ class Previews:
 
     def _limit(self, view: View, candidates: list[int]) -> int:
         """The length, in characters, to which all longer texts are cut."""
-        lengths = sorted((n for i in candidates for n in _lengths(view.messages[i])), reverse=True)
+        lengths = sorted((n for i in candidates for n in self._lengths(view.messages[i])), reverse=True)
         tokens = sum(view.tokens(i, i + 1) for i in candidates)
         if not lengths or not tokens:
             return self.least
@@ -62,7 +66,7 @@ class Previews:
 
     def _shorten(self, view: View, i: int, limit: int) -> Proposal | None:
         m = view.messages[i]
-        texts = {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock)}
+        texts = self._results(m)
         texts[MESSAGE_TEXT] = own_text(m)
         blocks: dict[int, str | Question] = {
             k: self._shorter(view, i, rendering.untagged(text), limit)
@@ -90,11 +94,14 @@ class Previews:
             return rendering.head_and_tail(text, limit)
         return f"{short}\n{rendering.left_out(None, missing, len(text))}"
 
+    def _results(self, m: Msg) -> dict[int, str]:
+        """By place in the message, the results that may be cut."""
+        spared = self._spared.get(m.id, ())
+        return {k: b.text for k, b in enumerate(m.content) if isinstance(b, ToolResultBlock) and k not in spared}
 
-def _lengths(m: Msg) -> Iterator[int]:
-    """Lengths, in characters, of the texts in a message that may be cut."""
-    yield len(own_text(m))
-    for result in m.tool_results:
-        yield len(result.text)
-    for use in m.tool_uses:
-        yield from map(len, texts_in(use.input))
+    def _lengths(self, m: Msg) -> Iterator[int]:
+        """Lengths, in characters, of the texts in a message that may be cut."""
+        yield len(own_text(m))
+        yield from map(len, self._results(m).values())
+        for use in m.tool_uses:
+            yield from map(len, texts_in(use.input))

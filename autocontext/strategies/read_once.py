@@ -17,8 +17,9 @@ from autocontext.history.cached import cached_property
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.runs import Runs
 from autocontext.history.view import View
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, is_note
+from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, is_note, said_in
 from autocontext.plan import is_plan_block
+from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import recent, stays
 from autocontext.text import rendering
 
@@ -87,14 +88,16 @@ class ReadOnce:
     # ------------------------------------------------------------------------------------------------- what is old
     def _superseded(self, view: View) -> list[_Pair]:
         """The pairs whose reading stands in view once more, newer and whole, in order."""
-        keep, stop = stays(self.config, view), min(view.unread, recent(view, self.config))
+        keep, stop = stays(self.config, view, by_result=True), min(view.unread, recent(view, self.config))
+        spared = instructions(self.config, view)
         newer: dict[str, list[_Pair]] = defaultdict(list)
         equal: dict[tuple[str, Reading, str, bool], _Pair] = {}
         old: list[_Pair] = []
         for pair in reversed(list(self._pairs(view))):
             others = newer[pair.reading.subject]
             same = pair.use.name, pair.reading, pair.output.text, pair.output.is_error
-            if not (pair.result >= stop or keep(view.messages[pair.call]) or keep(view.messages[pair.result])):
+            call, result = view.messages[pair.call], view.messages[pair.result]
+            if not (pair.result >= stop or keep(call) or keep(result) or pair.block in spared.get(result.id, ())):
                 # However many others there are, the newest with the same result is among those that are compared.
                 found = [*others[:_COMPARED], *([equal[same]] if same in equal else [])]
                 pair.again = next((n for n in found if _is_read_again(pair, n)), None)
@@ -185,5 +188,5 @@ def _is_alone(view: View, pair: _Pair) -> bool:
     """Whether a call and its result follow each other and nothing else stands in their messages."""
     call, result = view.messages[pair.call], view.messages[pair.result]
     says_nothing = not call.text.strip() and all(b.type in ("tool_use", "text", "thinking") for b in call.content)
-    only = says_nothing and len(call.tool_uses) == 1 and len(result.content) == 1
+    only = says_nothing and len(call.tool_uses) == 1 and len(result.content) == 1 and not said_in(result)
     return only and pair.result == pair.call + 1 and view.closed(pair.call, pair.result + 1)

@@ -11,6 +11,7 @@ from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_pinned
 from autocontext.plan import is_plan_block, plan_line
+from autocontext.strategies.instructions import instructions
 from autocontext.text import rendering
 
 RELOAD_TOOL = "context_reload"
@@ -57,12 +58,13 @@ def may_be_large(m: Msg, config: AutoContextConfig) -> bool:
 
 
 def stays(
-    config: AutoContextConfig, view: View, *, protected: bool = True, reloads: bool = True
+    config: AutoContextConfig, view: View, *, protected: bool = True, reloads: bool = True, by_result: bool = False
 ) -> Callable[[Msg], bool]:
     """A test for messages that no strategy changes: system, pinned, those of protected tools, a provider's compaction.
 
     Reloaded pages stay until the user writes again: the newest one, and older ones as far as a quarter of the window
-    goes; without `reloads` not even so long. What stands before a compaction belongs to it.
+    goes; without `reloads` not even so long. What stands before a compaction belongs to it. Messages with
+    `instructions` stay; `by_result` leaves those out, for a strategy that spares those results itself.
     """
     tools = config.protected_tools if protected else frozenset()
     if not reloads:
@@ -70,6 +72,8 @@ def stays(
     kept = {m.id for m in view.messages[: view.compacted + 1]}
     if tools:
         kept |= _of_tools(view, tools, int(config.max_token * _RELOADED))
+    if not by_result:
+        kept.update(instructions(config, view))
     return lambda m: m.role == "system" or is_pinned(m) or m.id in kept
 
 

@@ -7,7 +7,7 @@ number it can be reloaded. It calls no model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.config import AutoContextConfig
@@ -15,6 +15,7 @@ from autocontext.events import SHORTENED
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
 from autocontext.messages import Msg, ToolUseBlock, is_note, is_user_turn, leaves, texts_in
+from autocontext.strategies.instructions import instructions
 from autocontext.strategies.selection import recent, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
@@ -64,6 +65,8 @@ class Shorten:
         self._excerpts: dict[tuple[str, int], Excerpts] = {}
         """By id and block."""
         self._worth: Worth | None = None
+        self._spared: Mapping[str, frozenset[int]] = {}
+        """Results that stay as they are."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
@@ -108,13 +111,16 @@ class Shorten:
 
     def _places(self, view: View) -> list[int]:
         """Where there are long results and arguments, before the newest messages."""
-        keep, stop = stays(self.config, view), min(view.unread, recent(view, self.config))
+        keep, stop = stays(self.config, view, by_result=True), min(view.unread, recent(view, self.config))
+        self._spared = instructions(self.config, view)
         return [i for i in range(stop) if self._is_long(view.messages[i]) and not keep(view.messages[i])]
 
     def _is_long(self, m: Msg) -> bool:
         if is_note(m) or is_user_turn(m):
             return False
-        results = any(len(result.text) > self._characters + _MARK for result in m.tool_results)
+        spared = self._spared.get(m.id, ())
+        sizes = (len(b.text) for k, b in enumerate(m.content) if b.type == "tool_result" and k not in spared)
+        results = any(size > self._characters + _MARK for size in sizes)
         return results or any(len(text) > _ARGUMENT + _MARK for use in m.tool_uses for text in texts_in(use.input))
 
     def _number(self, view: View, index: int) -> int:
@@ -143,7 +149,7 @@ class Shorten:
         blocks: dict[int, str | Question] = {}
         before = after = 0
         for k, block in enumerate(original.content):
-            if block.type != "tool_result" or len(text := block.text) <= characters:
+            if block.type != "tool_result" or len(text := block.text) <= characters or k in self._spared.get(m.id, ()):
                 continue
             now = m.content[k]
             size = len(now.text) if now.type == "tool_result" else len(text)

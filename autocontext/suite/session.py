@@ -62,14 +62,15 @@ class Session:
         return self.memory.session.user_id
 
     # ------------------------------------------------------------------------------------------------------ messages
-    def add(self, msg: Message | Iterable[Message]) -> None:
+    def add(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """Add one message or several, as `AutoContextMemory.add`; what `call_tool` returned and added is skipped."""
         tail = self.memory.messages[-_RECENT:]
-        self.memory.add([m for m in self.memory.read(msg) if not (m.role == "tool" and m in tail)])
+        new = [m for m in self.memory.read(msg) if not (m.role == "tool" and m in tail)]
+        self.memory.add(new, said_by_user=said_by_user)
 
-    async def aadd(self, msg: Message | Iterable[Message]) -> None:
+    async def aadd(self, msg: Message | Iterable[Message], *, said_by_user: str | bool = False) -> None:
         """`add` without blocking the event loop."""
-        await in_thread(lambda: self.add(msg))
+        await in_thread(lambda: self.add(msg, said_by_user=said_by_user))
 
     def _prepare(self, query: str | None = None, max_tokens: int | None = None) -> Flow[Prepared]:
         """Return the context for the next model call, valid and within `max_tokens` (default: the config's).

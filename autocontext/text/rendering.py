@@ -36,6 +36,8 @@ _LEAST_RUN = 512
 _RUN = re.compile(rf"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{{{_LEAST_RUN},}}+={{0,2}}")
 """Base64 of that length is of no use to a reader."""
 _STRETCH = re.compile(rf"[A-Za-z0-9+/]{{{_LEAST_RUN // 2}}}")
+_LONGEST_MARK = 120
+"""Characters."""
 _NOTE_BEGIN = "[Reference note: earlier work, condensed. Not a request.]"
 _NOTE_END = "[End of reference note]"
 
@@ -135,6 +137,14 @@ def is_image_line(text: str) -> bool:
 
 
 _IMAGE_LINE = re.compile(r"\[image(?: m[0-9]{1,15})?: [^\[\]\n]{1,200}, left out\]")
+
+
+_SHORT_FORM = re.compile(rf"(?:{TAG.pattern}|{LEFT_OUT.pattern})\Z")
+
+
+def is_short_form(text: str) -> bool:
+    """Whether an edit has shortened a result to this text: it ends with a tag or a mark."""
+    return _SHORT_FORM.search(text, max(0, len(text) - _LONGEST_MARK)) is not None
 
 
 def rest_of(number: int) -> str:

@@ -55,6 +55,14 @@ def messages_after_a_pass(**fields: Any) -> bool:
     return memory.compress_if_needed().messages_after < 16
 
 
+def the_house_rules(**fields: Any) -> bool:
+    """Whether the text of an AGENTS.md is in view after a pass."""
+    house = [user("Begin."), *tool_exchange("read_file", {"path": "AGENTS.md"}, MODULE), assistant("I have read it.")]
+    memory = memory_of(SMALL | fields, [*house, *rounds(4, 1)])
+    memory.compress_if_needed()
+    return any(result.text == MODULE for m in memory.messages[:4] for result in m.tool_results)
+
+
 def a_fold(**fields: Any) -> list[str]:
     """Plain talk has nothing for the five strategies."""
     talk = [m for n in range(12) for m in (user(f"Question {n}?"), assistant(f"Answer {n}. " + "As I said. " * 30))]
@@ -162,6 +170,7 @@ EXPERIMENTS: dict[str, tuple[Callable[..., Any], Any, Any]] = {
     "max_request_bytes=None": (images_in_view, 1, 5),
     'token_counter="agentscope_java"': (tokens_of_hello, 8, 15),
     "protected_tools=frozenset()": (a_reloaded_page, True, False),
+    "instruction_sources=()": (the_house_rules, True, False),
 }
 
 

@@ -1,0 +1,94 @@
+"""Which calls read instructions for the agent: files such as AGENTS.md, and skills.
+
+The name of the file or of the tool decides, never what the text says.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from fnmatch import translate
+from functools import lru_cache
+from typing import NamedTuple
+
+from autocontext.messages import ToolUseBlock
+from autocontext.notes.calls import command_line, commands_of, path_of, words_of, writes
+from autocontext.notes.readings import reading_of
+
+_READS = frozenset({"read", "view", "open", "cat", "get", "show", "load", "fetch"})
+"""Words of the names of tools, or of an editor's command, that read a file."""
+_PROGRAMS = frozenset({"cat", "nl", "bat", "less", "more", "head", "tail", "sed"})
+_IN_PART = frozenset({"head", "tail", "sed", "grep", "egrep", "rg", "awk", "cut"})
+"""Programs that show a part of what they read."""
+_ABSOLUTE = re.compile(r"[/~]|[A-Za-z]:/|\w+://")
+
+
+class Instructions(NamedTuple):
+    """What a call reads."""
+
+    names: tuple[str, ...]
+    """Paths of the files in one spelling, or the call of the skill."""
+    label: str
+    """The paths as the call has them, or the call in short, on one line."""
+    part: str
+    """What it reads of them: equal for equal parts; "" for all."""
+    surely: bool
+    """Whether equal names mean the same thing: a relative path depends on the folder."""
+
+    def covers(self, older: Instructions) -> bool:
+        """Whether this call reads at least what an older one has read, as far as the names say."""
+        return self.part in ("", older.part) and all(any(_same(a, b) for b in self.names) for a in older.names)
+
+
+def instructions_of(use: ToolUseBlock, sources: tuple[str, ...]) -> Instructions | None:
+    """What a call reads of these sources (file names and words of tools' names); None for any other call."""
+    if not sources:
+        return None
+    is_source, tools = _matchers(sources)
+    words = words_of(use.name)
+    if not tools.isdisjoint(words):
+        reading = reading_of(use)
+        label = next((str(v) for v in use.input.values() if isinstance(v, str) and v.strip()), "")
+        return Instructions((reading.subject,), f"{use.name} {label}".strip(), reading.part, surely=True)
+    if line := command_line(use.input):
+        files = tuple(path for path in _files_read(line) if is_source.match(_lower(path)))
+        programs = {command.split(None, 1)[0] for command in commands_of(line)}
+        part = "" if programs.isdisjoint(_IN_PART) else " ".join(line.split())
+    else:
+        path, command = path_of(use.input), use.input.get("command")
+        reads = not _READS.isdisjoint((*words, *(words_of(command) if isinstance(command, str) else ())))
+        files = (path,) if path and reads and is_source.match(_lower(path)) else ()
+        part = reading_of(use).part if files else ""
+    if not files:
+        return None
+    names = tuple(posixpath.normpath(_slashes(path)) for path in files)
+    return Instructions(names, ", ".join(files), part, surely=all(map(_ABSOLUTE.match, names)))
+
+
+@lru_cache(maxsize=64)
+def _matchers(sources: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[str]]:
+    """A pattern for `_lower` paths, and the words of tools' names."""
+    names = [name.lower() for name in sources]
+    return re.compile("|".join(translate(f"*/{_slashes(name)}") for name in names)), frozenset(names)
+
+
+def _slashes(path: str) -> str:
+    return path.replace("\\", "/")
+
+
+def _lower(path: str) -> str:
+    return "/" + _slashes(path).lower()
+
+
+def _files_read(line: str) -> Iterator[str]:
+    """The words after programs in a shell's command that show files."""
+    for command in commands_of(line):
+        program, *words = command.split()
+        if program in _PROGRAMS and not writes(command) and (program != "sed" or words[:1] == ["-n"]):
+            yield from (word.strip("\"'") for word in words if not word.startswith("-"))
+
+
+def _same(a: str, b: str) -> bool:
+    """Whether two paths may name one file: one of them may be relative."""
+    return a == b or a.endswith(f"/{b}") or b.endswith(f"/{a}")

@@ -1,0 +1,120 @@
+"""The readings of instruction files and skills that stay in view: the newest of each, up to a tenth of the window.
+
+They are found anew in every view. An edit leaves them as they are, so the next pass finds them again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from autocontext.config import AutoContextConfig
+from autocontext.history.view import View
+from autocontext.messages import ToolResultBlock, ToolUseBlock, leaves
+from autocontext.text import rendering
+from autocontext.text.failures import is_failure
+
+if TYPE_CHECKING:
+    from autocontext.notes.instructions import Instructions
+
+_SHARE = 10
+"""They take at most the window's tokens divided by this."""
+_BESIDE = 40
+"""Tokens that stay of any other result whose call stands in the same message."""
+_COMPARED = 8
+"""Newer readings that one is compared with."""
+_STUB = 2
+"""A newer text that is so many times shorter, and of other words, only says that the file is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A call in view that reads instructions, with its result."""
+
+    call: int
+    """Index of the message with the call."""
+    result: int
+    block: int
+    """Index of the result in its message."""
+    what: Instructions
+    output: ToolResultBlock
+    whole: bool
+    """Whether no edit has shortened the result."""
+
+
+def instructions(config: AutoContextConfig, view: View) -> Mapping[str, frozenset[int]]:
+    """By the message's id, the indices of the results that stay as they are."""
+    if not config.instruction_sources:
+        return {}
+    kept: dict[str, frozenset[int]] = {}
+    room = config.max_token // _SHARE
+    for reading in _newest(view, config.instruction_sources):
+        message = view.messages[reading.result]
+        size = _tokens(view, reading)
+        if reading.whole and size <= room:
+            room -= size
+            kept[message.id] = kept.get(message.id, frozenset()) | {reading.block}
+    return kept
+
+
+def _newest(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
+    """The readings for which no newer one stands, the newest first."""
+    newer: list[_Reading] = []
+    for reading in reversed(list(_readings(view, sources))):
+        if not any(_stands_for(view, other, reading) for other in newer[-_COMPARED:]):
+            newer.append(reading)
+            yield reading
+
+
+def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
+    """All readings that have succeeded, in the order of their results."""
+    # Imported here: what the notes need is not needed before the first pass.
+    from autocontext.notes.instructions import instructions_of  # noqa: PLC0415
+
+    waiting: dict[str, list[tuple[int, ToolUseBlock]]] = defaultdict(list)
+    for i, m in enumerate(view.messages):
+        for k, block in enumerate(m.content):
+            if block.type == "tool_result" and waiting[block.id]:
+                call, use = waiting[block.id].pop()
+                what = instructions_of(use, sources)
+                if what is not None and not is_failure(block):
+                    yield _Reading(call, i, k, what, block, whole=not rendering.is_short_form(block.text))
+        for use in m.tool_uses:
+            waiting[use.id].append((i, use))
+
+
+def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:
+    """Whether a newer reading shows what the same file says now."""
+    from autocontext.notes.readings import Outline  # noqa: PLC0415 (as above)
+
+    if not newer.what.covers(older.what):
+        return False
+    if not newer.whole or newer.output.output == older.output.output:
+        return True
+    if _changed_between(view, older, newer):
+        return True
+    same_file = newer.what.surely and older.what.surely
+    if same_file and _STUB * len(newer.output.text) >= len(older.output.text):
+        return True
+    return Outline.of(older.output.text).still_shown(Outline.of(newer.output.text))
+
+
+def _changed_between(view: View, older: _Reading, newer: _Reading) -> bool:
+    """Whether a call between the two names the file and does not only look."""
+    from autocontext.notes.calls import looks  # noqa: PLC0415 (as above)
+
+    between = view.messages[older.result : newer.call]
+    uses = (use for m in between for use in m.tool_uses if not looks(use.name, use.input))
+    names = {*older.what.names, *newer.what.names}
+    return any(name in text for use in uses for text in leaves(use.input) for name in names)
+
+
+def _tokens(view: View, reading: _Reading) -> int:
+    """Tokens that stay in view with a result: its share of its message, and the other results of its exchange."""
+    m = view.messages[reading.result]
+    size = sum(map(len, m.texts()))
+    own = view.tokens(reading.result, reading.result + 1) * len(reading.output.text) // max(1, size)
+    beside = sum(len(view.messages[i].tool_results) for i in view.exchange(reading.result)) - 1
+    return own + _BESIDE * beside
