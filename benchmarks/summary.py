@@ -93,8 +93,9 @@ def handover(table: Table) -> Iterator[Comparison]:
 
 
 def takeover(table: Table) -> Iterator[Comparison]:
-    for set_, known in (("replay_more", "kinds of work that nobody tuned on at first"), ("replay_dev", "known kinds of work")):
-        what = f"what a colleague needs to go on, mean of six questions, {known}"
+    kinds = {"replay_more": "kinds of work that nobody tuned on at first", "replay_dev": "known kinds of work"}
+    for set_, of in kinds.items():
+        what = f"what a colleague needs to go on, mean of six questions, {of}"
         yield from _by_window([row for row in table if row["set"] == set_], "mean", what)
 
 
@@ -201,8 +202,8 @@ def pruning(table: Table) -> Iterator[Comparison]:
 
 
 COMPARED: dict[str, Callable[[Table], Iterator[Comparison]]] = {
-    "recall": recall, "takeover": takeover, "handover": handover, "cost": cost, "turn": turn, "storage": storage, "pruning": pruning,
-    "cache": cache, "optimiser": optimiser, "facts": facts,
+    "recall": recall, "takeover": takeover, "handover": handover, "cost": cost, "turn": turn, "storage": storage,
+    "pruning": pruning, "cache": cache, "optimiser": optimiser, "facts": facts,
 }  # fmt: skip
 
 

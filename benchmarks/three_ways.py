@@ -255,7 +255,8 @@ def model(_: list[Record]) -> Iterator[str]:
 
 
 _VIEWS: dict[str, Callable[[list[Record]], Iterator[str]]] = {
-    "lead": lead, "questions": questions, "kinds": kinds, "seeds": seeds, "runs": runs, "readings": readings, "model": model,
+    "lead": lead, "questions": questions, "kinds": kinds, "seeds": seeds, "runs": runs, "readings": readings,
+    "model": model,
 }  # fmt: skip
 Figure = Callable[[Record, str], float | None]
 
