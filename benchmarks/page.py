@@ -2,9 +2,9 @@
 
 Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them. A table
 stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md,
-the rest of results/handover.md and its picture (`handover_page`, `draw_handover`), and the figures that README.md and
-the documentation claim (see `claims`) are written from the tables; `--summary` does only that, and `--check` only
-compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
+the rest of results/handover.md and its picture (`three_ways`, `handover_page`, `draw_handover`), and the figures that
+README.md and the documentation claim (see `claims`) are written from the tables; `--summary` does only that, and
+`--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import draw_handover
 import handover_page
+import three_ways
 from claims import UnbackedClaimError, filled, pages, unbacked
 from summary import Table, summary, tables
 
@@ -89,7 +90,7 @@ def refresh(*, write: bool = True) -> int:
 
     1 when something measured is claimed that no table backs, or, without writing, when a page differs.
     """
-    measured = results()
+    measured = results() | {"takeover": three_ways.table()}
     brief = summary(measured)
     measured |= tables(place(SUMMARY, brief))
     problems = [f"{path.relative_to(ROOT)} is not as the table has it" for path in _beside(measured, write=write)]
@@ -113,9 +114,10 @@ def refresh(*, write: bool = True) -> int:
 
 def _beside(measured: dict[str, Table], *, write: bool) -> list[Path]:
     """Write what else shows the hand-over figures, or name the files that differ from them."""
-    page, table = result("handover"), measured["handover"]
+    page, seeds, table = result("handover"), result("takeover"), measured["handover"]
     now = {
-        page: handover_page.filled(page.read_text("utf-8"), table),
+        seeds: three_ways.filled(seeds.read_text("utf-8")),
+        page: handover_page.filled(three_ways.filled(page.read_text("utf-8")), table),
         draw_handover.PICTURE: draw_handover.picture(table),
     }
     differ = [path for path, text in now.items() if not path.exists() or path.read_text("utf-8") != text]

@@ -92,6 +92,13 @@ def handover(table: Table) -> Iterator[Comparison]:
     return _by_window(table, "fair", "what somebody who takes over would know, mean of five questions")
 
 
+def takeover(table: Table) -> Iterator[Comparison]:
+    kinds = {"replay_more": "kinds of work that nobody tuned on at first", "replay_dev": "known kinds of work"}
+    for set_, of in kinds.items():
+        what = f"what a colleague needs to go on, mean of six questions, {of}"
+        yield from _by_window([row for row in table if row["set"] == set_], "mean", what)
+
+
 def _by_window(table: Table, heading: str, what: str) -> Iterator[Comparison]:
     """A share of which more is better, compared with other libraries and with plain methods."""
     for window in ("4,000", "16,000", "32,000"):
@@ -195,8 +202,8 @@ def pruning(table: Table) -> Iterator[Comparison]:
 
 
 COMPARED: dict[str, Callable[[Table], Iterator[Comparison]]] = {
-    "recall": recall, "handover": handover, "cost": cost, "turn": turn, "storage": storage, "pruning": pruning,
-    "cache": cache, "optimiser": optimiser, "facts": facts,
+    "recall": recall, "takeover": takeover, "handover": handover, "cost": cost, "turn": turn, "storage": storage,
+    "pruning": pruning, "cache": cache, "optimiser": optimiser, "facts": facts,
 }  # fmt: skip
 
 
