@@ -48,6 +48,8 @@ KINDS = {
 KNOWN = "replay_dev"
 """The set that the library was developed on."""
 _SEED = 1
+_CLAIMS = 100
+"""From how many claims on their share of false and of useless ones is shown."""
 _CLOSE = 0.2
 """Points that count as equal."""
 _PLACES = re.compile(r"<!-- asked (\w+)(?: (\w+) ([\d,]+))? -->\n.*?<!-- end asked -->", re.DOTALL)
@@ -169,9 +171,15 @@ def of(set_: str, window: int) -> list[Record]:
 def questions(rows: list[Record]) -> Iterator[str]:
     """The six questions and the costs, and who is ahead."""
     columns = ("mean", *QUESTIONS, *COSTS)
-    yield from _table(rows, {c: c for c in columns}, lambda record, column: record[column])
+    yield from _table(rows, {c: c for c in columns}, told)
     yield ""
-    yield from leaders(rows, (*MORE, *LESS), lambda record, column: record[column])
+    yield from leaders(rows, (*MORE, *LESS), told)
+
+
+def told(record: Record, column: str) -> float | None:
+    """A figure; None for one about a note's claims where there are too few to say anything."""
+    few = column in LESS and record["claims"] < _CLAIMS
+    return None if few else record[column]
 
 
 def kinds(rows: list[Record]) -> Iterator[str]:

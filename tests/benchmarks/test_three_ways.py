@@ -72,6 +72,13 @@ def test_nothing_is_said_of_claims_that_were_not_made():
     assert "100.0" not in next(line for line in three_ways.questions([found]) if "*Graded*" in line).split("|")[9]
 
 
+@pytest.mark.parametrize(("claims", "shown"), [(99, None), (100, 25.0)])
+def test_a_share_of_few_claims_is_not_shown(claims, shown):
+    record = {"claims": claims, "false": 25.0, "mean": 50.0}
+    assert three_ways.told(record, "false") == shown
+    assert three_ways.told(record, "mean") == 50.0
+
+
 def test_what_is_taken_in_again_replaces_what_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr(three_ways, "RECORDS", tmp_path / "records.json")
     output = tmp_path / "out.json"
