@@ -21,10 +21,9 @@ Output: TypeAlias = str | tuple[OutputBlock, ...]
 
 def result_output(value: Any) -> Output:
     """Blocks as they are, such as images; of anything else its text."""
-    if isinstance(value, _BLOCKS):
-        return (value,)
-    if type(value) in (list, tuple) and value and all(isinstance(v, _BLOCKS) for v in value):
-        return tuple(value)
+    values = value if type(value) in (list, tuple) else [value]
+    if values and all(issubclass(type(v), _BLOCKS) for v in values):  # isinstance asks the value, which may raise
+        return tuple(values)
     return result_text(value)
 
 

@@ -16,6 +16,7 @@ from autocontext.sessions import (
     restore_state_messages,
 )
 from autocontext.testing import assert_valid_chat, assistant, tool_call, tool_result, user
+from tests.invariants import assert_pairs_kept
 
 LONG = "and so on, " * 40
 ROOMY = StateConfig(max_conversation_history_size=200)
@@ -34,7 +35,7 @@ def optimised(
     assert report.broken_pairs == 0
     assert report.retrievable == 1.0
     assert sorted(m.id for m in restore_state_messages(state.messages, store=store)) == sorted(m.id for m in messages)
-    assert open_pairs(state.messages) == open_pairs(messages)
+    assert_pairs_kept(state.messages, messages)
     return state.messages, report
 
 
@@ -109,7 +110,7 @@ def test_f_a_history_cut_between_call_and_result_is_parted_elsewhere(store: Sqli
             else:
                 assert_valid_chat(result)
     orphan, _ = optimised(rounds[2:], store, StateConfig())
-    assert open_pairs(orphan).orphan_results == open_pairs(rounds[2:]).orphan_results
+    assert_pairs_kept(orphan, rounds[2:])
 
 
 def _rounds(count: int) -> list[Msg]:
