@@ -15,8 +15,6 @@ from autocontext.strategies.instructions import instructions
 from autocontext.text import rendering
 
 RELOAD_TOOL = "context_reload"
-_RELOADED = 0.25
-"""Most of the window for reloaded pages, if the newest one is not larger."""
 _LEAST_ANSWER = 64
 """Tokens; a shorter answer is of no use."""
 
@@ -62,42 +60,31 @@ def stays(
 ) -> Callable[[Msg], bool]:
     """A test for messages that no strategy changes: system, pinned, those of protected tools, a provider's compaction.
 
-    Reloaded pages stay until the user writes again: the newest one, and older ones as far as a quarter of the window
-    goes; without `reloads` not even so long. What stands before a compaction belongs to it. Messages with
-    `instructions` stay; `by_result` leaves those out, for a strategy that spares those results itself.
+    Reloaded pages stay only until the user writes again; without `reloads` not even so long. What stands before a
+    compaction belongs to it. Messages with `instructions` stay; `by_result` leaves those out, for a strategy that
+    spares those results itself.
     """
     tools = config.protected_tools if protected else frozenset()
     if not reloads:
         tools -= {RELOAD_TOOL}
     kept = {m.id for m in view.messages[: view.compacted + 1]}
     if tools:
-        kept |= _of_tools(view, tools, int(config.max_token * _RELOADED))
+        kept |= _of_tools(view, tools)
     if not by_result:
         kept.update(instructions(config, view))
     return lambda m: m.role == "system" or is_pinned(m) or m.id in kept
 
 
-def _of_tools(view: View, tools: frozenset[str], reloaded: int) -> set[str]:
-    """Ids of the messages with calls and results of these tools, which some frameworks name in the call only.
-
-    `reloaded`: most tokens of reloaded pages, if the newest one is not larger.
-    """
+def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
+    """Ids of the messages with calls and results of these tools, which some frameworks name in the call only."""
     called: dict[str, str] = {}
     found: set[str] = set()
-    pages: list[int] = []
     for i, m in enumerate(view.messages):
         called.update((use.id, use.name) for use in m.tool_uses)
         names = {use.name for use in m.tool_uses}
         names.update(result.name or called.get(result.id, "") for result in m.tool_results)
-        if not names.isdisjoint(tools - {RELOAD_TOOL}):
+        if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
-        elif RELOAD_TOOL in tools and RELOAD_TOOL in names and i > view.latest_user:
-            pages.append(i)
-    for n, i in enumerate(reversed(pages)):
-        reloaded -= view.tokens(i, i + 1)
-        if reloaded < 0 and n > 1:  # the newest one stays, and its call
-            break
-        found.add(view.messages[i].id)
     return found
 
 

@@ -76,18 +76,6 @@ def test_a_reloaded_page_stays_though_only_its_call_names_the_tool() -> None:
     assert {call.id, page.id}.isdisjoint(touched(going))
 
 
-@pytest.mark.parametrize("size_of_page", [200, 2_000])
-def test_reloaded_pages_take_a_quarter_of_the_window_at_most_unless_one_is_larger(size_of_page: int) -> None:
-    config = AutoContextConfig.for_window(4_000)
-    pages = [
-        tool_exchange("context_reload", {"working_context_offload_uuid": f"m{n}"}, f"page {n} " * 9) for n in range(9)
-    ]
-    view = View.of([user("go on"), *(m for pair in pages for m in pair)], lambda _: size_of_page)
-    kept = [m for m in view.messages if stays(config, view)(m)]
-    assert kept[-2:] == list(pages[-1]), "the newest, with its call"
-    assert len(kept) == max(2, 1_000 // size_of_page)
-
-
 @pytest.mark.slow
 def test_reloads_cost_few_passes() -> None:
     def passes(reloaded: dict[int, int]) -> int:
