@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -390,8 +390,7 @@ class PassRunner:
             if not self._pass_lock.take(holder):
                 return self._busy()
             with self._lock:
-                changed = {"max_token": max_token, "target_ratio": target_ratio}
-                options = self._options(changed, force=force, early=early, focus=focus, only=only)
+                options = self._options(max_token, target_ratio, force=force, early=early, focus=focus, only=only)
             with PassSpan(self._conversation) as span:
                 pass_run = PassRun(self._context, options, holder, span)
                 try:
@@ -416,8 +415,7 @@ class PassRunner:
             if not await self._pass_lock.atake(holder):
                 await self._count_in_thread(anyway=True)
                 return await self.locked(self._busy)
-            changed = {"max_token": max_token, "target_ratio": target_ratio}
-            make = partial(self._options, changed, force=force, early=early, focus=focus)
+            make = partial(self._options, max_token, target_ratio, force=force, early=early, focus=focus)
             with PassSpan(self._conversation) as span:
                 pass_run = PassRun(self._context, await self.locked(make), holder, span)
                 try:
@@ -462,9 +460,10 @@ class PassRunner:
             store=store,
         )
 
-    def _options(self, changed: Mapping[str, float | None] | None = None, **options: Any) -> PassOptions:
-        """The options of a pass, with these fields of the configuration for it alone; None leaves a field."""
-        update = {name: value for name, value in (changed or {}).items() if value is not None}
+    def _options(self, max_token: int | None = None, target_ratio: float | None = None, **options: Any) -> PassOptions:
+        """The options of a pass, with other values for two fields of the configuration; None leaves a field."""
+        changed = {"max_token": max_token, "target_ratio": target_ratio}
+        update = {name: value for name, value in changed.items() if value is not None}
         config = self._config.model_copy(update=update) if update else self._config
         asks, pays, cold = self._asker.asks, not update and self._pays(), self.cache.cold
         return PassOptions(

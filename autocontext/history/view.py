@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.messages import (
     COMPACTION,
     Msg,
+    ToolResultBlock,
+    ToolUseBlock,
     compacted_by,
     is_compressed,
     is_final_reply,
@@ -54,33 +57,47 @@ def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
 
 def passed(messages: Sequence[Msg]) -> int:
     """Index of the last message of the user that the model has answered; 0 without one."""
-    replied = False
-    for i in range(len(messages) - 1, -1, -1):
-        if replied and is_user_turn(messages[i]):
-            return i
-        replied = replied or (messages[i].role == "assistant" and not is_note(messages[i]))
-    return 0
+    return next((i for i in range(_latest_word(messages) - 1, -1, -1) if is_user_turn(messages[i])), 0)
 
 
-def _matched(messages: Iterable[Msg]) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """By index: calls with their results, in the order of the results; results without a call; calls without one."""
-    pairs: list[tuple[int, int]] = []
+def _latest_word(messages: Sequence[Msg]) -> int:
+    """Index of the last message that the model wrote; -1 without one."""
+    last = range(len(messages) - 1, -1, -1)
+    return next((i for i in last if messages[i].role == "assistant" and not is_note(messages[i])), -1)
+
+
+class Answered(NamedTuple):
+    """A call with its result."""
+
+    call: int
+    """Index of the message with the call."""
+    use: ToolUseBlock
+    result: int
+    """Index of the message with the result."""
+    block: int
+    """Index of the result in its message."""
+    output: ToolResultBlock
+
+
+def _matched(messages: Iterable[Msg]) -> tuple[list[Answered], list[int], list[int]]:
+    """Calls with results, in the order of the results; where results without a call stand, and calls without one."""
+    answers: list[Answered] = []
     orphans: list[int] = []
-    waiting: dict[str, list[int]] = {}
+    waiting: dict[str, list[tuple[int, ToolUseBlock]]] = {}
     for i, m in enumerate(messages):
         # Results first: a message answers calls before it, never its own.
-        own: list[str] = []
-        for block in m.content:
+        own: list[ToolUseBlock] = []
+        for k, block in enumerate(m.content):
             if block.type == "tool_result":
                 if calls := waiting.get(block.id):
-                    pairs.append((calls.pop(), i))
+                    answers.append(Answered(*calls.pop(), i, k, block))
                 else:
                     orphans.append(i)
             elif block.type == "tool_use":
-                own.append(block.id)
-        for id_ in own:
-            waiting.setdefault(id_, []).append(i)
-    return pairs, orphans, [*chain.from_iterable(waiting.values())]
+                own.append(block)
+        for use in own:
+            waiting.setdefault(use.id, []).append((i, use))
+    return answers, orphans, [i for i, _ in chain.from_iterable(waiting.values())]
 
 
 class _Pairs:
@@ -89,14 +106,13 @@ class _Pairs:
     def __init__(self, messages: Sequence[Msg]) -> None:
         size = len(messages)
         self.answers, orphans, unanswered = _matched(messages)
-        """Calls and their results."""
         self.first = list(range(size))
         """Smallest index among a message and its calls; -1 when it holds a result whose call may still come."""
         self.last = list(range(size))
         """Largest index among a message and its results; len(messages) when a call of it waits for its result."""
-        for call, result in self.answers:
-            self.first[result] = min(self.first[result], call)
-            self.last[call] = result
+        for pair in self.answers:
+            self.first[pair.result] = min(self.first[pair.result], pair.call)
+            self.last[pair.call] = pair.result
         start = passed(messages) if orphans or unanswered else 0
         for i in orphans:
             self.first[i] = -1 if i >= start else self.first[i]
@@ -107,9 +123,9 @@ class _Pairs:
     def partners(self) -> dict[int, set[int]]:
         """The results of each message's calls, and the calls of its results."""
         partners: dict[int, set[int]] = {}
-        for call, result in self.answers:
-            partners.setdefault(call, set()).add(result)
-            partners.setdefault(result, set()).add(call)
+        for pair in self.answers:
+            partners.setdefault(pair.call, set()).add(pair.result)
+            partners.setdefault(pair.result, set()).add(pair.call)
         return partners
 
 
@@ -224,6 +240,16 @@ class View:
         """Whether a call still waits for its result."""
         return max(self._pairs.last, default=-1) >= len(self)
 
+    @property
+    def answers(self) -> Sequence[Answered]:
+        """The calls with their results, in the order of the results."""
+        return self._pairs.answers
+
+    @cached_property
+    def latest_word(self) -> int:
+        """Index of the last message that the model wrote; -1 without one. It has seen what stands before it."""
+        return _latest_word(self.messages)
+
     @cached_property
     def latest_reply(self) -> int:
         """Index of the last final reply; -1 without one. Messages before it are historical."""
@@ -255,11 +281,8 @@ class View:
         A result without a call, such as a second one for the same call, is unread from its own place on.
         """
         start = len(self)
-        for i in range(len(self) - 1, -1, -1):
-            m = self.messages[i]
-            if m.role == "assistant" and not is_note(m):
-                break
-            if m.tool_results:
+        for i in range(len(self) - 1, self.latest_word, -1):
+            if self.messages[i].tool_results:
                 start = min(start, i, *self._pairs.partners.get(i, ()))
         return start
 

@@ -15,7 +15,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import IMAGES_LEFT_OUT
 from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
-from autocontext.messages import ImageBlock, Msg, is_note
+from autocontext.messages import ImageBlock, Msg
 from autocontext.strategies.selection import stays
 from autocontext.text import rendering
 from autocontext.tokens.media import described
@@ -91,7 +91,7 @@ class Images:
             few = (most + 1) // 2
         if total.size > room:
             little = min(room, size + max(0, room - size) // 2)
-        unseen = _unseen(view)
+        unseen = view.latest_word + 1
         kept: set[int] = set()
         for n in _by_worth(view, movable, unseen):
             image = movable[n]
@@ -129,16 +129,6 @@ def _limits(config: AutoContextConfig) -> tuple[float, float]:
     """Most images and bytes."""
     most, room = config.max_images, config.max_request_bytes
     return float("inf") if most is None else most, float("inf") if room is None else room
-
-
-def _unseen(view: View) -> int:
-    """Index of the first message that the model has not answered yet."""
-    last = next((i for i in range(len(view) - 1, -1, -1) if _is_reply(view.messages[i])), -1)
-    return last + 1
-
-
-def _is_reply(m: Msg) -> bool:
-    return m.role == "assistant" and not is_note(m)
 
 
 def _by_worth(view: View, images: list[_Image], unseen: int) -> Iterable[int]:

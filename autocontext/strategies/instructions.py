@@ -5,14 +5,13 @@ They are found anew in every view. An edit leaves them as they are, so the next 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
 from autocontext.history.view import View
-from autocontext.messages import ToolResultBlock, ToolUseBlock, leaves
+from autocontext.messages import ToolResultBlock, leaves
 from autocontext.text import rendering
 from autocontext.text.failures import is_failure
 
@@ -73,16 +72,10 @@ def _readings(view: View, sources: tuple[str, ...]) -> Iterator[_Reading]:
     # Imported here: what the notes need is not needed before the first pass.
     from autocontext.notes.instructions import instructions_of  # noqa: PLC0415
 
-    waiting: dict[str, list[tuple[int, ToolUseBlock]]] = defaultdict(list)
-    for i, m in enumerate(view.messages):
-        for k, block in enumerate(m.content):
-            if block.type == "tool_result" and waiting[block.id]:
-                call, use = waiting[block.id].pop()
-                what = instructions_of(use, sources)
-                if what is not None and not is_failure(block):
-                    yield _Reading(call, i, k, what, block, whole=not rendering.is_short_form(block.text))
-        for use in m.tool_uses:
-            waiting[use.id].append((i, use))
+    for call, use, result, k, block in view.answers:
+        what = instructions_of(use, sources)
+        if what is not None and not is_failure(block):
+            yield _Reading(call, result, k, what, block, whole=not rendering.is_short_form(block.text))
 
 
 def _stands_for(view: View, newer: _Reading, older: _Reading) -> bool:

@@ -112,17 +112,12 @@ class ReadOnce:
         """The calls with their results, in the order of the results."""
         from autocontext.notes.readings import reading_of  # noqa: PLC0415 (as above)
 
-        waiting: dict[str, list[tuple[int, ToolUseBlock]]] = defaultdict(list)
-        for i, m in enumerate(view.messages):
-            whole = not is_compressed(m) and self._hand_over.number(view.ids[i]) is not None
-            for k, block in enumerate(m.content):
-                if block.type != "tool_result" or not waiting[block.id]:
-                    continue
-                call, use = waiting[block.id].pop()
-                if whole and call >= 0:
-                    yield _Pair(call, i, k, use, block, reading_of(use))
-            for use in m.tool_uses:
-                waiting[use.id].append((i if whole and not is_plan_block(use) else -1, use))
+        def whole(i: int) -> bool:
+            return not is_compressed(view.messages[i]) and self._hand_over.number(view.ids[i]) is not None
+
+        for call, use, result, k, block in view.answers:
+            if whole(call) and whole(result) and not is_plan_block(use):
+                yield _Pair(call, result, k, use, block, reading_of(use))
 
     # ------------------------------------------------------------------------------------------------- what it gets
     def _runs(self, view: View, old: list[_Pair]) -> Iterator[tuple[int, int, _Pair]]:
