@@ -10,6 +10,7 @@ from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.cli.models import open_model
 from autocontext.errors import ConfigError
 from tests.cli.terminal import Done, chat, run, write
+from tests.extras import need
 from tests.fakes.http_server import Raw
 from tests.fakes.openai_server import FakeOpenAI
 
@@ -71,6 +72,7 @@ def test_model_that_fails_once_costs_nothing(tmp_path: Path, service: FakeOpenAI
 def test_a_name_opens_the_model_and_the_counter_that_open_does(
     spec: str, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    need("openai", "dashscope")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DASHSCOPE_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
