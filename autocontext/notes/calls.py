@@ -269,6 +269,13 @@ def new_text(arguments: Mapping[str, Any]) -> str:
     return _short_line(line, _NEW)
 
 
+def lasting_texts(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """The texts of arguments without those that others of them replace."""
+    texts = list(_texts(arguments))
+    replaces = any(_REPLACING_KEY.search(key) for key, _ in texts)
+    return (text for key, text in texts if not (replaces and _REPLACED_KEY.search(key)))
+
+
 def _texts(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """The texts of arguments with their keys, those of objects in lists included."""
     if isinstance(value, str):

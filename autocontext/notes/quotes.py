@@ -11,8 +11,7 @@ from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.messages import leaves
-from autocontext.notes.calls import MOST_CALLS
+from autocontext.notes.calls import MOST_CALLS, lasting_texts
 from autocontext.notes.pieces import line_around
 from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
@@ -196,7 +195,7 @@ class Quotes:
                     parts.append((who, block.text))
                 elif block.type == "tool_use":
                     # What is short stands in the line about the call.
-                    parts.append(("call", "\n".join(text for text in leaves(block.input) if "\n" in text)))
+                    parts.append(("call", "\n".join(text for text in lasting_texts(block.input) if "\n" in text)))
                 elif block.type == "tool_result":
                     parts.append((self._name(number, i) or "result", block.text))
             self._parts[number] = parts

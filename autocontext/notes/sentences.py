@@ -132,6 +132,8 @@ _CONSEQUENCE = re.compile(r"(?:therefore|thus|hence|so|consequently|this means|a
 """The beginning of a sentence that needs the one before it."""
 _ITEM = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s")
 """The beginning of a list's item."""
+_NUMBERED = re.compile(r"\s*\d{1,3}\.")
+_COLONS = (":", "：", ":**")
 _LONGEST_AGENT = 20_000
 """Characters of one message of the agent that are read."""
 
@@ -149,6 +151,8 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     start = 0
     ends = (m.end() for m in _END.finditer(text, 0, _SEARCH_LIMIT))
     for stop in (*ends, min(len(text), _SEARCH_LIMIT)):
+        if _NUMBERED.fullmatch(text, start, stop):
+            continue  # "1." belongs to what follows
         while start < stop:
             end = _piece_end(text, start, stop)
             piece = _trim(text, start, end)
@@ -264,7 +268,7 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
     """
     found: list[Sentence] = []
     in_code, before = False, -1
-    for start, stop in sentences(text[:_LONGEST_AGENT]):
+    for start, stop in _with_first_items(text[:_LONGEST_AGENT]):
         sentence = text[start:stop]
         if sentence.startswith("```"):
             in_code = not in_code
@@ -276,6 +280,23 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
         before = -1 if in_code else start
     best = sorted(found, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
     return tuple(sorted(best))
+
+
+def _with_first_items(text: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a text, the heading of a list with the list's first item: alone it says nothing."""
+    heading: tuple[int, int] | None = None
+    for start, stop in sentences(text):
+        if heading is not None:
+            if _ITEM.match(text, start):
+                yield heading[0], stop
+                heading = None
+                continue
+            yield heading
+        heading = (start, stop) if text.endswith(_COLONS, start, stop) else None
+        if heading is None:
+            yield start, stop
+    if heading is not None:
+        yield heading
 
 
 def _is_remark(sentence: str) -> bool:
@@ -290,7 +311,7 @@ def heading_of(text: str, start: int) -> str:
     if not _ITEM.match(text, start):
         return ""
     for line in reversed(text[max(0, start - _LONGEST_LIST) : start].splitlines()):
-        if line.rstrip().endswith((":", "：", ":**")):
+        if line.rstrip().endswith(_COLONS):
             return line.strip()
         if line.strip() and not _ITEM.match(line.lstrip()) and not line.startswith((" ", "\t")):
             return ""

@@ -32,3 +32,25 @@ def test_a_heading_is_no_fact(heading: str, fact: str) -> None:
     lines = page(ledger, 600, COUNT, only={3}).partition(f"{LINES}\n")[2]
     assert f"> {fact}" in lines
     assert f"> {heading}" not in lines
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("old_string", "new_string"), ("search", "replace"), ("text_before", "text_after")]
+)
+@pytest.mark.parametrize(
+    ("gone", "here"),
+    [
+        ("    snake = re.sub(PATTERN_7714, camel)", "    return CAMEL_9921.sub(snake).lower()"),
+        ("Lieferung an Kastanienallee 17b", "Lieferung an Lindenweg 203c"),
+    ],
+)
+def test_what_an_edit_replaces_is_not_quoted_as_if_it_stood_there(old: str, new: str, gone: str, here: str) -> None:
+    edit = {"path": "a.txt", old: f"head\n{gone}\ntail", new: f"head\n{here}\ntail"}
+    messages = [
+        user("Go on."),
+        *tool_exchange("edit", edit, "ok"),
+        assistant(f"I look for what is about {gone.strip()} and {here.strip()} now."),
+    ]
+    text = page(WorkLedger.of(messages), 600, COUNT, only={2})
+    assert here.strip() in text
+    assert gone.strip() not in text

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, of_agent, of_user, sentences
+from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, heading_of, of_agent, of_user, sentences
 from tests.conversations import texts
 from tests.notes.test_constraints import CONSTRAINTS
 
@@ -152,6 +152,7 @@ def test_of_very_many_sentences_the_best_are_kept_in_order() -> None:
         ("一。二！三？四", ["一。", "二！", "三？", "四"]),
         ("first line\n\n  second line  \n", ["first line", "second line"]),
         ("really?! yes", ["really?!", "yes"]),
+        ("Plan:\n1. Stop it.\n 12. Delete W17.", ["Plan:", "1. Stop it.", "12. Delete W17."]),
         ("", []),
         (" \n\t ", []),
     ],
@@ -224,6 +225,22 @@ def test_conclusions_are_kept(text: str) -> None:
 def test_a_conclusion_is_told_with_the_sentence_it_stands_on(before: str, text: str) -> None:
     message = f"I have looked at both of the flights. {before} {text}"
     assert f"{before} {text}" in [message[s.start : s.stop] for s in of_agent(message)]
+
+
+@pytest.mark.parametrize(
+    ("heading", "items"),
+    [
+        ("The hash is computed as follows:", ["1. The seed is 0 for each flag.", "2. Each byte is added to it."]),
+        ("Diese Bestellungen sind noch offen:", ["- W2575533 mit zwei Flaschen", "- W5565470 mit einer Lampe"]),
+        ("原因如下，有两个问题需要解决，请您先看一下：", ["1. 连接池没有加锁，所以会泄漏", "2. 没有关闭旧的连接"]),
+    ],
+)
+def test_the_heading_of_a_list_is_told_with_its_first_item(heading: str, items: list[str]) -> None:
+    message = "\n".join((heading, *items))
+    told = [message[s.start : s.stop] for s in of_agent(message)]
+    assert f"{heading}\n{items[0]}" in told
+    assert not {heading, items[0]} & set(told)
+    assert heading_of(message, message.index(items[1])) == heading
 
 
 def test_few_sentences_of_a_message_are_kept_conclusions_first() -> None:
