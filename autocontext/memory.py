@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid as uuids
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
@@ -281,6 +282,17 @@ class AutoContextMemory(ProviderMessages, Closing):
         """The working view, without compressing."""
         with self._lock:
             return list(self._log.view_messages)
+
+    def _names_of_calls(self, ids: AbstractSet[str]) -> dict[str, str]:
+        names: dict[str, str] = {}
+        with self._lock:
+            for msg in reversed(self._log.view_messages):
+                for use in reversed(msg.tool_uses):
+                    if use.id in ids:
+                        names.setdefault(use.id, use.name)
+                if len(names) == len(ids):
+                    break
+        return names
 
     @property
     def open_request(self) -> Msg | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from autocontext.errors import ContextOverflowError
@@ -32,10 +33,9 @@ class ProviderMessages(ABC):
     unsent: set[str]
     """Names of fields that were added and that no provider takes; each is warned of once."""
 
-    @property
     @abstractmethod
-    def messages(self) -> list[Msg]:
-        """The working view, without compressing."""
+    def _names_of_calls(self, ids: AbstractSet[str]) -> dict[str, str]:
+        """By id, the tool of the latest call in the working view that has it."""
 
     @abstractmethod
     def add_messages(self, msgs: Iterable[Msg]) -> None:
@@ -142,12 +142,12 @@ class ProviderMessages(ABC):
         return convert(self.as_sent(messages))
 
     def _with_tool_names(self, msgs: list[Msg]) -> list[Msg]:
-        """The messages, with the tool's name in results whose call was added earlier."""
-        if all(block.name for msg in msgs for block in msg.tool_results):
-            return msgs
-        names: dict[str, str] = {}
-        for msg in self.messages:
-            names.update((use.id, use.name) for use in msg.tool_uses)
+        """The messages, with the tool's name in results whose call was added earlier, or stands before them here."""
+        called, before = set[str](), set[str]()
+        for msg in msgs:
+            before |= {block.id for block in msg.tool_results if not block.name} - called
+            called |= {use.id for use in msg.tool_uses}
+        names = self._names_of_calls(before) if before else {}
         named: list[Msg] = []
         for msg in msgs:  # an id may be used again: a result belongs to the latest call before it
             named.append(_named(msg, names))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from autocontext.events import CallCounts, Repeats
 from autocontext.history.entries import Added, Cleared, Edited, Entry
 from autocontext.stores import InMemorySessionStore, SessionKey
 from autocontext.testing import tool_exchange
+from tests.costs import python_calls
 from tests.production.agents import day, small
 
 PASS, CLEAR = "pass", "clear"
@@ -173,23 +173,6 @@ def test_a_loaded_state_knows_what_was_called_but_not_when() -> None:
     assert memory.compress_if_needed(force=True)
     memory.add_messages(tool_exchange("read_file", {"path": "a"}, "x"))
     assert as_list(memory.repeats().after) == [1, 1, 1, 0]
-
-
-def python_calls(of: Any) -> int:
-    """How many functions are called: a measure of work that no other process disturbs."""
-    found = 0
-
-    def note(_frame: object, kind: str, _argument: object) -> None:
-        nonlocal found
-        found += kind in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        of()
-    finally:
-        sys.setprofile(before)
-    return found
 
 
 def exchanges(n: int) -> Iterator[Msg]:
