@@ -523,12 +523,9 @@ class AutoContextMemory(ProviderMessages, Closing):
         """
         check_text("numbers", numbers, InvalidMessage)
         with self._lock:
-            ids = self._log.original
-            places = numbering.parse(numbers, len(ids))
-            if not places:
-                return {}
-            originals = View(ids, self._log.read(ids))
-            return {n: originals.messages[n - 1] for n in numbering.with_exchanges(places, originals)}
+            originals = self._log.originals
+            places = numbering.parse(numbers, len(originals))
+            return {n: originals[n - 1] for n in numbering.with_exchanges(places or (), originals)}
 
     def handle(self, uuid: str) -> str:
         """The full UUID for a UUID or prefix; "" if no offload entry fits, or more than one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from autocontext.errors import StoreError
 from autocontext.events import CompressionEvent
@@ -274,6 +274,11 @@ class Log:
         """The messages with these ids."""
         return [self.messages[id_] for id_ in ids]
 
+    @property
+    def originals(self) -> Sequence[Msg]:
+        """The messages that were added, in order; a stored one is read when it is asked for."""
+        return _Originals(self)
+
     def handle(self, uuid: str) -> str:
         """The full UUID of an offload entry for a UUID or prefix; "" if none fits, or more than one."""
         handles = {*self.offloads, self.ledger_handle} - {""}
@@ -361,3 +366,22 @@ class Log:
             replaced=self.shared(),
             pinned=tuple(self.pins),
         )
+
+
+class _Originals(Sequence[Msg]):
+    """The originals of a log, which are not read before they are needed."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def __len__(self) -> int:
+        return len(self._log.original)
+
+    @overload
+    def __getitem__(self, index: int) -> Msg: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Msg]: ...
+    def __getitem__(self, index: int | slice) -> Msg | list[Msg]:
+        if isinstance(index, slice):
+            return self._log.read(self._log.original[index])
+        return self._log.messages[self._log.original[index]]

@@ -6,9 +6,11 @@ A number costs two tokens, a UUID about twenty. It never changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 
-from autocontext.history.view import View
+from autocontext.history.view import View, exchange_of
+from autocontext.messages import Msg
 
 _NUMBER = re.compile(r"#?[mM]?([0-9]+)")
 _DASH = re.compile(r"\.\.+|[-‐‑‒–—−~…]+")
@@ -17,6 +19,9 @@ _SEPARATORS = str.maketrans({**dict.fromkeys("[](){}<>\"'`“”‘’「」", "
 """Brackets and quotes around numbers become blanks; other separators become commas."""
 _MOST_DIGITS = 15
 """No conversation has longer numbers, and int() refuses very long ones."""
+
+_FEW = 16
+"""Messages whose exchanges are looked for one by one, not by reading the whole history."""
 
 
 def name(number: int) -> str:
@@ -75,11 +80,12 @@ def _within(spans: Iterable[tuple[int, int]], total: int) -> list[int]:
     return numbers
 
 
-def with_exchanges(numbers: Iterable[int], originals: View) -> list[int]:
+def with_exchanges(numbers: Collection[int], originals: Sequence[Msg]) -> list[int]:
     """The numbers, and those of all messages in the same exchanges: a call comes with its results."""
+    exchange = View.of(originals).exchange if len(numbers) > _FEW else partial(exchange_of, messages=originals)
     numbered: set[int] = set()
     for number in numbers:
         # Exchanges do not overlap, so each is looked up once.
         if number not in numbered:
-            numbered.update(place + 1 for place in originals.exchange(number - 1))
+            numbered.update(place + 1 for place in exchange(number - 1))
     return sorted(numbered)

@@ -100,6 +100,41 @@ def _matched(messages: Iterable[Msg]) -> tuple[list[Answered], list[int], list[i
     return answers, orphans, [i for i, _ in chain.from_iterable(waiting.values())]
 
 
+def exchange_of(index: int, messages: Sequence[Msg]) -> list[int]:
+    """What `View.exchange` returns for a message of a long history: it reads only as far as the partners are away.
+
+    For a call without a result, and a result without a call, it reads up to the end.
+    """
+    exchange, todo = {index}, [index]
+    while todo:
+        new = set(_partners(todo.pop(), messages)) - exchange
+        exchange |= new
+        todo += new
+    return sorted(exchange)
+
+
+def _partners(index: int, messages: Sequence[Msg]) -> Iterator[int]:
+    """The messages with the results of a message's calls, and with the calls of its results."""
+    own = messages[index]
+    results, calls = [r.id for r in own.tool_results], [use.id for use in own.tool_uses]
+    for k, id_ in enumerate(results):
+        between = results[:k].count(id_)
+        for i in range(index - 1, -1, -1):
+            between -= sum(use.id == id_ for use in messages[i].tool_uses)
+            if between < 0:
+                yield i
+                break
+            between += sum(result.id == id_ for result in messages[i].tool_results)
+    for k, id_ in enumerate(calls):
+        between = calls[k + 1 :].count(id_)
+        for i in range(index + 1, len(messages)):
+            between -= sum(result.id == id_ for result in messages[i].tool_results)
+            if between < 0:
+                yield i
+                break
+            between += sum(use.id == id_ for use in messages[i].tool_uses)
+
+
 class _Pairs:
     """The pairs of calls and results in a list of messages, by index."""
 

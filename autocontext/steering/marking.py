@@ -25,8 +25,7 @@ def pin(memory: MemoryParts, messages: Any, unpin: Any = False) -> str:
     with memory.lock:
         log = memory.log
         numbers = memory.numbers(messages)
-        originals = View(log.original, log.read(log.original))
-        wanted = Runs.of(with_exchanges(numbers, originals))
+        wanted = Runs.of(with_exchanges(numbers, log.originals))
         ids = [log.original[n - 1] for n in wanted]
         if unpin:
             held = [id_ for id_ in ids if id_ in log.pins]
@@ -37,6 +36,7 @@ def pin(memory: MemoryParts, messages: Any, unpin: Any = False) -> str:
             memory.journal.append_with_retry(Pinned(ids=tuple(held), pinned=False))
             return f"Unpinned {short_list(log.numbers(held))}. Pinned: {_pinned(memory)}."
         # The call of this tool may be among them; without its result it cannot be pinned.
+        originals = View(log.original, log.originals)
         wanted = Runs.of(n for n in wanted if not originals.is_running(n - 1))
         ids = [log.original[n - 1] for n in wanted]
         if not ids:

@@ -3,6 +3,7 @@
 import json
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,10 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.history.numbering import name, names, parse, with_exchanges
-from autocontext.history.view import View
 from autocontext.stores import InMemorySessionStore, SqliteSessionStore
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
 from tests.conversations import histories
+from tests.costs import python_calls
 from tests.invariants import CONFIGS, ESTIMATE, REPLIES, new_memory
 
 MEGABYTE = 1_000_000
@@ -152,11 +153,23 @@ def test_a_long_exchange_is_gone_through_once(length: int) -> None:
     for n in range(length):
         blocks = [ToolResultBlock(id=str(n), name="t", output=""), ToolUseBlock(id=str(n + 1), name="t", input={})]
         calls.append(Msg(role="assistant", content=blocks))
-    view = View(map(str, range(len(calls))), calls)
     began = time.thread_time()
     everything = list(range(1, len(calls) + 1))
-    assert with_exchanges(everything, view) == everything
+    assert with_exchanges(everything, calls) == everything
     assert time.thread_time() - began < length / 2_500
+
+
+def test_a_reload_costs_the_same_in_a_long_session() -> None:
+    def cost(exchanges: int) -> list[int]:
+        store = InMemorySessionStore()
+        memory = AutoContextMemory(store=store, session_id="42")
+        memory.add_messages([m for n in range(exchanges) for m in tool_exchange("read", {"n": n}, "text")])
+        reopened = AutoContextMemory(store=store, session_id="42")
+        found = [python_calls(partial(reopened.reload, number)) for number in ("m3", "m18", "m5-m8")]
+        assert reopened.reload("m18") == memory.get_original_memory_msgs()[16:18]
+        return found
+
+    assert cost(20) == cost(500)
 
 
 # ------------------------------------------------------------------------------------- numbers beside other handles

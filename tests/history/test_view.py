@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import Msg
-from autocontext.history.view import OpenPairs, Round, Span, View, open_pairs
-from autocontext.messages import Origin, is_final_reply, is_note, is_pinned, is_tool_message, is_user_turn
+from autocontext.history.view import OpenPairs, Round, Span, View, exchange_of, open_pairs
+from autocontext.messages import (
+    Origin,
+    ToolResultBlock,
+    ToolUseBlock,
+    is_final_reply,
+    is_note,
+    is_pinned,
+    is_tool_message,
+    is_user_turn,
+)
 from autocontext.testing import assistant, system, tool_call, tool_exchange, tool_result, user
 from autocontext.text.chat_rules import first_violation
 from tests.conversations import histories
@@ -105,7 +114,21 @@ def test_an_exchange_is_all_that_hangs_together(history: list[Msg], at: int) -> 
     found = {at} if history else set()
     for _ in history:
         found |= {k for i, j in pairs(history) if {i, j} & found for k in (i, j) if 0 <= k < len(history)}
-    assert not history or View.of(history).exchange(at) == sorted(found)
+    assert not history or View.of(history).exchange(at) == exchange_of(at, history) == sorted(found)
+
+
+blocks = st.one_of(
+    st.builds(ToolUseBlock, id=st.sampled_from("ab"), name=st.just("t"), input=st.just({})),
+    st.builds(ToolResultBlock, id=st.sampled_from("ab"), name=st.just("t"), output=st.just("")),
+)
+
+
+@given(st.lists(st.lists(blocks, max_size=4), min_size=1, max_size=8))
+def test_read_locally_an_exchange_is_the_same_whatever_ids_are_used_again(drawn: list[list[ToolUseBlock]]) -> None:
+    history = [Msg(role="assistant", content=content) for content in drawn]
+    view = View.of(history)
+    for at in range(len(history)):
+        assert exchange_of(at, history) == view.exchange(at)
 
 
 @given(histories(), bounds)
