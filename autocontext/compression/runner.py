@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,6 +32,7 @@ from autocontext.errors import ContextOverflowError
 from autocontext.events import CompressionReport, Health, Repeats, UsageTotals
 from autocontext.flows import arun, lazy, run
 from autocontext.flows.forking import import_before_fork
+from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.history.log import Log
 from autocontext.plan import PlanLike
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
+_log = logger("autocontext.passes")  # the name that docs/production.md gives
 _FAILED = "session %r: a pass in the background failed; the view is as it was"
 _MODEL_FAILED = (
     "session %r: the summarising model %r gives no usable answer: %s. Until it does, rules alone write the notes. %s. "

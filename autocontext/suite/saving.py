@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError, told
+from autocontext.flows.logs import logger
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autocontext.content.store import DatabaseContentStore
     from autocontext.memory import AutoContextMemory
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 _ATTEMPTS = 5
 
 
