@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, ModelRequest, Msg
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, ModelRequest, Msg, Plan, SubTask
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.errors import ModelError
 from autocontext.flows.logs import logger
 from autocontext.messages import ToolResultBlock, ToolUseBlock
 from autocontext.redaction import REDACTED, redact_secrets
+from autocontext.stores import InMemorySessionStore
+from autocontext.strategies import Proposal, View
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from tests.keys import KEYS, NAMED, named
 from tests.production.agents import day, notes, rounds_only, small
@@ -132,22 +133,72 @@ def test_arguments_with_a_secret_name_are_hidden_and_others_stay() -> None:
 
 
 def test_readings_that_differ_in_a_secret_alone_are_not_called_the_same() -> None:
-    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, redact=redact_secrets))
+    memory = AutoContextMemory(AutoContextConfig.for_window(2_500, redact=redact_secrets))
     for n, key in enumerate((KEYS["OpenAI key"], KEYS["Groq key"])):
-        lines = [*(f"line {i}" for i in range(40)), f"key: {key}"]
-        memory.add_messages(
-            [user("Read it."), *tool_exchange("status", {"of": "x"}, "\n".join(lines), id=f"s{n}"), assistant("Read.")]
-        )
-    memory.add_messages(day(8))
+        text = "\n".join([*(f"line {i}" for i in range(40)), f"key: {key}"])
+        read = tool_exchange("read_file", {"path": "/srv/x.env"}, text, id=f"s{n}")
+        memory.add_messages([user("Read it."), *read, assistant("Read.")])
+    memory.add_messages(day(2, 60))
     memory.compress_if_needed(force=True)
-    assert not re.search("same result", "\n".join(written(memory)))
+    assert "read again: m7, below; different there" in "\n".join(written(memory))
+
+
+def test_the_plan_is_quoted_without_secrets() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_500, redact=redact_secrets))
+    memory.attach_plan_note(Plan(name="Deploy", subtasks=[SubTask(name=f"Deploy with {KEYS['Linear key']}")]))
+    memory.add_messages(day(14))
+    memory.compress_if_needed(force=True)
+    assert f"Deploy with {REDACTED}" in "\n".join(written(memory))
+
+
+class Telltale:
+    """A strategy of somebody's own that knows a secret from elsewhere."""
+
+    name = "telltale"
+
+    def __init__(self, *, note: bool) -> None:
+        self.note = note
+
+    def propose(self, view: View) -> list[Proposal]:
+        at = next((i for i, m in enumerate(view.messages) if m.tool_results and m.origin is None), None)
+        if at is None:
+            return []
+        if self.note:
+            return [Proposal(view.span(at - 1, at + 1), f"The key is {KEYS['OpenAI key']}.")]
+        return [Proposal(view.span(at, at + 1), blocks={0: f"The key is {KEYS['OpenAI key']}."})]
+
+
+@pytest.mark.parametrize("note", [True, False])
+def test_own_strategies_write_without_secrets(*, note: bool) -> None:
+    memory = AutoContextMemory(small(redact=redact_secrets, strategies=(Telltale(note=note),), last_resort=False))
+    memory.add_messages(day(2, 60))
+    assert memory.compress_if_needed(force=True)
+    assert f"The key is {REDACTED}." in "\n".join(written(memory))
+
+
+def test_what_a_model_wrote_before_there_was_a_hook_is_not_carried_on() -> None:
+    store = InMemorySessionStore()
+    model = ScriptedModel(f"The key is {KEYS['OpenAI key']}.")
+    config = AutoContextConfig.for_window(1_500)
+    memory = AutoContextMemory(config, model, store=store, session_id="s")
+    memory.add_messages(day(20))
+    memory.compress_if_needed(force=True)
+    assert KEYS["OpenAI key"] in "\n".join(written(memory))
+    later = AutoContextMemory(
+        config.model_copy(update={"redact": redact_secrets}), ScriptedModel(""), store=store, session_id="s"
+    )
+    later.add_messages(day(20))
+    later.compress_if_needed(force=True)
+    assert f"The key is {REDACTED}." in "\n".join(written(later))
+    assert KEYS["OpenAI key"] not in "\n".join(written(later))
 
 
 def test_words_of_the_user_inside_a_result_are_hidden_too() -> None:
     words = f"use {KEYS['Stripe live key']} instead"
+    output = "line of output\n" * 200 + f"{words}\n" + "line of output\n" * 200
     result = Msg(
         role="tool",
-        content=[ToolResultBlock(id="c", name="bash", output=f"{'line of output ' * 200}\n{words}")],
+        content=[ToolResultBlock(id="c", name="bash", output=output)],
         metadata={"said_by_user": [words]},
     )
     call = Msg(role="assistant", content=[ToolUseBlock(id="c", name="bash", input={"command": "make"})])
