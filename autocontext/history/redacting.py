@@ -56,15 +56,18 @@ class Redaction:
         self.problem = f"it returned {type(redacted).__name__}"
         return _HIDDEN
 
-    def message(self, id_: str, msg: Msg) -> Msg:
-        """A message as strategies see it; the same object if there is nothing to hide. Notes are written without."""
-        if self._hook is None or is_note(msg):
+    def in_view(self, id_: str, msg: Msg) -> Msg:
+        """`message` for one that is read again and again in a pass, by its id in the log."""
+        if self._hook is None:
             return msg
         if id_ not in self._known:
-            self._known[id_] = self._redacted(msg)
+            self._known[id_] = self.message(msg)
         return self._known[id_]
 
-    def _redacted(self, msg: Msg) -> Msg:
+    def message(self, msg: Msg) -> Msg:
+        """A message as it may be quoted; the same object if there is nothing to hide. Notes are written without."""
+        if self._hook is None or is_note(msg):
+            return msg
         content = tuple(map(self._block, msg.content))
         update: dict[str, Any] = {}
         if any(new is not old for new, old in zip(content, msg.content, strict=True)):

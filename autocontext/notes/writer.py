@@ -89,7 +89,7 @@ class NoteWriter:
     def readable(self, id_: str, msg: Msg) -> Msg:
         """A message as strategies see it and notes may quote it: without secrets if there is a redaction hook."""
         place = self._log.place.get(id_, len(self._ledger))
-        return self._ledger.messages[place] if place < len(self._ledger) else self._redaction.message(id_, msg)
+        return self._ledger.messages[place] if place < len(self._ledger) else self._redaction.in_view(id_, msg)
 
     def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
         """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
@@ -174,7 +174,7 @@ class NoteWriter:
     def learn(self) -> None:
         """Bring the work ledger up to date with the log."""
         for id_ in self._log.original[len(self._ledger) :]:
-            self._ledger.append(self._redaction.message(id_, self._log.messages[id_]))
+            self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
         self._ledger.trim()
 
 

@@ -102,7 +102,8 @@ class Saving:
     def _optimize(
         self, merged: SessionState, content: DatabaseContentStore
     ) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
-        optimizer = StateOptimizer(store=content, namespace=self._namespace)
+        redact = self._memory.config.redact
+        optimizer = StateOptimizer(store=content, namespace=self._namespace, redact=redact)
         try:
             state, report = yield operation(optimizer.optimize, optimizer.aoptimize, merged)
         except Exception as e:  # noqa: BLE001 (an optimiser error must not lose the save: the state is saved unchanged)

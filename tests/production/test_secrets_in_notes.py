@@ -195,17 +195,18 @@ def test_what_a_model_wrote_before_there_was_a_hook_is_not_carried_on() -> None:
 
 def test_words_of_the_user_inside_a_result_are_hidden_too() -> None:
     words = f"use {KEYS['Stripe live key']} instead"
-    output = "line of output\n" * 200 + f"{words}\n" + "line of output\n" * 200
+    lines = [f"line {n} of the output" for n in range(200)]
+    output = "\n".join([*lines, words, *lines])
     result = Msg(
         role="tool",
         content=[ToolResultBlock(id="c", name="bash", output=output)],
         metadata={"said_by_user": [words]},
     )
     call = Msg(role="assistant", content=[ToolUseBlock(id="c", name="bash", input={"command": "make"})])
-    memory = AutoContextMemory(AutoContextConfig.for_window(1_500, redact=redact_secrets))
-    memory.add_messages([user("Go."), call, result, assistant("Used."), *day(12)])
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000, redact=redact_secrets))
+    memory.add_messages([user("Go."), call, result, assistant("Used."), *day(2, 60)])
     memory.compress_if_needed(force=True)
-    assert f"use {REDACTED} instead" in "\n".join(written(memory))
+    assert f"use {REDACTED} instead" in memory.messages[2].tool_results[0].text
     assert leaked(written(memory), KEYS["Stripe live key"]) == []
 
 
