@@ -108,6 +108,7 @@ NAMED = {
     "JSON": ('{{"api_key": "{}"}}', _hex(12)),
     "JSON in JSON": ('{{"body": "{{\\"password\\": \\"{}\\"}}"}}', _PASSWORD),
     "words in JSON": ('{{"password": "{}"}}', "correct horse " + "battery"),
+    "quotes in JSON": ('{{"password": "{}", "user": "ann"}}', "it's " + r"a \"good\" one"),
     "YAML": ("client-secret: {}", "s3cr3t" + "-value"),
     "Python": ("connect(user='ann', password='{}')", _PASSWORD),
     "an option": ("mysqldump --password={} shop", _PASSWORD),

@@ -38,6 +38,7 @@ HARMLESS = [
     "https://ann@example.org/x, mailto:ann@example.org, 10:30@room-12",
     "npm install @scope/pkg@1.2.3 && pip install requests==2.32.0",
     "index 3f2a1b..9c8d7e 100644",
+    "auth:\n  password:\n    from_file: /run/secrets/db\n  secret:\n  timeout: 30",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2b1w8 ann@laptop",
     "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBa\n-----END CERTIFICATE-----",
 ]
