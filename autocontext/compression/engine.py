@@ -30,7 +30,7 @@ from autocontext.history.edits import Applied, Edit, apply
 from autocontext.history.entries import Edited, NoteReplaced
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
-from autocontext.history.redacting import Redaction, shown
+from autocontext.history.redacting import HOOK_FAILED, Redaction, shown
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_user_turn
 from autocontext.notes.writer import NoteWriter
@@ -132,7 +132,7 @@ class _Engine:
         report = yield from self._pass()
         if not self.redaction.problem:
             return report
-        problem = shown(f"the redact hook failed, so texts were hidden: {self.redaction.problem}", self.config.redact)
+        problem = shown(f"{HOOK_FAILED}: {self.redaction.problem}", self.config.redact)
         return report.model_copy(update={"reason": "; ".join(filter(None, (report.reason, problem)))})
 
     def _pass(self) -> Pass:

@@ -35,6 +35,7 @@ from autocontext.flows.forking import import_before_fork
 from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.history.log import Log
+from autocontext.history.redacting import HOOK_FAILED
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer
 from autocontext.telemetry import PassSpan, count_calls, in_use
@@ -106,7 +107,7 @@ class PassRunner:
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
-        self._told_failure = self._told_overflow = self._told_no_reload = False
+        self._told_failure = self._told_overflow = self._told_no_reload = self._told_hook = False
         self._meter: RepeatMeter | None = None
         self._found = len(recorder.log.entries)
         """Number of entries when the session was opened: their calls are not told again."""
@@ -530,6 +531,9 @@ class PassRunner:
         """Call the listeners. Raises ContextOverflowError with `strict_fit`."""
         if report.outcome in ("not_needed", "busy"):
             return report
+        if HOOK_FAILED in report.reason and not self._told_hook:
+            self._told_hook = True
+            _log.warning("session %r: %s", self._conversation, report.reason)
         if report.receipt:
             _log.info("%s", report.receipt, extra={"conversation": self._conversation})
         for listener in tuple(self._listeners.values()):

@@ -22,6 +22,7 @@ from autocontext.messages import (
     said_in,
 )
 
+HOOK_FAILED = "the redact hook failed, so texts were hidden"
 _HIDDEN = "[redacted]"
 _LONGEST_VALUE = 1_000
 """Characters; a longer argument is content, and no value of a name such as `password`."""

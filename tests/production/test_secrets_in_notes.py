@@ -210,7 +210,7 @@ def test_words_of_the_user_inside_a_result_are_hidden_too() -> None:
     assert leaked(written(memory), KEYS["Stripe live key"]) == []
 
 
-def test_a_hook_that_fails_hides_all_texts_and_the_report_says_so() -> None:
+def test_a_hook_that_fails_hides_all_texts_and_the_report_says_so(caplog: pytest.LogCaptureFixture) -> None:
     def broken(text: str) -> str:
         if "price_" in text:
             raise ValueError("bad pattern")
@@ -221,6 +221,10 @@ def test_a_hook_that_fails_hides_all_texts_and_the_report_says_so() -> None:
     report = memory.compress_if_needed(force=True)
     assert report
     assert "the redact hook failed, so texts were hidden: ValueError: bad pattern" in report.reason
+    assert caplog.text.count("the redact hook failed") == 1
+    memory.add_messages(day(14))
+    assert memory.compress_if_needed(force=True)
+    assert caplog.text.count("the redact hook failed") == 1
     assert not [m for m in notes(memory) if "price_" in m.text]
     assert "price_0" in ContextOffloadTool(memory)("m3")
 
