@@ -164,8 +164,8 @@ class AutoContextConfig(Value):
     summary_max_input_tokens: int | None = Field(default=None, ge=100)
     """Tokens of transcript in one request; more is summarised in chunks. None means half of `max_token`."""
     redact: Callable[[str], str] | None = None
-    """Applied to everything sent to the model and to its replies, e.g. `redaction.redact_secrets`; the originals do not
-    change."""
+    """Applied to every text that a pass reads, sends to the model, gets from it or writes into the view, e.g.
+    `redaction.redact_secrets`; the originals do not change, nor do messages that no pass has written."""
 
     # --- what it costs
     prices: Prices | None = None

@@ -160,11 +160,14 @@ def told(error: BaseException) -> str:
 
 
 def short(value: object) -> str:
-    """A value as in code, at most 80 characters, for error messages."""
+    """A value as in code, at most 80 characters and without secrets, for error messages."""
     try:
         text = repr(value)
     except RecursionError:
         text = f"a {type(value).__name__} nested too deep to show"
     except Exception as e:  # noqa: BLE001 (the value's own code, or a number of too many digits; it is only shown)
         text = f"a {type(value).__name__} that cannot be shown ({type(e).__name__})"
+    from autocontext.redaction import redact_secrets  # noqa: PLC0415 (its patterns cost what `import` spares)
+
+    text = redact_secrets(text[:1_000])
     return text if len(text) <= 80 else text[:77] + "..."

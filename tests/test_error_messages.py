@@ -11,6 +11,7 @@ from autocontext.loop.tools import Toolset
 from autocontext.memories import MemoryStore
 from autocontext.stores import SqliteSessionStore
 from autocontext.tokens import get_counter
+from tests.keys import KEYS
 
 
 def takes_an_object(what: object, where: AutoContextMemory) -> None: ...
@@ -60,3 +61,13 @@ def test_an_error_names_the_field_the_value_and_the_way_out(call: Callable[[], o
 
 def test_a_page_of_no_characters_is_refused() -> None:
     assert ContextOffloadTool(memory())("m1", limit=0).startswith("Error: offset and limit must be whole numbers")
+
+
+@pytest.mark.parametrize("kind", KEYS)
+def test_a_value_that_holds_a_key_is_named_without_it(kind: str) -> None:
+    key = KEYS[kind]
+    with pytest.raises(AutoContextError) as error:
+        AutoContextConfig(max_token=key)  # type: ignore[arg-type]
+    assert "[redacted]" in str(error.value)
+    assert key[-20:] not in str(error.value)
+    assert key[:30] not in str(error.value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Iterable, Sequence
 
+from autocontext.flows.logs import logger
 from autocontext.memory import AutoContextMemory
 from autocontext.messages import Msg, is_compressed
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 _warned: weakref.WeakSet[AutoContextMemory] = weakref.WeakSet()
 """Memories about which a second compression has been reported."""
 

@@ -9,7 +9,6 @@ In the narrower seat, `Agent(client, compaction_strategy=AutoContextCompaction(.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Unpack
@@ -18,6 +17,7 @@ from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
 from autocontext.errors import MissingExtraError
+from autocontext.flows.logs import logger
 from autocontext.formats.sendable import sendable
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg
@@ -33,7 +33,7 @@ except ImportError as e:
 
 __all__ = ["AutoContextCompaction", "from_agent_framework", "to_agent_framework"]
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 
 
 class AutoContextCompaction(Openable, HistoryProvider):

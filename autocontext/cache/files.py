@@ -7,7 +7,6 @@ importing it again loses nothing.
 from __future__ import annotations
 
 import json
-import logging
 import os
 import tempfile
 import time
@@ -22,9 +21,10 @@ from autocontext.cache.options import DEFAULTS
 from autocontext.cache.rows import fits, storing
 from autocontext.cache.values import encoded
 from autocontext.errors import ConfigError, StoreCorruptError, UncacheableError
+from autocontext.flows.logs import logger
 from autocontext.stores.database import Database, Statement, Work, safe
 
-_log = logging.getLogger("autocontext.cache")
+_log = logger("autocontext.cache")
 
 _FIELDS: dict[str, type] = {
     "task": str, "version": str, "args": str, "tags": str, "cost": int, "created": int, "expires": int, "gone": int,

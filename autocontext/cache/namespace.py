@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import math
 import os
 import random
@@ -27,11 +26,12 @@ from autocontext.content.contents import FOREVER, Pages
 from autocontext.content.paging import unpack
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
+from autocontext.flows.logs import logger
 from autocontext.stores.checks import LONGEST
 from autocontext.stores.database import SERVER_NOW, Statement, Work, safe, unsafe
 from autocontext.stores.records import check_row
 
-_log = logging.getLogger("autocontext.cache")
+_log = logger("autocontext.cache")
 _USES_IN_MEMORY = 1024
 """Number of hits whose times are kept in memory before they are written together."""
 _SKEW = 300_000

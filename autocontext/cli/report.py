@@ -16,6 +16,7 @@ from autocontext.cli.arguments import Commands, window_size
 from autocontext.cli.report_data import data, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import SessionHistory
+from autocontext.redaction import redact_secrets
 from autocontext.stores.private_files import write_private
 
 
@@ -35,6 +36,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--window", type=window_size, metavar="N", help="tokens of the model's window, drawn as a line, e.g. 16k"
     )
+    parser.add_argument("--secrets", action="store_true", help="keys and passwords as they are, not as [redacted]")
 
 
 def run(screen: Screen, arguments: argparse.Namespace) -> bool:
@@ -46,7 +48,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         screen.progress("replaying its log")
         history = SessionHistory(store.read(info.key), counter)
     screen.progress("writing the page")
-    values = data(history, info.key, arguments.db, counter, window=arguments.window)
+    redact = str if arguments.secrets else redact_secrets
+    values = data(history, info.key, arguments.db, counter, window=arguments.window, redact=redact)
     page = render_page(values)
     write_private(arguments.output, page)
     screen.done()

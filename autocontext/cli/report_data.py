@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from autocontext import Msg, ToolResultBlock, ToolUseBlock, __version__
 from autocontext.cli import figures
 from autocontext.cli.session_history import KINDS, Pass, Point, SessionHistory, holders, kind_of, tool_sizes
+from autocontext.redaction import redact_secrets
 from autocontext.stores import SessionKey
 from autocontext.text import rendering
 from autocontext.tokens import TokenCounter
@@ -31,14 +32,23 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 
 
 def data(
-    history: SessionHistory, key: SessionKey, db: str, counter: TokenCounter, *, window: int | None = None
+    history: SessionHistory,
+    key: SessionKey,
+    db: str,
+    counter: TokenCounter,
+    *,
+    window: int | None = None,
+    redact: Callable[[str], str] = redact_secrets,
 ) -> dict[str, Any]:
-    """The data of the page's script; sizes in tokens, messages by their number, the originals first."""
+    """The data of the page's script; sizes in tokens, messages by their number, the originals first.
+
+    `redact` applies to all texts of messages: pages are sent around.
+    """
     log = history.log
     originals = list(log.original)
     notes = [id_ for id_ in history.messages if id_ not in log.place]
     number = {id_: i for i, id_ in enumerate((*originals, *notes))}
-    messages = [_message(history.messages[id_], history.tokens_of(id_)) for id_ in number]
+    messages = [_message(history.messages[id_], history.tokens_of(id_), redact) for id_ in number]
     cap, cut = _fit(messages, _ROOM + _ROOM_PER_MESSAGE * max(0, len(originals) - 1000))
     behind, in_view = holders(log), set(log.view_ids)
     states = [_IN_VIEW if id_ in in_view else number[behind[id_]] if id_ in behind else _REMOVED for id_ in originals]
@@ -82,28 +92,28 @@ def _without_password(db: str) -> str:
     return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", re.sub(r"(?<=[?&])(ssl)?password=[^&]*&?", "", db))
 
 
-def _message(msg: Msg, tokens: int) -> dict[str, Any]:
+def _message(msg: Msg, tokens: int, redact: Callable[[str], str]) -> dict[str, Any]:
     record: dict[str, Any] = {
         "role": msg.role,
         "kind": kind_of(msg),
         "tokens": tokens,
         "time": msg.timestamp[:19].replace("T", " "),
-        "blocks": [_block(block) for block in msg.content],
+        "blocks": [[kind, tool, redact(text)] for kind, tool, text in map(_block, msg.content)],
     }
     if msg.origin is not None:
         record |= {"made": figures.origin_name(msg.origin.kind), "uuid": msg.origin.uuid}
     return record
 
 
-def _block(block: Any) -> list[Any]:
+def _block(block: Any) -> tuple[str, str, str]:
     """Type, tool and text of a block."""
     if isinstance(block, ToolUseBlock):
-        return ["call", block.name, rendering.arguments(block)]
+        return "call", block.name, rendering.arguments(block)
     if isinstance(block, ToolResultBlock):
-        return ["error" if block.is_error else "result", block.name, block.text]
+        return "error" if block.is_error else "result", block.name, block.text
     if block.type == "text":
-        return ["text", "", block.text]
-    return ["thinking", "", block.thinking] if block.type == "thinking" else ["media", block.type, ""]
+        return "text", "", block.text
+    return ("thinking", "", block.thinking) if block.type == "thinking" else ("media", block.type, "")
 
 
 def _fit(messages: Sequence[dict[str, Any]], room: int) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.events import CompressionEvent, CompressionReport, Outcome, RefusedEdit, StrategyReport
 from autocontext.history.edits import Applied, Edit
 from autocontext.history.log import Log
+from autocontext.history.redacting import shown
 from autocontext.history.view import View
 from autocontext.requests import Usage
 
@@ -80,7 +81,10 @@ class Account:
 
     def record_strategy(self, name: str, outcome: StrategyOutcome) -> None:
         """Record what a strategy did."""
-        self._strategies.append(outcome.report(name))
+        report = outcome.report(name)
+        if outcome.fault or outcome.problem:
+            report = report.model_copy(update={"reason": shown(report.reason, self._options.config.redact)})
+        self._strategies.append(report)
         self.unanswered += outcome.unanswered
         self.saved += outcome.applied.saved if outcome.applied is not None else 0
 

@@ -14,6 +14,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError, told
 from autocontext.flows import lazy
 from autocontext.flows.threads import in_thread, run_to_end
+from autocontext.history.redacting import shown
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
 from autocontext.telemetry import call_span
 from autocontext.text import rendering
@@ -123,7 +124,7 @@ class Asker:
                     pause = max(pause, _seconds(e.retry_after, self.config.model_timeout))
             if text:
                 return Answer(text=text, calls=calls, usage=used)
-        return Answer(problem=problem, calls=calls, usage=used)
+        return Answer(problem=shown(problem, self.config.redact), calls=calls, usage=used)
 
     async def _call(self, request: ModelRequest, *, in_loop: bool) -> ModelReply:
         """One call: natively asynchronous in the caller's event loop, else in a thread, if the model can do both."""

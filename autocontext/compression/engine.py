@@ -30,6 +30,7 @@ from autocontext.history.edits import Applied, Edit, apply
 from autocontext.history.entries import Edited, NoteReplaced
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
+from autocontext.history.redacting import HOOK_FAILED, Redaction, shown
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_user_turn
 from autocontext.notes.writer import NoteWriter
@@ -88,6 +89,7 @@ class _Engine:
     def __init__(self, log: Log, token_sum: TokenSum, ledger: WorkLedger, options: PassOptions) -> None:
         self.log, self.token_sum, self.options = log, token_sum, options
         self.config = options.config
+        self.redaction = Redaction(options.config.redact)
         self.hand_over = NoteWriter(
             log,
             ledger,
@@ -96,6 +98,7 @@ class _Engine:
             count_text=token_sum.count_text,
             count=token_sum.counter.count,
             focus=options.focus,
+            redaction=self.redaction,
         )
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options)
@@ -108,7 +111,8 @@ class _Engine:
     def view(self) -> View:
         """What strategies see. It is the same object until something is recorded, so its cached properties are shared.
 
-        It leaves out the evidence ledger of release 0.1.0, which the first pass that changes something removes.
+        With a redaction hook its messages hold no secrets; their tokens are those of the log's. It leaves out the
+        evidence ledger of release 0.1.0, which the first pass that changes something removes.
         """
         if self._seen is None or self._seen[0] != len(self.log.entries):
             self._seen = (len(self.log.entries), self._current_view())
@@ -119,9 +123,19 @@ class _Engine:
         if self.log.ledger is not None:
             kept = [i for i, id_ in enumerate(ids) if id_ != self.log.ledger]
             ids, messages = [ids[i] for i in kept], [messages[i] for i in kept]
-        return View(ids, messages, self.token_sum.count)
+        if not self.redaction.used:
+            return View(ids, messages, self.token_sum.count)
+        redacted = [self.hand_over.readable(id_, m) for id_, m in zip(ids, messages, strict=True)]
+        return View(ids, redacted, lambda id_, _: self.token_sum.count(id_, self.log.messages[id_]))
 
     def run(self) -> Pass:
+        report = yield from self._pass()
+        if not self.redaction.problem:
+            return report
+        problem = shown(f"{HOOK_FAILED}: {self.redaction.problem}", self.config.redact)
+        return report.model_copy(update={"reason": "; ".join(filter(None, (report.reason, problem)))})
+
+    def _pass(self) -> Pass:
         if self.options.only is not None:
             changed = yield from self._run_strategy(self.options.only(self.hand_over))
             return self.account.report("applied" if changed else "not_needed", "")
@@ -387,7 +401,14 @@ class _Engine:
                 fallback = any(w.fallback for w in answers)
                 guarded = own or not self.options.strict
                 proposal = replace(p, ledger=_guarded(p.ledger)) if guarded else p
-                edit = build(proposal, texts, handles=self.log.offloads, strategy=strategy, fallback=fallback)
+                edit = build(
+                    proposal,
+                    texts,
+                    handles=self.log.offloads,
+                    strategy=strategy,
+                    fallback=fallback,
+                    redact=self.redaction.text,
+                )
                 pending.append(_PendingEdit(edit, sum((w.usage for w in answers), Usage())))
         return pending
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,8 +32,10 @@ from autocontext.errors import ContextOverflowError
 from autocontext.events import CompressionReport, Health, Repeats, UsageTotals
 from autocontext.flows import arun, lazy, run
 from autocontext.flows.forking import import_before_fork
+from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.history.log import Log
+from autocontext.history.redacting import HOOK_FAILED
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer
 from autocontext.telemetry import PassSpan, count_calls, in_use
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger("autocontext.passes")  # the name that docs/production.md gives
+_log = logger("autocontext.passes")  # the name that docs/production.md gives
 _FAILED = "session %r: a pass in the background failed; the view is as it was"
 _MODEL_FAILED = (
     "session %r: the summarising model %r gives no usable answer: %s. Until it does, rules alone write the notes. %s. "
@@ -106,7 +107,7 @@ class PassRunner:
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
-        self._told_failure = self._told_overflow = self._told_no_reload = False
+        self._told_failure = self._told_overflow = self._told_no_reload = self._told_hook = False
         self._meter: RepeatMeter | None = None
         self._found = len(recorder.log.entries)
         """Number of entries when the session was opened: their calls are not told again."""
@@ -530,6 +531,9 @@ class PassRunner:
         """Call the listeners. Raises ContextOverflowError with `strict_fit`."""
         if report.outcome in ("not_needed", "busy"):
             return report
+        if HOOK_FAILED in report.reason and not self._told_hook:
+            self._told_hook = True
+            _log.warning("session %r: %s", self._conversation, report.reason)
         if report.receipt:
             _log.info("%s", report.receipt, extra={"conversation": self._conversation})
         for listener in tuple(self._listeners.values()):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, TypeVar
 
 from autocontext.errors import ContextOverflowError
+from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.formats.anthropic_messages import sendable_messages
 from autocontext.formats.openai_chat import to_openai as write_chat
@@ -20,7 +20,7 @@ from autocontext.formats.strict import allowed, media_after, strict_chat, strict
 from autocontext.messages import Msg, ToolResultBlock
 
 T = TypeVar("T")
-_log = logging.getLogger("autocontext.messages")  # the name that docs/production.md gives
+_log = logger("autocontext.messages")  # the name that docs/production.md gives
 
 
 class ProviderMessages(ABC):

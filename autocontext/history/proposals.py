@@ -124,8 +124,9 @@ def build(
     strategy: str = "",
     fallback: bool = False,
     handles: Container[str] = (),
+    redact: Callable[[str], str] = str,
 ) -> Edit:
-    """The edit for a proposal, with `answers` to its questions in their order.
+    """The edit for a proposal, with `answers` to its questions in their order; `redact` applies to all new texts.
 
     A page that was reloaded by one of the existing `handles` keeps that UUID: same content, same UUID.
     """
@@ -138,10 +139,10 @@ def build(
 
     new: tuple[Msg, ...] = ()
     if proposal.blocks or proposal.images or proposal.arguments_to is not None or proposal.strips_compaction:
-        texts = {i: resolve(t) for i, t in proposal.blocks.items()}
+        texts = {i: redact(resolve(t)) for i, t in proposal.blocks.items()}
         new = (_rewrite(proposal, texts, origin),)
     elif not proposal.removes:
-        new = (_note(proposal, resolve(proposal.text or ""), origin),)
+        new = (_note(proposal, redact(resolve(proposal.text or "")), origin, redact),)
     context = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,
@@ -165,10 +166,10 @@ def _handle(proposal: Proposal, handles: Container[str]) -> str:
     return page if page in handles else ""
 
 
-def _note(proposal: Proposal, text: str, origin: Origin) -> Msg:
+def _note(proposal: Proposal, text: str, origin: Origin, redact: Callable[[str], str]) -> Msg:
     """The note: the model's text, the work ledger, the fixed line and the tag."""
     model_text = rendering.escape_tags(text)
-    ledger = proposal.ledger(text) if proposal.ledger is not None else ""
+    ledger = redact(proposal.ledger(text)) if proposal.ledger is not None else ""
     body = rendering.escape_tags("\n".join(filter(None, (text, ledger, proposal.footer))))
     meta = _meta(proposal, origin.uuid)
     if proposal.ledger is not None and model_text:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +9,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from autocontext.errors import ConfigError, StoreCorruptError
 from autocontext.flows.forking import fork_lock
+from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.memories.conversation import INJECTED, extract_conversation_context, is_injected, last_user_turn
 from autocontext.memories.counting import DEFAULT_COUNTER
@@ -20,7 +20,7 @@ from autocontext.messages import Msg, TextBlock, as_messages, freeze
 from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 Refresh: TypeAlias = Literal["every_call", "every_turn", "on_change"]
 Placement: TypeAlias = Literal["user", "system", "merge"]
 

@@ -11,6 +11,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.history.cached import cached_property
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question
+from autocontext.history.redacting import Redaction
 from autocontext.history.runs import Runs
 from autocontext.history.view import Span, View
 from autocontext.messages import Msg
@@ -48,8 +49,10 @@ class NoteWriter:
         count_text: Callable[[str], int],
         count: Callable[[Msg], int],
         focus: str = "",
+        redaction: Redaction | None = None,
     ) -> None:
         """`count_text` and `count` return tokens of a text and a message; `focus` says what notes should keep first."""
+        self._redaction = redaction or Redaction(None)
         self._log, self._ledger, self._config, self._plan = log, ledger, config, plan
         self._count_text, self._count, self._focus = count_text, count, focus
         self._seen: tuple[View, InView, Runs] | None = None
@@ -72,10 +75,21 @@ class NoteWriter:
         """The numbers of the originals that a message of the view is or stands for."""
         return self._log.numbers([id_])
 
-    def original(self, id_: str) -> Msg | None:
-        """The one original that a message of the view is or stands for; None if there are several, or none."""
+    def original(self, id_: str, *, readable: bool = True) -> Msg | None:
+        """The one original that a message of the view is or stands for; None if there are several, or none.
+
+        `readable`: as a note may quote it, without secrets if there is a redaction hook.
+        """
         numbers = list(self.numbers(id_))
-        return self._log.messages[self._log.original[numbers[0] - 1]] if len(numbers) == 1 else None
+        if len(numbers) != 1:
+            return None
+        key = self._log.original[numbers[0] - 1]
+        return self.readable(key, self._log.messages[key]) if readable else self._log.messages[key]
+
+    def readable(self, id_: str, msg: Msg) -> Msg:
+        """A message as strategies see it and notes may quote it: without secrets if there is a redaction hook."""
+        place = self._log.place.get(id_, len(self._ledger))
+        return self._ledger.messages[place] if place < len(self._ledger) else self._redaction.in_view(id_, msg)
 
     def completed(self, view: View, p: Proposal, *, asks: bool) -> Proposal:
         """A built-in strategy's proposal of a note, with the work ledger of its span after what the model writes.
@@ -160,7 +174,7 @@ class NoteWriter:
     def learn(self) -> None:
         """Bring the work ledger up to date with the log."""
         for id_ in self._log.original[len(self._ledger) :]:
-            self._ledger.append(self._log.messages[id_])
+            self._ledger.append(self._redaction.in_view(id_, self._log.messages[id_]))
         self._ledger.trim()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from autocontext.cache.canonical import canonical_key
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import UncacheableError
+from autocontext.history.redacting import Redaction
 from autocontext.messages import Msg, TextBlock, ToolResultBlock, as_messages, is_note, is_pinned
 from autocontext.optimizer.replacements import (
     ANY_REF,
@@ -58,14 +59,15 @@ class ConversationCompressor:
 
     def __init__(
         self, config: StateConfig | None = None, store: ContentStore | None = None, *, detector: IsFailure = is_failure,
-        namespace: str = "",
+        namespace: str = "", redact: Callable[[str], str] | None = None,
     ) -> None:  # fmt: skip
+        """`redact` applies to what is quoted of a result."""
         owner = type(self).__name__
         self.config = as_state_config(config, owner)
         self.store = SqliteContentStore(":memory:") if store is None else checked_content_store(store, owner)
         """Where the originals are."""
         self._namespace = namespace
-        self._is_failure = detector
+        self._is_failure, self._redaction = detector, Redaction(redact)
 
     def compress_conversation_history(self, history: Sequence[Msg]) -> list[Msg]:
         """Return the history without repetitions; a shortened message has its originals' handle in its metadata.
@@ -126,7 +128,7 @@ class ConversationCompressor:
             if not result.failed:
                 succeeded.setdefault(result.key, result)
             elif result.key in succeeded and last_of_kind[result.kind] is not result:
-                changes[result.index][result.block] = _retried_line(result, succeeded[result.key])
+                changes[result.index][result.block] = _retried_line(result, succeeded[result.key], self._redaction.text)
         return _replace_outputs(replacements, changes, "failed attempt")
 
     def _call_results(self, replacements: Sequence[Replacement]) -> list[CallResult]:
@@ -180,8 +182,8 @@ def _superseded_line(old: CallResult, new: CallResult) -> Callable[[str], str]:
     return lambda ref: f'[{what} call {new.call_id} (same arguments). Read: context_reload("{ref}")]'
 
 
-def _retried_line(old: CallResult, new: CallResult) -> Callable[[str], str]:
-    line = first_line(old.text, 80)
+def _retried_line(old: CallResult, new: CallResult, redact: Callable[[str], str]) -> Callable[[str], str]:
+    line = first_line(redact(old.text), 80)
     return lambda ref: f'[Failed: {line} Succeeded in call {new.call_id}. Read: context_reload("{ref}")]'
 
 

@@ -17,6 +17,7 @@ from autocontext import flows
 from autocontext.content.store import ContentStore, SqliteContentStore, checked_content_store
 from autocontext.errors import StoreCorruptError, told
 from autocontext.flows.threads import in_thread
+from autocontext.history.redacting import Redaction
 from autocontext.history.view import View, open_pairs
 from autocontext.messages import Msg, ToolResultBlock, as_messages, is_pinned
 from autocontext.models.opening import checked_model
@@ -101,14 +102,19 @@ class StateOptimizer:
     def __init__(
         self, config: StateConfig | None = None, store: ContentStore | None = None, model: Any = None, *,
         namespace: str = "", detector: IsFailure = is_failure, ranker: Callable[[], RelevanceRanker] = default_ranker,
+        redact: Callable[[str], str] | None = None,
     ) -> None:  # fmt: skip
+        """`redact` applies to what is quoted and to what a model is sent and writes; the originals do not change."""
         owner = type(self).__name__
         self.config = as_state_config(config, owner)
+        self._redaction = Redaction(redact)
         self.store = SqliteContentStore(":memory:") if store is None else checked_content_store(store, owner)
         """Where the originals are: `restore_state_messages(messages, store=optimizer.store)`."""
         self.model: Any = checked_model(model, owner, opens=False)
         self._namespace, self._is_failure = namespace, detector
-        self._compressor = ConversationCompressor(self.config, self.store, detector=detector, namespace=namespace)
+        self._compressor = ConversationCompressor(
+            self.config, self.store, detector=detector, namespace=namespace, redact=redact
+        )
         self._selector = ContextSelector(self.config, ranker=ranker, detector=detector)
         self._analyzer = ErrorPatternAnalyzer(detector=detector)
 
@@ -152,7 +158,7 @@ class StateOptimizer:
             ):
                 replacements = _apply_step(record, name, replacements, step)
         context = self._memory_context(state, [r.msg for r in replacements])
-        errors = self._analyzer.analyze_error_patterns(state.messages)
+        errors = self._analyzer.analyze_error_patterns(self._readable(state.messages))
         indices = messages_to_summarize([r.msg for r in replacements], self.config)
         if indices:
             replacements = yield from self._summarize(replacements, indices, record)
@@ -186,12 +192,17 @@ class StateOptimizer:
         ref = yield from _store_originals("summary", originals, record)
         if not ref:
             return replacements
-        paragraph = yield from self._model_summary(originals)
-        note = Replacement(originals, summary(originals, self._is_failure, paragraph, between=between), "summary", ref)
+        readable = self._readable(originals)
+        paragraph = yield from self._model_summary(readable)
+        note = Replacement(originals, summary(readable, self._is_failure, paragraph, between=between), "summary", ref)
         after = [
             note if i == indices[0] else r for i, r in enumerate(replacements) if i not in absorbed or i == indices[0]
         ]
         return _apply_step(record, "summary", replacements, lambda _: after)
+
+    def _readable(self, messages: Sequence[Msg]) -> list[Msg]:
+        """The messages as they may be quoted."""
+        return list(map(self._redaction.message, messages))
 
     def _memory_context(self, state: SessionState, messages: list[Msg]) -> list[Any]:
         """The memory context; unchanged if it was selected for this input and history."""
@@ -213,7 +224,7 @@ class StateOptimizer:
             return ""
         if not isinstance(reply, ModelReply):
             return ""
-        return quoted(text_of(reply, question.prompt, len(question.prompt))[0])
+        return quoted(self._redaction.text(text_of(reply, question.prompt, len(question.prompt))[0]))
 
     def _preview_large_results(self, replacements: list[Replacement]) -> list[Replacement]:
         """Cut large results of earlier rounds to a preview."""
@@ -225,7 +236,7 @@ class StateOptimizer:
             if is_pinned(msg) or is_shortened(msg):
                 continue
             large = {
-                b: _preview_renderer(block.text, config.preview_chars)
+                b: _preview_renderer(self._redaction.text(block.text), config.preview_chars)
                 for b, block in enumerate(msg.content)
                 if isinstance(block, ToolResultBlock)
                 and len(block.text) > max(config.offload_chars, config.preview_chars + 80)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import os
 import random
@@ -17,6 +16,7 @@ from typing import ClassVar, Literal, ParamSpec, TypeVar
 
 from autocontext.errors import AutoContextError, StoreCorruptError, StoreError
 from autocontext.flows.forking import part_at_fork
+from autocontext.flows.logs import logger
 from autocontext.flows.threads import in_thread
 from autocontext.stores.checks import checked_patience, checked_place, refused_value
 from autocontext.stores.connections import Connections, Lease
@@ -25,7 +25,7 @@ from autocontext.stores.database import Alone, Database, Row, Statement, Work
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_log = logging.getLogger("autocontext.stores")
+_log = logger("autocontext.stores")
 _PREFIX = "autocontext_"
 """How the names of all tables of this library begin."""
 _STATEMENTS_KEPT = 256

@@ -117,7 +117,10 @@ class ReadOnce:
 
         for call, use, result, k, block in view.answers:
             if whole(call) and whole(result) and not is_plan_block(use):
-                yield _Pair(call, result, k, use, block, reading_of(use))
+                # Results are compared as they came: two that differ in a secret alone are not the same.
+                original = self._hand_over.original(view.ids[result], readable=False)
+                output = original.content[k] if original is not None else block
+                yield _Pair(call, result, k, use, output if output.type == "tool_result" else block, reading_of(use))
 
     # ------------------------------------------------------------------------------------------------- what it gets
     def _runs(self, view: View, old: list[_Pair]) -> Iterator[tuple[int, int, _Pair]]:

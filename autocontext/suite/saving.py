@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import Conflict, StoreCorruptError, told
+from autocontext.flows.logs import logger
 from autocontext.messages import Msg
 from autocontext.optimizer.states import SavedState, StateStore
 from autocontext.sessions import OptimizationReport, SessionState, StateOptimizer
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from autocontext.content.store import DatabaseContentStore
     from autocontext.memory import AutoContextMemory
 
-_log = logging.getLogger(__name__)
+_log = logger(__name__)
 _ATTEMPTS = 5
 
 
@@ -102,7 +102,8 @@ class Saving:
     def _optimize(
         self, merged: SessionState, content: DatabaseContentStore
     ) -> Flow[tuple[SessionState, OptimizationReport | None, str]]:
-        optimizer = StateOptimizer(store=content, namespace=self._namespace)
+        redact = self._memory.config.redact
+        optimizer = StateOptimizer(store=content, namespace=self._namespace, redact=redact)
         try:
             state, report = yield operation(optimizer.optimize, optimizer.aoptimize, merged)
         except Exception as e:  # noqa: BLE001 (an optimiser error must not lose the save: the state is saved unchanged)

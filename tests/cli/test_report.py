@@ -28,6 +28,7 @@ from autocontext.testing import ScriptedModel, conversation, tool_exchange, user
 from tests.cli.browser import Browser, browser, required
 from tests.cli.terminal import run
 from tests.conversations import histories
+from tests.keys import KEYS
 from tests.production.agents import day, small
 from tests.profiles import share
 
@@ -248,6 +249,22 @@ def test_notes_without_the_model_are_counted_once_for_line_and_page(
     assert f"The summarising model failed: {failed} notes" in capsys.readouterr().out
     page_data = json.loads(re.search(r'id="data">(.*)</script>', page.read_text())[1])  # type: ignore[index]
     assert page_data["fallbacks"] == failed
+
+
+@pytest.mark.parametrize("kind", ["OpenAI key", "RSA private key", "GitHub personal token"])
+def test_a_page_shows_secrets_only_if_asked(kind: str, tmp_path: Path) -> None:
+    db, page, key = str(tmp_path / "agent.db"), tmp_path / "report.html", KEYS[kind]
+    store = SqliteSessionStore(db)
+    memory = AutoContextMemory(AutoContextConfig.for_window(1_500), store=store, session_id="s")
+    memory.add_messages([user(f"Use {key}."), *tool_exchange("cat", {"key": key}, f"{'x' * 900}\n{key}\n"), *day(12)])
+    memory.compress_if_needed(force=True)
+    store.close()
+    shown = key.replace("\n", "\\n")
+    assert main(["report", db, "s", "-o", str(page)]) == 0
+    assert shown not in page.read_text()
+    assert "Use [redacted]." in page.read_text()
+    assert main(["report", db, "s", "-o", str(page), "--secrets"]) == 0
+    assert f"Use {shown}." in page.read_text()
 
 
 JSON = st.recursive(

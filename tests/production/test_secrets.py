@@ -8,57 +8,10 @@ from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.redaction import REDACTED, redact_secrets
 from autocontext.testing import ScriptedModel, assistant, tool_exchange, user
 from autocontext.text.rendering import unfence
+from tests.keys import KEYS
 from tests.production.agents import day, notes, rounds_only
 
-SECRETS = {
-    "OpenAI key": "sk-proj-Ab12Cd34Ef56Gh78Ij90Kl",
-    "Anthropic key": "sk-ant-api03-Ab12Cd34Ef56Gh78Ij90",
-    "GitHub token": "ghp_Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56Qr78",
-    "GitHub fine-grained token": "github_pat_11ABCDEFG0aBcDeFgHiJkLmNoPqRsTuV",
-    "GitLab token": "glpat-Ab12Cd34Ef56Gh78Ij90",
-    "Slack token": "xoxb-123456789012-abcdefGHIJKL",
-    "Google key": "AIzaSyAb12Cd34Ef56Gh78Ij90Kl12Mn34Op5",
-    "Stripe key": "sk_live_Ab12Cd34Ef56Gh78",
-    "Hugging Face token": "hf_Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56Qr",
-    "npm token": "npm_Ab12Cd34Ef56Gh78Ij90Kl12Mn34Op56Qr",
-    "PyPI token": "pypi-AgEIcHlwaS5vcmcCJDAxMjM0NTY3ODkw",
-    "AWS key id": "AKIAIOSFODNN7EXAMPLE",
-    "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dBjftJeZ4CVPmB92K27uhbUJU1p1r",
-    "private key": "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nbq1Zx9\n-----END RSA PRIVATE KEY-----",
-    "cut private key": "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkq",
-}
-NAMED = {
-    "environment": ("DB_PASSWORD=hunter2-7731", "hunter2-7731"),
-    "JSON": ('{"api_key": "0f1e2d3c4b5a"}', "0f1e2d3c4b5a"),
-    "header": ("Authorization: Bearer 0f1e2d3c4b5a6978", "0f1e2d3c4b5a6978"),
-    "YAML": ("client-secret: s3cr3t-value", "s3cr3t-value"),
-    "URL": ("postgres://shop:hunter2@10.0.0.5:5432/prod", "hunter2"),
-}
-
-
-@pytest.mark.parametrize("kind", SECRETS)
-def test_redact_secrets_knows(kind: str) -> None:
-    assert redact_secrets(f"before {SECRETS[kind]}") == f"before {REDACTED}"
-
-
-@pytest.mark.parametrize("kind", NAMED)
-def test_redact_secrets_leaves_the_name_and_takes_the_value_of(kind: str) -> None:
-    text, value = NAMED[kind]
-    assert redact_secrets(text) == text.replace(value, REDACTED)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The token count is 4096 and max_tokens stays.",
-        "commit 8f3a2c19d0b7e6f5a4c3b2a190f8e7d6c5b4a392",
-        "see https://example.org/a?b=c#d and /srv/shop/secrets.py",
-        "task-force-one, disk-usage-of-the-whole-array",
-        "uuid 123e4567-e89b-42d3-a456-426614174000",
-    ],
-)
-def test_redact_secrets_leaves_what_is_none(text: str) -> None:
-    assert redact_secrets(text) == text
+SECRETS = {"OpenAI key": KEYS["OpenAI project key"], "GitHub token": KEYS["GitHub personal token"]}
 
 
 def secretive(**fields: object) -> tuple[AutoContextMemory, ScriptedModel]:

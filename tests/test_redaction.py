@@ -1,0 +1,103 @@
+"""`redact_secrets`: the published formats of keys are found wherever they stand, and what is no secret stays."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autocontext.redaction import REDACTED, redact_secrets
+from tests.keys import KEYS, NAMED, named
+
+AROUND = [
+    ("", ""),
+    ("before ", " after"),
+    ("KEY='", "'"),
+    ('{"a": "', '", "b": 1}'),
+    ("(", ")"),
+    ("m12: ", ", then m13"),
+    ("first line\n", "\nlast line"),
+]
+HARMLESS = [
+    "The token count is 4096 and max_tokens stays.",
+    "commit 8f3a2c19d0b7e6f5a4c3b2a190f8e7d6c5b4a392",
+    "sha256:2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
+    "see https://example.org/a?b=c#d and /srv/shop/secrets.py",
+    "task-force-one, disk-usage-of-the-whole-array, sk-learn-contrib",
+    "uuid 123e4567-e89b-42d3-a456-426614174000",
+    "call_9f8e7d6c5b4a39281706f5e4, toolu_01A09q90qw90lq917835lq9, msg_01XFDUDYJgAACzv, chatcmpl-9aBcDeFgHiJkLmN",
+    "arn:aws:iam::123456789012:role/deploy, s3://shop-logs/2026/11/25/part-00001.parquet",
+    "PWD=/srv/shop OLDPWD=/home/ann",
+    "max_tokens: 128000, prompt_tokens=4096, inputToken: 812, token_count = 123456",
+    "token = get_token(request)",
+    'password = os.environ["DB_PASSWORD"]',
+    "api_key: str | None = None",
+    'API_KEY="$API_KEY" docker run -u 1000:1000 -e TOKEN=${TOKEN} shop',
+    "if token == expected: raise InvalidToken",
+    "secretary: Johnson; the password is required: true",
+    "password_file=/run/secrets/db, secret_name: shop-db-credentials, token_url=https://id.example.org/token",
+    "postgres://10.0.0.5:5432/prod and http://localhost:8080/a@b and git@github.com:ann/shop.git",
+    "https://ann@example.org/x, mailto:ann@example.org, 10:30@room-12",
+    "npm install @scope/pkg@1.2.3 && pip install requests==2.32.0",
+    "index 3f2a1b..9c8d7e 100644",
+    "auth:\n  password:\n    from_file: /run/secrets/db\n  secret:\n  timeout: 30",
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ2b1w8 ann@laptop",
+    "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBa\n-----END CERTIFICATE-----",
+]
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize(("before", "after"), AROUND)
+def test_keys_are_found(kind: str, before: str, after: str) -> None:
+    assert redact_secrets(before + KEYS[kind] + after) == before + REDACTED + after
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KEYS if "private key" in kind])
+def test_a_private_key_without_its_end_is_one(kind: str) -> None:
+    key = KEYS[kind]
+    assert redact_secrets(key[: len(key) // 2]) == REDACTED
+    assert redact_secrets(f'{{"private_key": "{key}"}}'.replace("\n", "\\n")) == f'{{"private_key": "{REDACTED}"}}'
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_names_stay_and_values_go(kind: str) -> None:
+    text, secret = next((text, secret) for k, text, secret in named() if k == kind)
+    assert redact_secrets(text) == text.replace(secret, REDACTED)
+    assert redact_secrets(f"one\n{text}\ntwo") == f"one\n{text.replace(secret, REDACTED)}\ntwo"
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert redact_secrets(text) == text
+
+
+HEX = st.text("0123456789abcdef", min_size=7, max_size=64)
+PART = st.from_regex(r"[a-z][a-z0-9_-]{0,15}", fullmatch=True)
+IDS = st.one_of(
+    HEX,
+    st.uuids().map(str),
+    st.lists(PART, min_size=1, max_size=6).map(lambda parts: "/" + "/".join(parts) + ".py"),
+    st.builds("{}-{}".format, st.from_regex(r"[A-Z]{2,6}", fullmatch=True), st.integers(1, 99_999)),
+    st.builds("{}_{}".format, st.sampled_from(["call", "toolu", "msg", "req", "run"]), HEX),
+    st.datetimes().map(str),
+    st.ip_addresses().map(str),
+    st.integers(0).map(str),
+)
+FRAMES = st.sampled_from(
+    ["{}", "commit {}", "id={}", "see {}, please", '{{"path": "{}"}}', "https://example.org/{}", "m4: {}"]
+)
+
+
+@given(frame=FRAMES, value=IDS)
+def test_hashes_ids_and_paths_stay(*, frame: str, value: str) -> None:
+    text = frame.format(value)
+    assert redact_secrets(text) == text
+
+
+@given(
+    kinds=st.lists(st.sampled_from([*KEYS, *NAMED]), min_size=1, max_size=6), between=st.sampled_from([" ", "\n", "; "])
+)
+def test_of_several_none_is_left_and_a_second_time_changes_nothing(*, kinds: list[str], between: str) -> None:
+    texts = {kind: (text, secret) for kind, text, secret in named()}
+    texts |= {kind: (key, key) for kind, key in KEYS.items()}
+    redacted = redact_secrets(between.join(texts[kind][0] for kind in kinds))
+    assert not [kind for kind in kinds if texts[kind][1] in redacted]
+    assert redact_secrets(redacted) == redacted
