@@ -353,6 +353,18 @@ def test_purge_asks_first(db: str) -> None:
 
 
 @pytest.mark.slow
+def test_purge_takes_sub_agents_along_and_says_so(db: str) -> None:
+    with closing(SqliteSessionStore(db)) as store:
+        memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
+        memory.child("researcher").child("reader").add_message(Msg(role="user", content="deep"))
+        memory.child("reviewer").add_message(Msg(role="user", content="hello"))
+    assert "[user] deep" in run("reload", db, "researcher/reader/m1", "--session", "long", *USER).out
+    assert run("purge", db, "long", "--yes", *USER).out == "session ann/long deleted, and 2 sub-agents' sessions\n"
+    with closing(SqliteSessionStore(db)) as store:
+        assert [info.user_id for info in store.sessions()] == ["bob"]
+
+
+@pytest.mark.slow
 def test_stats_count_everything(stored_db: str) -> None:
     rows = dict(line.rsplit(maxsplit=1) for line in run("stats", stored_db).out.splitlines())
     assert rows["users"] == rows["sessions"] == "2"
