@@ -14,6 +14,7 @@ from autocontext.history.children import MOST_LEVELS, ancestors, child_id, child
 from autocontext.models import ExtractiveModel
 from autocontext.stores import InMemorySessionStore
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
+from tests.invariants import ESTIMATE
 
 NAMES = ("researcher", "a", "研究员", "code.review-2", "m12", "_")
 names = st.sampled_from(NAMES)
@@ -104,13 +105,13 @@ def test_children_go_eight_levels_deep() -> None:
 
 # ------------------------------------------------------------------------------------------------------ what it takes
 def test_a_child_has_its_parent_s_settings_unless_others_are_given() -> None:
-    config = AutoContextConfig.for_window(16_000, token_counter="bytes4", model_retries=0)
+    config = AutoContextConfig.for_window(16_000, model_retries=0, **ESTIMATE)
     memory = AutoContextMemory(config, ScriptedModel("Note."), clock=lambda: 7.0)
     child = memory.child("a")
     assert (child.config, child._model, child._clock) == (memory.config, memory._model, memory._clock)
     assert child.counter.name == memory.counter.name == "bytes4"
     smaller = memory.child("a", window="8k")
-    assert smaller.config == AutoContextConfig.for_window(8_000, token_counter="bytes4", model_retries=0)
+    assert smaller.config == AutoContextConfig.for_window(8_000, model_retries=0, **ESTIMATE)
     other = ExtractiveModel()
     given_ = memory.child("a", config=AutoContextConfig(), model=other)
     assert (given_.config, given_._model) == (AutoContextConfig(), other)
@@ -178,7 +179,7 @@ class Family(RuleBasedStateMachine):
                 self.at(above).child(name, window=1_000)
                 if name
                 else AutoContextMemory(
-                    AutoContextConfig.for_window(1_000, token_counter="bytes4"), store=self.store, session_id="root"
+                    AutoContextConfig.for_window(1_000, **ESTIMATE), store=self.store, session_id="root"
                 )
             )
         return self.open_[path]

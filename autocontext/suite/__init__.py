@@ -181,9 +181,9 @@ class AutoContext(DatabasePart):
         Contents that another session of the user has, too, stay.
         """
         key = SessionKey(user_id, session_id)
-        keys = [*below(self.sessions, key), key]
-        known = any([bool(self.sessions.read(each, until=1)) for each in keys])
-        for each in keys:
+        theirs = below(self.sessions, key)
+        known = bool(theirs or self.sessions.read(key, until=1))
+        for each in [*theirs, key]:
             self._erase(each, None)
         return known
 

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest

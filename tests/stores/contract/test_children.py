@@ -1,4 +1,4 @@
-"""Sub-agents' sessions in every store: found again, read from their parents, deleted with them, and seen by nobody else."""
+"""Sub-agents' sessions in every store: found again, read from their parents, deleted with them, seen by nobody else."""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,10 +12,11 @@ from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Conte
 from autocontext.errors import SessionGone
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore, copy_sessions
 from autocontext.testing import assistant, tool_exchange, user
+from tests.invariants import ESTIMATE
 from tests.stores.homes import home
 from tests.stores.stores import DURABLE, KINDS, PLACES, opened, stored
 
-CONFIG = AutoContextConfig.for_window(16_000, token_counter="bytes4")
+CONFIG = AutoContextConfig.for_window(16_000, **ESTIMATE)
 
 
 @pytest.fixture(params=KINDS)
