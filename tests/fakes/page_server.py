@@ -41,7 +41,7 @@ def _reply(turn: Turn) -> Reply:
     )
     [parameters] = [tool["parameters"]["properties"] for tool in tools]
     [(argument, schema)] = parameters.items()
-    if schema["type"] == "string":
+    if schema.get("type") == "string":
         if newest:
             return Reply(text=str(newest["content"]).splitlines()[0])
         return Reply(text=None, tool_calls=[_call("call_1", tools[0]["name"], {argument: _QUESTION})])
