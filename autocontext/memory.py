@@ -27,6 +27,7 @@ from autocontext.flows.threads import in_thread
 from autocontext.formats.blocks import block_first
 from autocontext.formats.provider_messages import ProviderMessages
 from autocontext.history import numbering, state
+from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request
@@ -97,6 +98,9 @@ class AutoContextMemory(ProviderMessages, Closing):
         self.session = SessionKey(user_id, session_id or str(uuids.uuid4()))
         self._lock = fork_lock()
         self._store = store
+        self._children_store = store
+        """Where children are: without a store, in one that the first of them makes."""
+        self._model, self._clock = model, clock
         self._journal = Journal(store, self.session, self._lock, self._after_entry)
         log = self._journal.log
         counter = _counter(self.config, model)
@@ -497,6 +501,70 @@ class AutoContextMemory(ProviderMessages, Closing):
                 raise ConfigError(f"tools: there is no tool {name!r}; {did_you_mean(name, known)}")
         return [tools[name] for name in wanted or tools]
 
+    # ------------------------------------------------------------------------------------------------- sub-agents
+    def child(
+        self,
+        name: str,
+        *,
+        window: int | str | None = None,
+        config: AutoContextConfig | None = None,
+        model: ChatModel | AsyncChatModel | str | None = None,
+    ) -> AutoContextMemory:
+        """The memory of a sub-agent: a session of its own in the same store, or the one that it has there already.
+
+        It has this memory's user, and its configuration and model unless others are given; `window` adjusts the
+        configuration. Here its messages are "researcher/m12", for `reload` and the reload tool; it sees nothing of
+        this memory. Each call opens the session. Raises ConfigError for a name with other characters than letters,
+        digits, `_`, `-` and `.`, and for more than 8 levels of children.
+
+            researcher = memory.child("researcher", window="16k")
+        """
+        if window is not None and config is not None:
+            raise ConfigError("child: pass window or config, not both; a config has its max_token")
+        session_id = child_id(self.session.session_id, name)
+        if config is None:
+            config = self.config if window is None else self.config.resized(window)
+        return self._session(session_id, config, self._model if model is None else open_model(model, "child"))
+
+    @property
+    def children(self) -> list[str]:
+        """The names of the children that have messages, sorted; theirs are not among them.
+
+        Lists the user's sessions.
+        """
+        with self._lock:
+            store = self._children_store
+        sessions = [] if store is None else store.sessions(self.session.user_id)
+        found = [child_of(info.session_id) for info in sessions]
+        return sorted(c.name for c in found if c is not None and c.parent == self.session.session_id)
+
+    @property
+    def parent(self) -> SessionKey | None:
+        """The session whose child this one is; None if it is nobody's."""
+        child = child_of(self.session.session_id)
+        return None if child is None else SessionKey(self.session.user_id, child.parent)
+
+    def _at(self, path: str) -> AutoContextMemory:
+        """The child at a path such as "researcher/" or "researcher/reader/", to be read."""
+        return self._session(id_at(self.session.session_id, path), self.config, self._model)
+
+    def _session(
+        self, session_id: str, config: AutoContextConfig, model: ChatModel | AsyncChatModel | None
+    ) -> AutoContextMemory:
+        from autocontext.stores.in_memory import InMemorySessionStore  # noqa: PLC0415 (most memories have a store)
+
+        with self._lock:
+            if self._children_store is None:
+                self._children_store = InMemorySessionStore()
+        return AutoContextMemory(
+            config,
+            model,
+            store=self._children_store,
+            session_id=session_id,
+            user_id=self.session.user_id,
+            clock=self._clock,
+        )
+
     # --------------------------------------------------------------------------------------------------- offloads
     def offload(self, uuid: str, msgs: Msg | Iterable[Msg]) -> None:
         """Store messages under your own key; `reload` and the reload tool find them."""
@@ -509,29 +577,42 @@ class AutoContextMemory(ProviderMessages, Closing):
         """The original messages of an offload entry; [] if it is unknown.
 
         `uuid` may be a prefix of at least 8 characters that fits only one entry, or numbers of originals, such as
-        "m41", "m12-m19" and "m1,m7" (see `numbered`).
+        "m41", "m12-m19" and "m1,m7" (see `numbered`). Of a child it may be both, after its name: "researcher/m12".
         """
+        check_text("uuid", uuid, InvalidMessage)
         with self._lock:
-            handle = self.handle(uuid)
-            return self._log.originals_of(handle) if handle else list(self.numbered(uuid).values())
+            if handle := self._log.handle(uuid):
+                return self._log.originals_of(handle)
+        path, rest = split(uuid)
+        return self._at(path).reload(rest) if path else list(self.numbered(uuid).values())
 
     def numbered(self, numbers: str) -> dict[int, Msg]:
         """The originals that "m41", "m12-m19" or "m1,m7" names, by number, ascending; {} if it names none.
 
         m1 is the first message of `get_original_memory_msgs()`; numbers never change. A message with tool calls or
-        results comes with its whole exchange.
+        results comes with its whole exchange. "researcher/m12" names a child's.
         """
         check_text("numbers", numbers, InvalidMessage)
+        path, rest = split(numbers)
+        if path:
+            return self._at(path).numbered(rest)
         with self._lock:
             originals = self._log.originals
             places = numbering.parse(numbers, len(originals))
             return {n: originals[n - 1] for n in numbering.with_exchanges(places or (), originals)}
 
     def handle(self, uuid: str) -> str:
-        """The full UUID for a UUID or prefix; "" if no offload entry fits, or more than one."""
+        """The full UUID for a UUID or prefix; "" if no offload entry fits, or more than one.
+
+        That of a child's entry has the child's name before it: "researcher/0f2c7a5e-...".
+        """
         check_text("uuid", uuid, InvalidMessage)
         with self._lock:
-            return self._log.handle(uuid)
+            if handle := self._log.handle(uuid):
+                return handle
+        path, rest = split(uuid)
+        handle = self._at(path).handle(rest) if path else ""
+        return path + handle if handle else ""
 
     def clear_offload(self, uuid: str) -> None:
         """Remove an offload entry; the original memory keeps the messages."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from autocontext.flows.threads import in_thread
 from autocontext.history import numbering
+from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX
 from autocontext.messages import ImageBlock, Msg, TextBlock
 from autocontext.telemetry import count_reload
@@ -198,12 +199,17 @@ class ContextOffloadTool:
         if uuid:
             return uuid, [m for m in self._memory.reload(uuid) if not _is_reload_of(uuid, m)]
         numbered = self._memory.numbered(key)
-        return numbering.short_list(numbered, _NAME), list(numbered.values())
+        path = split(key)[0] if numbered else ""
+        return path + numbering.short_list(numbered, _NAME), list(numbered.values())
 
     def _nothing(self, key: str) -> str:
         """The error for an unknown UUID or number."""
         error = f"Error: nothing is stored under {key[:_ECHO]!r}"
         total = len(self._memory.get_original_memory_msgs())
+        path, _ = split(key)
+        if path and (theirs := self._memory.numbered(f"{path}1-{_FARTHEST}")):
+            there = f"{path}m1 to {path}{numbering.name(max(theirs))}"
+            return f"{error}: of this sub-agent there are {there}. Pass such a number."
         if numbering.parse(key, total) is None:
             return (
                 f"{error} in this conversation. Copy the UUID exactly from a CONTEXT_OFFLOAD mark that you can see; "

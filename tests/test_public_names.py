@@ -52,7 +52,7 @@ METHODS = {
         "add_message", "add_messages", "get_messages", "aget_messages", "compress_if_needed", "acompress_if_needed",
         "messages", "delete_message", "clear", "clear_offload", "offload", "reload", "get_original_memory_msgs",
         "get_interaction_msgs", "get_offload_context", "get_compression_events", "attach_plan_note", "token_count",
-        "undo", "state_dict", "load_state_dict", "tools",
+        "undo", "state_dict", "load_state_dict", "tools", "child", "children", "parent",
     ],
     "AutoContextConfig": ["builder", "for_window", "agentscope_java"],
     "ContextOffloadTool": ["schema", "acall"],

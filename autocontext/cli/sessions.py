@@ -17,6 +17,7 @@ from autocontext.cli.streams import terminal_of
 from autocontext.content.store import DatabaseContentStore
 from autocontext.formats.openai_chat import to_openai
 from autocontext.stores import DatabaseSessionStore, SessionKey
+from autocontext.stores.lifecycle import below
 from autocontext.stores.private_files import write_private
 
 _HANDLES = (
@@ -266,11 +267,13 @@ def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
             screen.line(f"{store.purge_expired():,} expired sessions deleted")
             return True
         info = stored.session_info(store, arguments.user, arguments.session)
+        children = len(below(store, info.key))
+        theirs = f", and {children:,} sub-agents' sessions" if children else ""
         if not arguments.yes:
             if not sys.stdin.isatty():
                 raise AutoContextError("purge deletes a session permanently; confirm with --yes")
             print(
-                f"Permanently delete session {stored.session_name(info)} with {info.entries:,} entries? [y/N] ",
+                f"Permanently delete session {stored.session_name(info)} with {info.entries:,} entries{theirs}? [y/N] ",
                 end="",
                 flush=True,
             )
@@ -279,7 +282,7 @@ def purge(screen: Screen, arguments: argparse.Namespace) -> bool:
                 return False
         # Also the contents and cached results that were made of it; a database of sessions only has none.
         AutoContext(store.database).delete(info.session_id, user_id=info.user_id)
-        screen.line(f"session {stored.session_name(info)} deleted")
+        screen.line(f"session {stored.session_name(info)} deleted{theirs}")
     return True
 
 

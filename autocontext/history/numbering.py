@@ -46,6 +46,11 @@ def short_list(numbers: Iterable[int], longest: int = 200) -> str:
     return text if len(text) <= longest else text[: text.rfind(",", 0, longest) + 1] + "..."
 
 
+def bare(text: str) -> str:
+    """The text without brackets and quotes around it, its separators commas."""
+    return text.translate(_SEPARATORS).strip()
+
+
 def parse(text: str, total: int) -> list[int] | None:
     """The numbers from 1 to `total` that a text names, ascending and unique; None if it is no list of numbers.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from autocontext.errors import Conflict, InvalidMessage
 from autocontext.flows.threads import in_thread
+from autocontext.history.children import ancestors
 from autocontext.history.entries import Entry
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.erasing import erase_messages
@@ -66,6 +67,13 @@ class Lifecycle:
         except Conflict as e:
             raise Conflict(f"fork: session {to.session_id!r} exists already; choose another new_id") from e
         return to
+
+    def delete_tree(self: SessionStore, session: SessionKey) -> int:
+        """Delete a session and those of its children, theirs too; returns how many sessions that were.
+
+        Repeat it if it fails in between: what is left is found again.
+        """
+        return sum(self.delete(key) for key in [*below(self, session), SessionKey(*session)])
 
     def erase(self: SessionStore, session: SessionKey, ids: Iterable[str]) -> int:
         """Erase the texts of messages wherever they are stored; tombstones stay, so calls keep their results.
@@ -202,6 +210,12 @@ class Lifecycle:
         except Conflict as e:
             raise Conflict(f"session {session[1]!r} exists already; import it under another id") from e
         return len(entries)
+
+
+def below(store: SessionStore, session: SessionKey) -> list[SessionKey]:
+    """The sessions of a session's children, and of theirs; lists the user's sessions."""
+    storable(session)
+    return [info.key for info in store.sessions(session[0]) if session[1] in ancestors(info.session_id)]
 
 
 class Attempts:

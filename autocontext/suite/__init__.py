@@ -20,6 +20,7 @@ from autocontext.stores.checks import check_texts
 from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database
 from autocontext.stores.database_sessions import DatabaseSessionStore
+from autocontext.stores.lifecycle import below
 from autocontext.suite.preparing import Prepared, PrepareReport
 from autocontext.suite.saving import SaveReport
 from autocontext.suite.session import Session, Tool
@@ -175,13 +176,15 @@ class AutoContext(DatabasePart):
         return await in_thread(lambda: self.erase(session_id, ids, user_id=user_id))
 
     def delete(self, session_id: str, *, user_id: str = "") -> bool:
-        """Delete a session from all parts, as `erase` does; False if there is none.
+        """Delete a session and those of its sub-agents from all parts, as `erase` does; False if there are none.
 
         Contents that another session of the user has, too, stay.
         """
         key = SessionKey(user_id, session_id)
-        known = bool(self.sessions.read(key, until=1))
-        self._erase(key, None)
+        theirs = below(self.sessions, key)
+        known = bool(theirs or self.sessions.read(key, until=1))
+        for each in [*theirs, key]:
+            self._erase(each, None)
         return known
 
     async def adelete(self, session_id: str, *, user_id: str = "") -> bool:

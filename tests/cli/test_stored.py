@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -350,6 +351,18 @@ def test_purge_asks_first(db: str) -> None:
     assert run("purge", db, "long", "--yes", *USER).out == "session ann/long deleted\n"
     assert "has no session 'long'" in run("inspect", db, "long", *USER).err
     assert run("purge", db).out == "0 expired sessions deleted\n"
+
+
+@pytest.mark.slow
+def test_purge_takes_sub_agents_along_and_says_so(db: str) -> None:
+    with closing(SqliteSessionStore(db)) as store:
+        memory = AutoContextMemory(store=store, session_id="long", user_id="ann")
+        memory.child("researcher").child("reader").add_message(Msg(role="user", content="deep"))
+        memory.child("reviewer").add_message(Msg(role="user", content="hello"))
+    assert "[user] deep" in run("reload", db, "researcher/reader/m1", "--session", "long", *USER).out
+    assert run("purge", db, "long", "--yes", *USER).out == "session ann/long deleted, and 2 sub-agents' sessions\n"
+    with closing(SqliteSessionStore(db)) as store:
+        assert [info.user_id for info in store.sessions()] == ["bob"]
 
 
 @pytest.mark.slow

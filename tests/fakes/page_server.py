@@ -2,7 +2,8 @@
 
 A page's program gives it one tool with one whole number, `read_log(day)` for example: the model calls it for 1 to 45,
 one at a time, and then answers with the newest lines that say ALERT. Where the page gives it the tools that steer the
-context, it puts the first logs away after the tenth, and writes a note.
+context, it puts the first logs away after the tenth, and writes a note. A tool that takes a text, such as
+`ask_researcher(question)`, it calls once, and then passes on the first line of its result.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.fakes.openai_server import FakeOpenAI, Turn
 LAST = 45
 WINDOW = 16_000
 _STEERS = 10
+_QUESTION = "Which disks failed?"
 _STEERING: tuple[tuple[str, dict[str, object]], ...] = (
     ("context_archive", {"messages": "m2-m19", "reason": "days 1 to 9 are read"}),
     ("context_note", {"text": "decision: all alerts so far are one incident, INC-4411"}),
@@ -37,6 +39,12 @@ def _reply(turn: Turn) -> Reply:
     newest: dict[str, object] = next(
         (m for m in reversed(turn.messages) if str(m.get("tool_call_id", "")).startswith("call_")), {}
     )
+    [parameters] = [tool["parameters"]["properties"] for tool in tools]
+    [(argument, schema)] = parameters.items()
+    if schema.get("type") == "string":
+        if newest:
+            return Reply(text=str(newest["content"]).splitlines()[0])
+        return Reply(text=None, tool_calls=[_call("call_1", tools[0]["name"], {argument: _QUESTION})])
     done = int(m[0]) if (m := re.search(r"\d+", str(newest.get("content")))) else 0
     if done == _STEERS and turn.messages[-1] is newest and "context_archive" in turn.tools:
         return Reply(
@@ -45,9 +53,7 @@ def _reply(turn: Turn) -> Reply:
     if done >= LAST:
         alert = re.findall(r".*ALERT.*", str(newest["content"]))
         return Reply(text=f"{done} logs read, the newest alert: {alert[-1] if alert else 'none'}")
-    [name] = [tool["name"] for tool in tools]
-    [argument] = tools[0]["parameters"]["properties"]
-    return Reply(text=None, tool_calls=[_call(f"call_{done + 1}", name, {argument: done + 1})])
+    return Reply(text=None, tool_calls=[_call(f"call_{done + 1}", tools[0]["name"], {argument: done + 1})])
 
 
 def _call(id_: str, name: str, arguments: dict[str, object]) -> dict[str, object]:

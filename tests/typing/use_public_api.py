@@ -27,6 +27,7 @@ from autocontext import (
 )
 from autocontext.adapters.openai_chat import from_openai, to_openai
 from autocontext.models import CallableModel, ExtractiveModel
+from autocontext.stores import SessionKey
 from autocontext.strategies import Proposal, Strategy, View
 from autocontext.testing import ScriptedModel, assert_valid_chat
 from autocontext.tokens import get_counter
@@ -98,6 +99,9 @@ def use(config: AutoContextConfig) -> None:
     assert_type(memory.numbered("m12-m19"), dict[int, Msg])
     memory.clear_offload("handle")
     assert_type(memory.undo("unknown"), bool)
+    assert_type(memory.child("researcher", window="8k", model="gpt-4.1-mini"), AutoContextMemory)
+    assert_type(memory.children, list[str])
+    assert_type(memory.parent, SessionKey | None)
     memory.delete_message(0)
     state = memory.state_dict()
     assert_type(state, dict[str, Any])
