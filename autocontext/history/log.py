@@ -51,11 +51,7 @@ class Log:
         self.entries = Recorded()
         self._reset()
         for entry in entries:
-            if isinstance(entry, Stored):  # most of a long session
-                self._add(entry.id, entry)
-                self.entries.append(entry)
-            else:
-                self.record(entry)
+            self.take(entry)
 
     def _reset(self) -> None:
         self.messages = Messages(self.entries)
@@ -111,6 +107,14 @@ class Log:
         """Append an entry, update the readings, and return how the view changed."""
         self.append((entry,))
         return self.follow(entry)
+
+    def take(self, entry: Entry | Stored) -> None:
+        """`record` for what a store has, which need not be read yet."""
+        if isinstance(entry, Stored):  # most of a long session
+            self._add(entry.id, entry)
+            self.entries.append(entry)
+        else:
+            self.record(entry)
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append entries, in one step; each has to be followed then. An interrupt in between calls for a new Log."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autocontext.history.edits import Edit
 from autocontext.history.entries import Added, Edited, Entry, NoteReplaced, Offloaded, Snapshot
 from autocontext.history.log import Log
+from autocontext.history.stored import Stored
 from autocontext.messages import (
     COMPACTION,
     COMPRESS_META,
@@ -27,19 +28,25 @@ ERASED = "[redacted]"
 _KEPT_METADATA = (COMPRESS_META, PINNED)
 
 
-def erase_messages(entries: Sequence[Entry], ids: frozenset[str]) -> tuple[dict[int, Entry], frozenset[str]]:
-    """The entries to rewrite, by number, and which of the ids the session has.
+def erase_messages(
+    entries: Iterable[Entry | Stored], ids: frozenset[str]
+) -> tuple[dict[int, Entry], dict[int, Entry], frozenset[str]]:
+    """The entries to rewrite, by number, as they are and as they shall be, and which of the ids the session has.
 
     A note loses its text if any message that it replaces is erased. Ledgers and providers' compactions may quote any
     line, so they lose it if any message before them is erased.
     """
     eraser = _Eraser(ids)
-    changes = {}
+    old, changes = dict[int, Entry](), dict[int, Entry]()
     for number, entry in enumerate(entries):
-        new = eraser.erase(entry)
-        if new != entry:
-            changes[number] = new
-    return changes, frozenset(eraser.erased_ids)
+        if isinstance(entry, Stored) and entry.id not in ids:
+            eraser.pass_over(entry)
+            continue
+        whole = Added(message=entry.message()) if isinstance(entry, Stored) else entry
+        new = eraser.erase(whole)
+        if new != whole:
+            old[number], changes[number] = whole, new
+    return old, changes, frozenset(eraser.erased_ids)
 
 
 class _Eraser:
@@ -51,6 +58,10 @@ class _Eraser:
         self._touched: set[str] = set()
         """Ids in the log of erased messages and of the notes that replace them."""
         self.erased_ids: set[str] = set()
+
+    def pass_over(self, entry: Stored) -> None:
+        """Follow a message that stays, without reading it."""
+        self._log.take(entry)
 
     def erase(self, entry: Entry) -> Entry:
         change = self._log.record(entry)

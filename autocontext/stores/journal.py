@@ -12,9 +12,16 @@ from itertools import count
 from autocontext.errors import AutoContextError, Conflict, SessionGone
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
-from autocontext.history.stored import Stored
 from autocontext.stores import SessionKey, SessionStore
-from autocontext.stores.protocol import Entries, Position, check_identity, new_version, storable, version_of
+from autocontext.stores.protocol import (
+    Entries,
+    Position,
+    check_identity,
+    new_version,
+    storable,
+    stored_entries,
+    version_of,
+)
 
 _PATIENCE = 15.0
 """Seconds of retries after conflicts; each means that another process has added a message."""
@@ -22,15 +29,6 @@ _ATTEMPTS = 100
 """Attempts at least, so that a slow machine gives up no earlier than others."""
 _LONGEST_WAIT = 0.05
 """Seconds."""
-
-
-def _stored(store: SessionStore | None, session: SessionKey) -> Sequence[Entry | Stored]:
-    """All entries of the session; messages are parsed when needed, if the store can do that."""
-    if store is None:
-        return []
-    # The class is asked, because a wrapper that forwards unknown methods may read something else.
-    lazily = getattr(type(store), "read_lazily", None)
-    return store.read(session) if lazily is None else lazily(store, session)
 
 
 class Journal:
@@ -48,7 +46,7 @@ class Journal:
         changed: Callable[[Entry | None, ViewChange], None],
     ) -> None:
         storable(session)
-        entries = _stored(store, session)
+        entries = stored_entries(store, session) if store is not None else []
         self._log = Log(entries)
         self.whole = True
         """The mark: False while entries are stored and applied, and after an interrupt of that."""

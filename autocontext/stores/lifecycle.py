@@ -17,7 +17,7 @@ from autocontext.stores.checks import checked_ids
 from autocontext.stores.erasing import erase_messages
 from autocontext.stores.exported import dump_lines, load_lines
 from autocontext.stores.private_files import write_private
-from autocontext.stores.protocol import SessionKey, storable
+from autocontext.stores.protocol import SessionKey, storable, stored_entries
 
 if TYPE_CHECKING:
     from typing import Protocol, Unpack
@@ -84,16 +84,19 @@ class Lifecycle:
         targets, erased = checked_ids(ids), frozenset[str]()
         attempts = Attempts(f"erase: session {session[1]!r}")
         while True:
-            # Repeat until nothing is left: while the session grows, a new note may quote a message.
-            entries = self.read(session)
-            changes, matches = erase_messages(entries, targets)
+            entries = stored_entries(self, session)
+            old, new, matches = erase_messages(entries, targets)
             erased |= matches
-            if not changes:
+            if not new:
                 break
             try:
-                swap_in(self, session, {number: entries[number] for number in changes}, changes)
+                swap_in(self, session, old, new)
             except Conflict as e:  # never write back what another process has erased meanwhile
                 attempts.pause_after(e)
+                continue
+            if not self.read(session, after=len(entries), until=len(entries) + 1):
+                break
+            # Once more: while the session grew, a new note may have quoted a message.
         self.scrub()
         return len(erased)
 

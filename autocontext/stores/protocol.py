@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol, Self, TypeVar
 
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
+from autocontext.history.stored import Stored
 from autocontext.stores.checks import check_id
 
 T = TypeVar("T")
@@ -189,3 +190,10 @@ def checked_store(store: SessionStore | None, owner: str) -> SessionStore | None
         else "see SessionStore in autocontext.stores"
     )
     raise ConfigError(f"{owner}.store: {short(store)} is not a store of sessions; {hint}")
+
+
+def stored_entries(store: SessionStore, session: SessionKey) -> Sequence[Entry | Stored]:
+    """All entries of a session; messages are parsed when needed, if the store can do that."""
+    # The class is asked, because a wrapper that forwards unknown methods may read something else.
+    lazily = getattr(type(store), "read_lazily", None)
+    return store.read(session) if lazily is None else lazily(store, session)

@@ -282,12 +282,12 @@ def test_what_is_erased_is_erased_from_a_compaction_too(whole: bool) -> None:
     memory.get_messages()
     entries = [memory._log.snapshot()] if whole else memory._log.entries
     msg = memory.get_original_memory_msgs()[1]
-    changes, _ = erase_messages(entries, frozenset({msg.id}))
+    _, changes, _ = erase_messages(entries, frozenset({msg.id}))
     log = Log([changes.get(n, entry) for n, entry in enumerate(entries)])
     assert BLOCK["content"] not in json.dumps([m.to_dict() for m in log.messages.values()])
     assert not log.compactions
     assert len(log.original) == len(memory.get_original_memory_msgs())
-    later, _ = erase_messages(memory._log.entries, frozenset({memory.get_original_memory_msgs()[-1].id}))
+    _, later, _ = erase_messages(memory._log.entries, frozenset({memory.get_original_memory_msgs()[-1].id}))
     assert len(later) == 1
 
 
