@@ -28,6 +28,8 @@ _SMALL_WINDOW = 4_000
 """Tokens; from here to twice as many the near part grows."""
 _LONGEST_NUMBER = 20
 """Characters of a window given as text."""
+_RELOADED = 0.25
+"""Share of the window for reloaded pages: four reloads in a row would otherwise leave no room for the work."""
 _IMAGES = 5
 """Images in a request: enough to see what changed."""
 _REQUEST, _BYTES_OF_TOKEN = 4_000_000, 8
@@ -83,6 +85,9 @@ class AutoContextConfig(Value):
     """Names of built-in strategies, or own ones (anything with `name` and `propose(view)`), in order."""
     protected_tools: frozenset[str] = frozenset({"context_reload"})
     """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
+    reloaded_share: float = Field(default=1.0, gt=0, le=1)
+    """`shorten` leaves so much of `max_token` to reloaded pages that the model has answered; the oldest give way, each to
+    a short form with the number it came from. 1.0: they stay until the user writes again."""
     instruction_sources: tuple[str, ...] = INSTRUCTION_SOURCES
     """Files with instructions for the agent (a name, or a pattern such as ".cursor/rules/*.mdc") and words of the names
     of tools that load some: the newest result of reading each stays in view unshortened, up to a tenth of `max_token`
@@ -307,6 +312,7 @@ def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
         "token_ratio": 0.98,
         "target_ratio": _filled(window),
         "strategies": (READ_ONCE, SHORTEN),
+        "reloaded_share": _RELOADED,
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
         "max_images": _IMAGES,
@@ -376,6 +382,7 @@ class ConfigBuilder:
     current_round_compression_ratio: _Setter[float]
     keep_unread: _Setter[bool]
     protected_tools: _Setter[frozenset[str]]
+    reloaded_share: _Setter[float]
     instruction_sources: _Setter[tuple[str, ...]]
     strategies: _Setter[tuple[Any, ...]]
     escalation: _Setter[Literal["until_fit", "single"]]

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from autocontext.config import AutoContextConfig
 from autocontext.events import SHORTENED
 from autocontext.history.proposals import Proposal, Question
-from autocontext.history.view import View
-from autocontext.messages import Msg, ToolUseBlock, is_note, is_user_turn, leaves, texts_in
+from autocontext.history.view import Answered, View
+from autocontext.messages import Msg, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
 from autocontext.strategies.instructions import instructions
-from autocontext.strategies.selection import recent, stays
+from autocontext.strategies.selection import RELOAD_TOOL, recent, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import Excerpts
@@ -67,6 +67,10 @@ class Shorten:
         self._worth: Worth | None = None
         self._spared: Mapping[str, frozenset[int]] = {}
         """Results that stay as they are."""
+        self._sources: dict[str, int] = {}
+        """By id of a reloaded page, the number of the message that it shows."""
+        self._over: list[int] = []
+        """Where reloaded pages stand for which `reloaded_share` has no room."""
 
     def savings(self, view: View) -> list[int]:
         """By place in the view, the tokens that leave it if the message there is shortened."""
@@ -93,10 +97,16 @@ class Shorten:
     def _chosen(self, view: View) -> dict[int, _Short]:
         """By place, short forms that together save the excess: first all longer ones, the oldest first, then all."""
         excess, places, chosen = self._excess(), self._places(view), dict[int, _Short]()
+        for i in self._over:  # the first to go, whatever the excess is
+            if short := self._of_length(view, i, self._characters):
+                chosen[i] = short
+                excess -= short.saved
         for factor in _LENGTHS:
             if excess <= 0:
                 break
             for i in places:
+                if i in self._over:
+                    continue
                 short = self._of_length(view, i, self._characters * factor)
                 if short is None:
                     continue
@@ -113,7 +123,34 @@ class Shorten:
         """Where there are long results and arguments, before the newest messages."""
         keep, stop = stays(self.config, view, by_result=True), min(view.unread, recent(view, self.config))
         self._spared = instructions(self.config, view)
-        return [i for i in range(stop) if self._is_long(view.messages[i]) and not keep(view.messages[i])]
+        self._over = self._reloads(view)
+        over = set(self._over)
+        before = [i for i in range(stop) if i not in over and not keep(view.messages[i])]
+        return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
+
+    def _reloads(self, view: View) -> list[int]:
+        """Reloaded pages of one message that the model has answered, oldest first, where the newer ones fill the room.
+
+        Their short forms name the message that they show, so that the next reload gives the original and no page.
+        """
+        self._sources, over = {}, []
+        room = int(self.config.max_token * self.config.reloaded_share)
+        for pair in reversed(view.answers):
+            if pair.use.name != RELOAD_TOOL:
+                continue
+            m = view.messages[pair.result]
+            source = rendering.page_of_number(pair.output.text) if len(m.content) == 1 else None
+            if source is not None:
+                self._sources[view.ids[pair.result]] = source
+            room -= view.tokens(pair.result, pair.result + 1)
+            if self.config.reloaded_share < 1 and room < 0 and source is not None and not self._stands(view, pair):
+                over.append(pair.result)
+        return over[::-1]
+
+    @staticmethod
+    def _stands(view: View, pair: Answered) -> bool:
+        """Whether a reloaded page is unread, pinned, or part of what a provider has compacted."""
+        return pair.result >= view.unread or is_pinned(view.messages[pair.result]) or pair.result <= view.compacted
 
     def _is_long(self, m: Msg) -> bool:
         if is_note(m) or is_user_turn(m):
@@ -124,7 +161,8 @@ class Shorten:
         return results or any(len(text) > _ARGUMENT + _MARK for use in m.tool_uses for text in texts_in(use.input))
 
     def _number(self, view: View, index: int) -> int:
-        return self._hand_over.number(view.ids[index]) or 0
+        id_ = view.ids[index]
+        return self._sources.get(id_) or self._hand_over.number(id_) or 0
 
     def _of_length(self, view: View, index: int, characters: int) -> _Short | None:
         """The form of a message whose results have so many characters; None if it would hardly be shorter."""

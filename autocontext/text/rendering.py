@@ -202,6 +202,15 @@ def page_of(text: str) -> str:
     return match.group(1) if match else ""
 
 
+_PAGE_OF_NUMBER = re.compile(r"\A\[m([0-9]{1,15}): 1 message, [0-9]+ characters")
+
+
+def page_of_number(text: str) -> int | None:
+    """The number if the text is a reloaded page of one message; otherwise None."""
+    match = _PAGE_OF_NUMBER.match(text)
+    return int(match.group(1)) if match else None
+
+
 # ------------------------------------------------------------------------------------------------------- previews
 _MOST_COMPARED = 4
 """Long texts of one object that are compared."""

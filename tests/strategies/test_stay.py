@@ -1,10 +1,11 @@
 """What no strategy touches: system, pinned and protected messages, what is unread, recent, or being answered."""
 
 import random
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import (
@@ -16,10 +17,20 @@ from autocontext import (
     ToolResultBlock,
 )
 from autocontext.history.proposals import Proposal, Question, build
-from autocontext.messages import PINNED, is_note
+from autocontext.messages import PINNED, is_compressed, is_note
 from autocontext.strategies import Strategy, View, steps
 from autocontext.strategies.selection import is_large, question, stays
-from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, tool_result, user
+from autocontext.testing import (
+    assert_valid_chat,
+    assistant,
+    conversation,
+    system,
+    tool_call,
+    tool_exchange,
+    tool_result,
+    user,
+)
+from autocontext.tokens import get_counter
 from tests.conversations import histories
 from tests.invariants import CONFIGS, EAGER, LONG
 
@@ -74,6 +85,71 @@ def test_a_reloaded_page_stays_though_only_its_call_names_the_tool() -> None:
     assert stays(EAGER, View.of(going, size))(page)
     assert not stays(EAGER, View.of([*going, user("thanks")], size))(page), "the round is over"
     assert {call.id, page.id}.isdisjoint(touched(going))
+
+
+# ---------------------------------------------------------------------------------------------------- reloaded pages
+def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 120) -> AutoContextMemory:
+    """A round that goes on, of results of many lines; after some of them, messages are read again."""
+    memory = AutoContextMemory(config)
+    ask = ContextOffloadTool(memory)
+    memory.add_message(user("Find out why the nightly build fails; look at all logs."))
+    for n, back in enumerate(reloads):
+        log = "\n".join(f"{k:03} worker {(n * 7919 + k) ** 3 % 10**6} step {k * n}" for k in range(lines))
+        memory.add_messages(tool_exchange("read_log", {"n": n}, log))
+        memory.get_messages()
+        if back:
+            number = f"m{back * 2 + 1}"
+            memory.add_messages(tool_exchange(ask.name, {"working_context_offload_uuid": number}, ask(number)))
+            memory.get_messages()
+    return memory
+
+
+def pages_of(memory: AutoContextMemory) -> list[tuple[int, Msg]]:
+    """The pages in view that the reload tool gave, with the numbers that were asked for."""
+    found = [p for p in View.of(memory.messages).answers if p.use.name == "context_reload"]
+    return [(int(p.use.input["working_context_offload_uuid"][1:]), memory.messages[p.result]) for p in found]
+
+
+def back_to_earlier(steps: int) -> st.SearchStrategy[list[int]]:
+    """For each step, the number of an earlier result that is read again after it; 0 for none."""
+    return st.tuples(*(st.integers(0, n) for n in range(steps))).map(list)
+
+
+@given(back_to_earlier(14))
+@settings(max_examples=15, deadline=None)
+def test_reloaded_pages_take_a_quarter_of_the_window_at_most_and_lead_back_in_one_step(reloads: list[int]) -> None:
+    config = AutoContextConfig.for_window(8_000)
+    memory = reloading(config, reloads)
+    passed: list[CompressionReport] = []
+    memory.on_compression(passed.append)
+    memory.add_message(assistant("I have read them all."))
+    memory.compress_if_needed(force=True)
+    assert_valid_chat(memory.messages)
+    counter, pages = get_counter("o200k_base"), pages_of(memory)
+    whole = [m for _, m in pages if not is_compressed(m)]
+    if any(passed):
+        assert sum(map(counter.count, whole)) <= 8_000 // 4
+    for asked, m in pages:
+        if is_compressed(m):
+            assert re.findall(r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]\Z", m.tool_results[0].text) == [
+                f"m{asked}"
+            ]
+            answer = ContextOffloadTool(memory)(m.tool_results[0].text[-60:])
+            assert answer.startswith(f"[m{asked}: 1 message, "), "the original, no page"
+            assert memory.numbered(f"m{asked}")[asked].tool_results[0].text in answer
+    originals = memory.get_original_memory_msgs()
+    assert len(originals) == 2 + 2 * len(reloads) + 2 * sum(map(bool, reloads))
+
+
+def test_without_a_limit_reloaded_pages_stay_until_the_user_writes() -> None:
+    reloads = [0, 0, 1, 0, 1, 2, 3, 0, 4, 0, 5]
+
+    def in_short(**fields: Any) -> int:
+        memory = reloading(AutoContextConfig.for_window(8_000, **fields), reloads)
+        return sum(is_compressed(m) for _, m in pages_of(memory))
+
+    assert in_short() > 0
+    assert in_short(reloaded_share=1.0) == 0
 
 
 @pytest.mark.slow
