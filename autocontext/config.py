@@ -86,8 +86,8 @@ class AutoContextConfig(Value):
     protected_tools: frozenset[str] = frozenset({"context_reload"})
     """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
     reloaded_share: float = Field(default=1.0, gt=0, le=1)
-    """`shorten` leaves so much of `max_token` to reloaded pages that the model has answered; the oldest give way, each to
-    a short form with the number it came from. 1.0: they stay until the user writes again."""
+    """Most of `max_token` that `shorten` leaves to reloaded pages once the model has answered; the oldest get a short
+    form with the number they came from. 1.0: they stay until the user writes again."""
     instruction_sources: tuple[str, ...] = INSTRUCTION_SOURCES
     """Files with instructions for the agent (a name, or a pattern such as ".cursor/rules/*.mdc") and words of the names
     of tools that load some: the newest result of reading each stays in view unshortened, up to a tenth of `max_token`

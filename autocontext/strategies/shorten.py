@@ -31,6 +31,8 @@ _LENGTHS = (2, 1)
 """Lengths of short forms, as multiples of the least: long results give way before small records do."""
 _OF_WINDOW = 20
 """In between, as many as the window has tokens, divided by this."""
+_RELOADED = "working_context_offload_uuid"
+"""The argument of the reload tool."""
 _ARGUMENT = 300
 """Characters; a longer text in a call's arguments is content, and is shortened."""
 _MARK = 60
@@ -129,7 +131,7 @@ class Shorten:
         return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
 
     def _reloads(self, view: View) -> list[int]:
-        """Reloaded pages of one message that the model has answered, oldest first, where the newer ones fill the room.
+        """Pages reloaded by one number that the model has answered, oldest first, where the newer ones fill the room.
 
         Their short forms name the message that they show, so that the next reload gives the original and no page.
         """
@@ -139,7 +141,8 @@ class Shorten:
             if pair.use.name != RELOAD_TOOL:
                 continue
             m = view.messages[pair.result]
-            source = rendering.page_of_number(pair.output.text) if len(m.content) == 1 else None
+            asked = pair.use.input.get(_RELOADED)
+            source = rendering.page_of_number(asked, pair.output.text) if len(m.content) == 1 else None
             if source is not None:
                 self._sources[view.ids[pair.result]] = source
             room -= view.tokens(pair.result, pair.result + 1)

@@ -202,12 +202,15 @@ def page_of(text: str) -> str:
     return match.group(1) if match else ""
 
 
-_PAGE_OF_NUMBER = re.compile(r"\A\[m([0-9]{1,15}): 1 message, [0-9]+ characters")
+_NUMBER = re.compile(r"m([0-9]{1,15})")
 
 
-def page_of_number(text: str) -> int | None:
-    """The number if the text is a reloaded page of one message; otherwise None."""
-    match = _PAGE_OF_NUMBER.match(text)
+def page_of_number(asked: object, text: str) -> int | None:
+    """The number if the text is a page that was reloaded by that one number, or by a mark with it; otherwise None."""
+    if not isinstance(asked, str) or not text.startswith("[m"):
+        return None
+    mark = LEFT_OUT.search(asked)
+    match = _NUMBER.fullmatch(mark[mark.lastindex or 1] if mark else asked.strip())
     return int(match.group(1)) if match else None
 
 
