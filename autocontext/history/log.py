@@ -339,25 +339,30 @@ class Log:
 
     def numbers(self, ids: Iterable[str]) -> Runs:
         """The numbers of the originals among these messages and behind them, recursively."""
-        return Runs.union(self._numbers_of(id_) for id_ in ids)
+        return Runs(chain.from_iterable(map(self.runs_of, ids)))
+
+    def runs_of(self, id_: str) -> Sequence[tuple[int, int]]:
+        """`numbers` of one message as runs: first and last of each, ascending."""
+        return self._numbers_of(id_).pairs if id_ in self.replaced else self._own_number(id_)
 
     def _numbers_of(self, id_: str) -> Runs:
-        """The numbers for one message; a note's are computed once, as what it replaced never changes."""
+        """The numbers behind a note; computed once, as what it replaced never changes."""
         todo = [id_]
         while todo:
-            inner = self.replaced.get(todo[-1])
-            if inner is None or todo[-1] in self._numbers:
+            if todo[-1] in self._numbers:
                 todo.pop()
-            elif missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
+                continue
+            inner = self.replaced[todo[-1]]
+            if missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
                 todo += missing
             else:
-                parts = [self._numbers[i] if i in self.replaced else self._own_number(i) for i in inner]
-                self._numbers[todo.pop()] = Runs.union(parts)
-        return self._numbers[id_] if id_ in self.replaced else self._own_number(id_)
+                parts = (self._numbers[i].pairs if i in self.replaced else self._own_number(i) for i in inner)
+                self._numbers[todo.pop()] = Runs(chain.from_iterable(parts))
+        return self._numbers[id_]
 
-    def _own_number(self, id_: str) -> Runs:
+    def _own_number(self, id_: str) -> Sequence[tuple[int, int]]:
         place = self.place.get(id_)
-        return Runs() if place is None else Runs([(place + 1, place + 1)])
+        return () if place is None else ((place + 1, place + 1),)
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""
