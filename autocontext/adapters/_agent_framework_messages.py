@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember, source_of, url_of
+from autocontext.formats.blocks import MEDIA, carried_text, hints, jsonable, remember, source_of, url_of
 from autocontext.formats.openai_parts import read_function, write_function
 from autocontext.messages import (
     Msg,
@@ -77,7 +77,7 @@ def _read_content(content: Content) -> Any:
     block_type = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
     if block_type is not None and content.uri:
         return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", keep=content.type))
-    return TextBlock(text=f"[{content.type}]", metadata=_remember(carried=fields))
+    return TextBlock(text=carried_text(fields, content.type), metadata=_remember(carried=fields))
 
 
 def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:

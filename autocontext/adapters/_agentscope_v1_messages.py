@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, hints, jsonable, remember
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -83,7 +83,8 @@ def _read_block(block: Any) -> Any:
     block_type = MEDIA.get(str(kind))
     if block_type is not None and isinstance(block.get("source"), dict):
         return block_type(source=block["source"], metadata=_rest(block, "source"))
-    return TextBlock(text=f"[{kind or 'content'}]", metadata=_remember(carried=block))
+    text = carried_text(block, kind or "content") if isinstance(block, Mapping) else f"[content]\n{block}"
+    return TextBlock(text=text, metadata=_remember(carried=block))
 
 
 def _rest(block: Mapping[str, Any], *fields: str) -> dict[str, Any]:

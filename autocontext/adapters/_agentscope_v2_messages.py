@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, hints, jsonable, remember
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -134,7 +134,8 @@ def _read_block(block: Any) -> Any:
         return _read_call(block)
     if block.type == "data":
         return _read_data(block)
-    return TextBlock(text=f"[{block.type}]", metadata=_remember(carried=block.model_dump(mode="json")))
+    carried = block.model_dump(mode="json")
+    return TextBlock(text=carried_text(carried, block.type), metadata=_remember(carried=carried))
 
 
 def _read_call(block: Any) -> ToolUseBlock:

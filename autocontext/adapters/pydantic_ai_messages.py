@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import MissingExtraError
-from autocontext.formats.blocks import MEDIA, compaction_block, hints, remember
+from autocontext.formats.blocks import MEDIA, carried_text, compaction_block, hints, remember
 from autocontext.formats.openai_parts import read_function, stand_in, write_function
 from autocontext.messages import (
     AudioBlock,
@@ -139,7 +139,7 @@ def _read_spoken(part: Mapping[str, Any]) -> Any:
         details = part.get("provider_details") or {}
         item = {"content": content} if content else {"encrypted_content": details.get("encrypted_content")}
         return compaction_block(item, _remember(whole=dict(part)))
-    return TextBlock(text=f"[{kind}]", metadata=_remember(whole=dict(part)))
+    return TextBlock(text=carried_text(part, kind), metadata=_remember(whole=dict(part)))
 
 
 # --------------------------------------------------------------------------------------------------------- writing

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import block_first, compaction_block, hints, remember, without_objects
+from autocontext.formats.blocks import block_first, carried_text, compaction_block, hints, remember, without_objects
 from autocontext.formats.openai_parts import check_list, kind_of, put_back, rest, stand_in, text_at
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
@@ -113,8 +113,7 @@ def _carried(block: Mapping[str, Any], kind: str, where: str) -> Any:
         return compaction_block(block, whole)
     if kind == "redacted_thinking":
         return ThinkingBlock(thinking="", metadata=whole)
-    title = block.get("title")
-    return TextBlock(text=f"[{kind}: {title}]" if isinstance(title, str) else f"[{kind}]", metadata=whole)
+    return TextBlock(text=carried_text(block, kind, block.get("title")), metadata=whole)
 
 
 def _source(source: Any) -> dict[str, Any] | None:

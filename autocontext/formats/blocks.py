@@ -6,6 +6,7 @@ the hints. They never repeat what a block says, so one whose text was replaced i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -33,6 +34,9 @@ MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBl
 UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
 """What another provider reads in the place of an encrypted compaction whose originals are not known."""
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+_DATA = re.compile(r"data:[^\s,]*,.*|[A-Za-z0-9+/_=-]{256,}", re.DOTALL)
+_SAYS_NOTHING = ("type", "kind", "part_kind", "id", "status", "cache_control", "index")
+"""Of a part that is carried along."""
 _PARSED = {"parsed": True, "parsed_arguments": True, "parsed_output": True}
 _CALL = {**_PARSED, "index": True, "function": {"parsed_arguments": True}}
 _NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {"__all__": _PARSED}}
@@ -61,6 +65,36 @@ def remember(key: str, /, **values: Any) -> dict[str, Any]:
     """Metadata that holds these hints; {} when there is nothing to remember."""
     kept = {k: v for k, v in values.items() if v is not None and v != {} and v is not False}
     return {key: kept} if kept else {}
+
+
+def carried_text(part: Mapping[str, Any], kind: object, name: object = None) -> str:
+    """What a part that no block stands for reads like: its kind and name, then what it holds, without data.
+
+    The part itself is carried along in the metadata. Its words must stand here, too: only a block's text is counted,
+    searched, shown in transcripts and sent to other providers.
+    """
+    lines = [f"[{kind}: {name}]" if isinstance(name, str) and name else f"[{kind}]"]
+    for key, value in part.items():
+        said = value if isinstance(value, str) else _without_data(value)
+        if key in _SAYS_NOTHING or said in (None, "", [], {}) or said == kind:
+            continue
+        shown = _or_data(said) if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        if shown != name:
+            lines.append(f"{key}: {shown}")
+    return "\n".join(lines)
+
+
+def _without_data(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_data(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_without_data(v) for v in value]
+    return _or_data(value) if isinstance(value, str) else value
+
+
+def _or_data(text: str) -> str:
+    """The text; of base64 and the like, how long it is."""
+    return f"({len(text):,} characters of data)" if _DATA.fullmatch(text) else text
 
 
 def compaction_block(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> TextBlock:

@@ -129,10 +129,10 @@ ITEMS: Final = Kinds(
             **_CALL_ID,
         ),
         "function_call_output": fields(
-            "type! call_id! output! id caller name namespace status", call_id=str, output=_OUTPUT, **_CALL_ID
+            "type! output! call_id id caller name namespace status", call_id=str, output=_OUTPUT, **_CALL_ID
         ),
         "custom_tool_call_output": fields("type! call_id! output! id caller", call_id=str, output=_OUTPUT),
-        "item_reference": fields("type! id!", id=str),
+        "item_reference": fields("id! type", id=str),
         # The service's own: what it wrote, it takes back.
         **{
             kind: fields(f"type! {words}", **_TEXTS)
@@ -167,7 +167,8 @@ ITEMS: Final = Kinds(
                 "program_output": "id! call_id! result! status!",
             }.items()
         },
-    }
+    },
+    usual="item_reference",
 )
 
 # --------------------------------------------------------------------------------------------------------- Anthropic

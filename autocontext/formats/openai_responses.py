@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import compaction_block, hints, source_of, url_of, without_objects
+from autocontext.formats.blocks import carried_text, compaction_block, hints, source_of, url_of, without_objects
 from autocontext.formats.openai_parts import (
     check_list,
     kind_of,
@@ -46,6 +46,8 @@ from autocontext.messages import (
 KEY = "_responses"
 _known = partial(hints, KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+_FILES = ("input_file", "input_image")
+"""Parts that hold no words beside their name."""
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
@@ -107,7 +109,7 @@ def _read_carried(item: Mapping[str, Any], kind: Any) -> Any:
         return ThinkingBlock(thinking="\n".join(said), metadata=whole | _encrypted(item))
     if kind in ("compaction", "compaction_summary"):
         return compaction_block(item, whole)
-    return TextBlock(text=f"[{kind or 'item'}]", metadata=whole)
+    return TextBlock(text=carried_text(item, kind or "item"), metadata=whole)
 
 
 def _encrypted(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,9 +165,8 @@ def _read_part(part: Any, where: str) -> Any:
         known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
         return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
     named = part.get("filename") or part.get("file_id")
-    return TextBlock(
-        text=f"[{kind}{f': {named}' if named else ''}]", metadata={KEY: {"carried": rest(part, (), where)}}
-    )
+    text = carried_text({} if kind in _FILES else part, kind, named)
+    return TextBlock(text=text, metadata={KEY: {"carried": rest(part, (), where)}})
 
 
 def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:

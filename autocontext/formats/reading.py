@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage, short
 from autocontext.formats.anthropic_messages import from_anthropic
 from autocontext.formats.blocks import without_objects
+from autocontext.formats.fields import ITEMS
 from autocontext.formats.openai_chat import from_openai
 from autocontext.formats.openai_responses import from_responses
 from autocontext.formats.strict import SDK_FIELDS, check, unknown
@@ -123,9 +124,10 @@ def _formats_of(item: Any, at: int) -> frozenset[Format]:
     """The formats that a message may have: all for {"role": "user", "content": "..."}; none if its parts disagree."""
     if not isinstance(item, Mapping):
         raise InvalidMessage(f"messages[{at}]: {short(item)} is not a message; write {_EXAMPLE}")
+    kind = item.get("type")
+    if (isinstance(kind, str) and ("role" not in item or kind in ITEMS.by_type)) or item.keys() - {"type"} == {"id"}:
+        return _RESPONSES  # an item, which may have a role; one with an id alone refers to another
     if "role" not in item:
-        if isinstance(item.get("type"), str):
-            return _RESPONSES
         keys = ", ".join(map(repr, item)) or "no keys"
         raise InvalidMessage(f"messages[{at}].role: is missing; write {_EXAMPLE} (got {keys})")
     if "content" not in item and item["role"] in ("user", "system", "developer"):
