@@ -46,7 +46,7 @@ _NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {
 def without_objects(item: Any) -> Any:
     """A message of a provider's SDK, or a dict that holds such objects, as the dict to send back."""
     if isinstance(item, BaseModel):
-        sent = item.model_dump(mode="json", exclude_unset=True, exclude=_NOT_SENT, warnings=False)
+        sent = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_NOT_SENT, warnings=False)
         return {key: value for key, value in sent.items() if value or key != "tool_calls"}
     if isinstance(item, list | tuple) and any(isinstance(part, BaseModel) for part in item):
         return [without_objects(part) for part in item]

@@ -30,8 +30,9 @@ def check(item: Mapping[str, Any], format_: str, at: str) -> list[str]:
     """
     if item.get("tool_calls") and item.get("function_call"):
         raise InvalidMessage(f"{at}.function_call: stands beside tool_calls; a message has one of them")
-    if item.get("type") == "function_call_output" and item.get("call_id") is None and not item.get("name"):
-        raise InvalidMessage(f"{at}.call_id: is missing; only the output of a tool that has a name goes without a call")
+    if item.get("type") == "function_call_output" and not any(item.get(key) for key in ("call_id", "name", "id")):
+        # The service takes it; a program has forgotten the call, which would then stand without a result.
+        raise InvalidMessage(f"{at}.call_id: is missing")
     fitting = Fitting()
     try:
         fitting.fit(_whole(item), _shape(item, format_), at)

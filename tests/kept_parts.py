@@ -1,0 +1,89 @@
+"""What holds for every part that an adapter is given: never dropped, never a crash, back as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
+
+_FILLER = "The build went through all of its forty steps, and nothing of it was out of the ordinary.\n" * 40
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One way of parts into a memory and out of it, and of a part into a request."""
+
+    read: Callable[[list[Any]], list[Msg]]
+    write: Callable[[list[Msg]], list[Any]]
+    view: Callable[[AutoContextMemory], list[Any]]
+    """The request."""
+    before: Callable[[Any], list[Any]] = lambda _part: []
+    """What stands before a message: the call of a result."""
+    message: Callable[[Any], list[Any]] = lambda part: [part]
+    """The messages that hold a part, with what it never stands without."""
+    shown: Callable[[Any, list[Any]], bool] = lambda part, view: part in view
+    """Whether a request holds the part."""
+
+
+def check_kept(kept: Kept, parts: Sequence[Any], path: Path) -> None:
+    """Every part alone, then all of them in one session that is condensed and opened again."""
+    changed = []
+    for part in parts:
+        msgs = kept.read(kept.message(part))
+        memory = AutoContextMemory()
+        memory.add_messages([*_calls(kept, part), *msgs])
+        view = kept.view(memory)
+        if kept.write(msgs) != kept.message(part) or not kept.shown(part, view):
+            changed.append((part, kept.write(msgs), view))
+    assert changed == []
+    config = AutoContextConfig.for_window(8_000)
+    numbers: list[tuple[int, int]] = []
+    with AutoContextMemory.open(path, config=config, session_id="s") as memory:
+        for i, part in enumerate(parts):
+            memory.add_messages(_calls(kept, part))
+            first = len(memory.get_original_memory_msgs()) + 1
+            # As when one message is sent twice: the memory gives each its own id.
+            memory.add_messages(_renamed(m, i) for m in kept.read(kept.message(part)))
+            numbers.append((first, len(memory.get_original_memory_msgs())))
+            if i % 4 == 0:
+                memory.add([{"role": "user", "content": "Go on."}, {"role": "assistant", "content": _FILLER}])
+            kept.view(memory)
+        memory.compress_if_needed(force=True)
+        assert memory.get_compression_events()
+        _check_originals(kept, parts, numbers, memory)
+        before = [m.to_dict() for m in memory.messages]
+    with AutoContextMemory.open(path, config=config, session_id="s") as memory:
+        assert [m.to_dict() for m in memory.messages] == before
+        _check_originals(kept, parts, numbers, memory)
+        kept.view(memory)
+
+
+def _renamed(msg: Msg, number: int) -> Msg:
+    head, dot, tail = msg.id.partition(".")
+    return msg.model_copy(update={"id": f"{head}-{number}{dot}{tail}"})
+
+
+def _calls(kept: Kept, part: Any) -> list[Msg]:
+    return kept.read(kept.before(part))
+
+
+def _check_originals(
+    kept: Kept, parts: Sequence[Any], numbers: Sequence[tuple[int, int]], memory: AutoContextMemory
+) -> None:
+    lost = []
+    for i, (part, (first, last)) in enumerate(zip(parts, numbers, strict=True)):
+        reloaded = memory.reload(f"m{first}-m{last}")  # with the calls of results
+        msgs = [m.model_copy(update={"id": own}) for m in reloaded if (own := _own(m.id, i))]
+        if kept.write(msgs) != kept.message(part):
+            lost.append((part, kept.write(msgs)))
+    assert lost == []
+
+
+def _own(id_: str, number: int) -> str:
+    """The id before `_renamed`; "" for a message that was not renamed."""
+    head, dot, tail = id_.partition(".")
+    own, found, last = head.rpartition("-")
+    return f"{own}{dot}{tail}" if found and last == str(number) else ""
