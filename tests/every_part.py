@@ -12,6 +12,7 @@ import collections.abc
 import dataclasses
 import enum
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -22,9 +23,12 @@ import typing_extensions
 from pydantic import AnyUrl, BaseModel
 
 Named = Callable[[str, str], Any]
-"""A value for a field by its owner's and its own name; None for any of its type."""
+"""A value for a field by its owner's and its own name; None for any of its type, OMIT to leave it out."""
+OMIT = object()
 
 _WRAPPERS = (typing.Required, typing.NotRequired, typing.Annotated, typing_extensions.ReadOnly, typing.ClassVar)
+_FILES = (typing.IO, os.PathLike)
+"""Open files and paths, which the SDKs read before they send."""
 _UNIONS = (typing.Union, types.UnionType)
 _MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _PLAIN: Mapping[Any, Any] = {
@@ -65,7 +69,8 @@ def members(annotation: Any) -> list[Any]:
     """The types that a union, also one of unions, consists of."""
     annotation = _bare(annotation)
     if get_origin(annotation) in _UNIONS:
-        found = [one for argument in get_args(annotation) for one in members(argument)]
+        arguments = [one for one in get_args(annotation) if (get_origin(one) or one) not in _FILES]
+        found = [one for argument in arguments for one in members(argument)]
         return [one for i, one in enumerate(found) if one not in found[:i]]
     return [annotation]
 
@@ -97,12 +102,13 @@ def _fields(kind: Any) -> dict[str, Field] | None:
         return {n: Field(t, n in kind.__required_keys__ or get_origin(t) is typing.Required) for n, t in found.items()}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return {n: Field(f.annotation, f.is_required()) for n, f in kind.model_fields.items()}
-    if dataclasses.is_dataclass(kind):
-        found = typing_extensions.get_type_hints(kind, include_extras=True)
+    if dataclasses.is_dataclass(own := get_origin(kind) or kind):
+        found = typing_extensions.get_type_hints(own, include_extras=True)
+        given = dict(zip(getattr(own, "__parameters__", ()), get_args(kind), strict=False))
         empty = dataclasses.MISSING
         return {
-            f.name: Field(found[f.name], f.default is empty and f.default_factory is empty)
-            for f in dataclasses.fields(kind)
+            f.name: Field(given.get(found[f.name], found[f.name]), f.default is empty and f.default_factory is empty)
+            for f in dataclasses.fields(own)
             if f.init
         }
     if inspect.ismethod(kind) or inspect.isfunction(kind):
@@ -116,6 +122,7 @@ def _fields(kind: Any) -> dict[str, Field] | None:
 
 
 def _make(kind: Any, values: dict[str, Any]) -> Any:
+    values = {name: value for name, value in values.items() if value is not OMIT}
     if typing_extensions.is_typeddict(kind):
         return {"from" if name == "from_" else name: value for name, value in values.items()}
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -128,16 +135,18 @@ def _smallest(annotation: Any, named: Named, depth: int) -> Any:
     kind = _bare(annotation)
     fields = _fields(kind)
     if fields is not None:
-        owner = kind.__name__
         needed = {n: f for n, f in fields.items() if f.needed}
-        return _make(kind, {n: _given(named, owner, n, f, _smallest, depth) for n, f in needed.items()})
+        values = {n: named(kind.__name__, n) for n in needed}
+        return _make(
+            kind, {n: _smallest(f.annotation, named, depth + 1) if values[n] is None else values[n] for n, f in needed.items()}
+        )
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is typing.Literal:
         return arguments[0]
     if origin in _UNIONS:
         return _smallest(next((a for a in arguments if a is not type(None)), arguments[0]), named, depth)
     if _is_list(origin):
-        return [_smallest(arguments[0], named, depth + 1)] if depth < _DEEPEST else []
+        return _collection(origin)([_smallest(arguments[0], named, depth + 1)] if depth < _DEEPEST else [])
     return _simple(kind, origin)
 
 
@@ -148,9 +157,8 @@ def _full(annotation: Any, named: Named, depth: int) -> list[Any]:
     if fields is not None:
         if depth >= _DEEPEST:
             return [_smallest(kind, named, depth)]
-        owner = kind.__name__
         choices = {
-            n: [own] if (own := named(owner, n)) is not None else _choices(n, f.annotation, named, depth + 1)
+            n: [own] if (own := named(kind.__name__, n)) is not None else _choices(n, f.annotation, named, depth + 1)
             for n, f in fields.items()
         }
         first = {n: values[0] for n, values in choices.items() if values}
@@ -163,7 +171,8 @@ def _full(annotation: Any, named: Named, depth: int) -> list[Any]:
         found = [v for a in members(kind) if a is not type(None) for v in _full(a, named, depth)]
         return found or [None]
     if _is_list(origin):
-        return [[value] for value in _full(arguments[0], named, depth + 1)] if depth < _DEEPEST else [[]]
+        inner = [[value] for value in _full(arguments[0], named, depth + 1)] if depth < _DEEPEST else [[]]
+        return [_collection(origin)(one) for one in inner]
     return [_simple(kind, origin)]
 
 
@@ -173,11 +182,6 @@ def _choices(name: str, annotation: Any, named: Named, depth: int) -> list[Any]:
     return list(get_args(kind)) if words else _full(kind, named, depth)
 
 
-def _given(named: Named, owner: str, name: str, field: Field, make: Any, depth: int) -> Any:
-    own = named(owner, name)
-    return make(field.annotation, named, depth + 1) if own is None else own
-
-
 def _simple(kind: Any, origin: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next(iter(kind))
@@ -185,7 +189,13 @@ def _simple(kind: Any, origin: Any) -> Any:
         return _PLAIN[kind]
     if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping):
         return {"a": "x"}
-    return _ANYTHING
+    if kind in (Any, object) or isinstance(kind, typing.TypeVar | typing.ForwardRef | str):  # the last: JSON in JSON
+        return _ANYTHING
+    raise TypeError(f"no instance of {kind!r} is known")
+
+
+def _collection(origin: Any) -> Any:
+    return origin if origin in (tuple, set, frozenset) else list
 
 
 def _is_list(origin: Any) -> bool:

@@ -36,6 +36,8 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 KEY = "_pydantic_ai"
+_OF_URLS = {"force_download": False, "vendor_metadata": None, "media_type": None}
+"""What the framework writes of every address: an address in a tool's return without all of it is no file, but data."""
 _known = partial(hints, KEY)
 _remember = partial(remember, KEY)
 
@@ -102,6 +104,11 @@ def _read_output(content: Any) -> tuple[Any, str]:
     return json.dumps(content, ensure_ascii=False), "json"
 
 
+def _item(item: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """All other fields of an item, also null: the framework knows a file of its own by all that it has written."""
+    return {k: v for k, v in item.items() if k not in known}
+
+
 def _read_item(item: Any) -> Any:
     """One item of a user's content, or of what a tool gave."""
     if isinstance(item, str):
@@ -110,10 +117,10 @@ def _read_item(item: Any) -> Any:
     medium = str(item.get("media_type") or "").partition("/")[0] if kind == "binary" else str(kind).partition("-")[0]
     if kind == "binary" and medium in MEDIA and isinstance(item.get("data"), str):
         source = {"type": "base64", "media_type": item["media_type"], "data": item["data"]}
-        return MEDIA[medium](source=source, metadata=_remember(item=_rest(item, "data", "media_type")))
+        return MEDIA[medium](source=source, metadata=_remember(item=_item(item, "data", "media_type")))
     if medium in MEDIA and isinstance(item, dict) and isinstance(item.get("url"), str):
         source = {"type": "url", "url": item["url"]}
-        return MEDIA[medium](source=source, metadata=_remember(item=_rest(item, "url")))
+        return MEDIA[medium](source=source, metadata=_remember(item=_item(item, "url")))
     if kind == "text" and isinstance(item.get("content"), str):
         return TextBlock(text=item["content"], metadata=_remember(item=_rest(item, "content")))
     return TextBlock(text=f"[{kind or 'data'}]", metadata={KEY: {"whole": item}})
@@ -231,7 +238,7 @@ def _write_item(block: Any) -> Any:
     if isinstance(block, TextBlock):
         return {**item, "content": block.text} if item else block.text
     if block.source["type"] == "url":
-        return {"kind": f"{block.type}-url", **item, "url": block.source["url"]}
+        return {"kind": f"{block.type}-url", **_OF_URLS, **item, "url": block.source["url"]}
     return {"kind": "binary", **item, "data": block.source["data"], "media_type": block.source["media_type"]}
 
 
