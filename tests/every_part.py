@@ -147,7 +147,9 @@ def _smallest(annotation: Any, named: Named, depth: int) -> Any:
         return _smallest(next((a for a in arguments if a is not type(None)), arguments[0]), named, depth)
     if _is_list(origin):
         return _collection(origin)([_smallest(arguments[0], named, depth + 1)] if depth < _DEEPEST else [])
-    return _simple(kind, origin)
+    if _is_mapping(origin):
+        return {"a": _smallest(arguments[1], named, depth + 1)} if depth < _DEEPEST else {}
+    return _simple(kind)
 
 
 def _full(annotation: Any, named: Named, depth: int) -> list[Any]:
@@ -173,7 +175,9 @@ def _full(annotation: Any, named: Named, depth: int) -> list[Any]:
     if _is_list(origin):
         inner = [[value] for value in _full(arguments[0], named, depth + 1)] if depth < _DEEPEST else [[]]
         return [_collection(origin)(one) for one in inner]
-    return [_simple(kind, origin)]
+    if _is_mapping(origin):
+        return [{"a": value} for value in _full(arguments[1], named, depth + 1)] if depth < _DEEPEST else [{}]
+    return [_simple(kind)]
 
 
 def _choices(name: str, annotation: Any, named: Named, depth: int) -> list[Any]:
@@ -182,13 +186,11 @@ def _choices(name: str, annotation: Any, named: Named, depth: int) -> list[Any]:
     return list(get_args(kind)) if words else _full(kind, named, depth)
 
 
-def _simple(kind: Any, origin: Any) -> Any:
+def _simple(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return next(iter(kind))
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping):
-        return {"a": "x"}
     if kind in (Any, object) or isinstance(kind, typing.TypeVar | typing.ForwardRef | str):  # the last: JSON in JSON
         return _ANYTHING
     raise TypeError(f"no instance of {kind!r} is known")
@@ -198,9 +200,9 @@ def _collection(origin: Any) -> Any:
     return origin if origin in (tuple, set, frozenset) else list
 
 
+def _is_mapping(origin: Any) -> bool:
+    return isinstance(origin, type) and issubclass(origin, collections.abc.Mapping)
+
+
 def _is_list(origin: Any) -> bool:
-    return (
-        isinstance(origin, type)
-        and issubclass(origin, collections.abc.Iterable)
-        and not issubclass(origin, collections.abc.Mapping)
-    )
+    return isinstance(origin, type) and issubclass(origin, collections.abc.Iterable) and not _is_mapping(origin)

@@ -68,14 +68,14 @@ def _read_block(block: Any) -> Any:
     kind = block.get("type") if isinstance(block, Mapping) else None
     if kind == "text" and isinstance(block.get("text"), str):
         return TextBlock(text=block["text"], metadata=_rest(block, "text"))
-    if kind == "thinking":
-        return ThinkingBlock(thinking=block.get("thinking") or "", metadata=_rest(block, "thinking"))
-    if kind == "tool_use":
+    if kind == "thinking" and isinstance(block.get("thinking"), str):
+        return ThinkingBlock(thinking=block["thinking"], metadata=_rest(block, "thinking"))
+    if kind == "tool_use" and isinstance(block.get("id"), str) and isinstance(block.get("name"), str):
         value = block.get("input")
         arguments = value if isinstance(value, dict) else {}
         rest = _rest(block, "id", "name", *(["input"] if arguments is value else []))
         return ToolUseBlock(id=block["id"], name=block["name"], input=arguments, metadata=rest)
-    if kind == "tool_result":
+    if kind == "tool_result" and isinstance(block.get("id"), str):
         output = block.get("output")
         read = output if isinstance(output, str) else tuple(_read_block(part) for part in output or ())
         known = _rest(block, "id", "name", "output")

@@ -62,14 +62,14 @@ def from_langchain(messages: Iterable[BaseMessage]) -> list[Msg]:
     msgs = []
     for i, original in enumerate(messages):
         message = message_chunk_to_message(original) if isinstance(original, BaseMessageChunk) else original
-        if type(message) not in _ROLES:
+        if not isinstance(message, tuple(_ROLES)):
             raise InvalidMessage(f"messages[{i}]: a {type(original).__name__} is no message of a conversation")
         msgs.append(_read(message))
     return msgs
 
 
 def _read(message: BaseMessage) -> Msg:
-    role = _ROLES[type(message)]
+    role = next(role for kind, role in _ROLES.items() if isinstance(message, kind))
     if isinstance(message, ChatMessage):
         role = _SPOKEN_ROLES.get(message.role, "user")
     rest = _rest(message)

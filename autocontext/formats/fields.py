@@ -196,7 +196,7 @@ _CLAUDE_TEXT: Final = fields(
     "type! text! cache_control citations", silent=_SILENT, text=str, cache_control=dict, citations=list
 )
 _SEARCH_RESULT: Final = fields("type! content! source! title! cache_control citations", source=str, title=str)
-_RESULT_BLOCKS: Final = Kinds(
+RESULT_BLOCKS: Final = Kinds(
     {
         "text": _CLAUDE_TEXT,
         "image": _IMAGE,
@@ -220,7 +220,7 @@ BLOCKS: Final = Kinds(
         "tool_result": fields(
             "type! tool_use_id! content is_error cache_control toolset_name",
             tool_use_id=str,
-            content=(str, [_RESULT_BLOCKS]),
+            content=(str, [RESULT_BLOCKS]),
             is_error=bool,
             cache_control=dict,
         ),

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage, short
 from autocontext.formats.anthropic_messages import from_anthropic
 from autocontext.formats.blocks import without_objects
-from autocontext.formats.fields import ITEMS
+from autocontext.formats.fields import BLOCKS, ITEMS
 from autocontext.formats.openai_chat import from_openai
 from autocontext.formats.openai_responses import from_responses
 from autocontext.formats.strict import SDK_FIELDS, check, unknown
@@ -32,9 +32,7 @@ _PARTS: Mapping[str, frozenset[Format]] = {
     "refusal": _CHAT | _RESPONSES,
     **dict.fromkeys(("image_url", "video_url", "input_audio", "file"), _CHAT),
     **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), _RESPONSES),
-    **dict.fromkeys(
-        ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction"), _ANTHROPIC
-    ),
+    **dict.fromkeys(BLOCKS.by_type.keys() - {"text"}, _ANTHROPIC),
 }
 """The formats that a message may have by the `type` of a part of its content."""
 _EXAMPLE = '{"role": "user", "content": "..."}'
@@ -137,8 +135,11 @@ def _formats_of(item: Any, at: int) -> frozenset[Format]:
     if item["role"] in _CHAT_ROLES or not _CHAT_KEYS.isdisjoint(item):
         return _RESPONSES if item.get("type") == "message" else _CHAT
     content = item.get("content")
-    kinds = [str(p.get("type")) for p in content if isinstance(p, Mapping)] if isinstance(content, list | tuple) else []
+    parts = [p for p in content if isinstance(p, Mapping)] if isinstance(content, list | tuple) else []
+    kinds = [str(p.get("type")) for p in parts]
     formats = _ALL if item["role"] != "developer" else _CHAT | _RESPONSES
+    if any("citations" in p for p in parts):  # a text's, which only Anthropic's API gives and takes
+        formats = formats & _ANTHROPIC or formats
     for kind in kinds:
         # A part of another format in the same message is what its reader tells.
         formats = formats & _PARTS.get(kind, _ALL) or formats
