@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, hints, jsonable, remember, source_of, url_of
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember, source_of, url_of
 from autocontext.formats.openai_parts import read_function, write_function
 from autocontext.messages import (
     Msg,
@@ -135,11 +135,12 @@ def _write(msg: Msg) -> Message:
 def _write_block(block: Any) -> Content:
     known = _known(block)
     rest = thaw(known.get("rest") or {})
+    carried = known.get("carried")
+    if carried is not None and carries(block, carried_text(carried, carried["type"])):
+        return Content.from_dict(thaw(carried))
     if isinstance(block, TextBlock):
-        return Content.from_dict(thaw(known["carried"]) if "carried" in known else _of("text", rest, text=block.text))
+        return Content.from_dict(_of("text", rest, text=block.text))
     if isinstance(block, ThinkingBlock):
-        if "carried" in known:
-            return Content.from_dict(thaw(known["carried"]))
         return Content.from_dict(_of("text_reasoning", rest, text=block.thinking))
     if isinstance(block, ToolUseBlock):
         arguments = write_function(block)["arguments"] if known.get("text") else thaw(block.input)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -83,8 +83,12 @@ def _read_block(block: Any) -> Any:
     block_type = MEDIA.get(str(kind))
     if block_type is not None and isinstance(block.get("source"), dict):
         return block_type(source=block["source"], metadata=_rest(block, "source"))
-    text = carried_text(block, kind or "content") if isinstance(block, Mapping) else f"[content]\n{block}"
-    return TextBlock(text=text, metadata=_remember(carried=block))
+    return TextBlock(text=_text_of(block), metadata=_remember(carried=block))
+
+
+def _text_of(block: Any) -> str:
+    """What a block that is carried along reads like."""
+    return carried_text(block, block.get("type") or "content") if isinstance(block, Mapping) else f"[content]\n{block}"
 
 
 def _rest(block: Mapping[str, Any], *fields: str) -> dict[str, Any]:
@@ -114,8 +118,11 @@ def _write(msg: Msg) -> AgentScopeMsg:
 def _write_block(block: Any) -> dict[str, Any]:
     known = _known(block)
     rest = thaw(known.get("rest") or {})
+    if "carried" in known and carries(block, _text_of(known["carried"])):
+        carried: dict[str, Any] = thaw(known["carried"])
+        return carried
     if isinstance(block, TextBlock):
-        return thaw(known["carried"]) if "carried" in known else {"type": "text", "text": block.text, **rest}
+        return {"type": "text", "text": block.text, **rest}
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, **rest}
     if isinstance(block, ToolUseBlock):

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, compaction_block, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, jsonable, remember
 from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.messages import (
     Msg,
@@ -136,8 +136,13 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
         rest = {k: v for k, v in part.items() if k not in named}
         return block_type(source=source, metadata=_remember(part=rest, own=True))
     if not isinstance(kind, str):
-        return TextBlock(text=carried_text(part, "content"), metadata=_remember(carried=dict(part)))
+        return TextBlock(text=_text_of(part), metadata=_remember(carried=dict(part)))
     return read_part(_jsonable(part), f"content[{index}]")
+
+
+def _text_of(part: Mapping[str, Any]) -> str:
+    kind = part.get("type")
+    return carried_text(part, kind if isinstance(kind, str) else "content")
 
 
 def _reasoning(part: Mapping[str, Any]) -> str:
@@ -238,7 +243,7 @@ def _write_part(block: Any) -> Any:
     rest = thaw(known.get("part") or {})
     if isinstance(block, ToolUseBlock):
         return {**rest, "id": _call_id(block), **({known["input"]: thaw(block.input)} if "input" in known else {})}
-    if isinstance(block, TextBlock | ThinkingBlock) and "carried" in known:
+    if "carried" in known and carries(block, _text_of(known["carried"])):
         return thaw(known["carried"])
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, **rest}

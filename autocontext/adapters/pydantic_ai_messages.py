@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import MissingExtraError
-from autocontext.formats.blocks import MEDIA, carried_text, compaction_block, hints, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, remember
 from autocontext.formats.openai_parts import read_function, stand_in, write_function
 from autocontext.messages import (
     AudioBlock,
@@ -90,9 +90,14 @@ def _read_part(part: Mapping[str, Any]) -> dict[str, Any]:
         blocks = [_read_item(item) for item in content]
         marker = TextBlock(text="", metadata=_remember(part=_rest(part, "content"), list=True))
         return {"role": role, "content": [marker, *blocks]}
-    text = content if content is not None else f"[{kind}]"
-    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    return {"role": role, "content": [TextBlock(text=shown, metadata=_remember(whole=dict(part)))]}
+    return {"role": role, "content": [TextBlock(text=_text_of(part), metadata=_remember(whole=dict(part)))]}
+
+
+def _text_of(part: Any) -> str:
+    """What a part or an item that is carried along reads like."""
+    if not isinstance(part, Mapping):
+        return f"[data]\n{json.dumps(thaw(part), ensure_ascii=False, sort_keys=True)}"
+    return carried_text(part, part.get("part_kind") or part.get("kind") or "data")
 
 
 def _read_output(content: Any) -> tuple[Any, str]:
@@ -123,7 +128,7 @@ def _read_item(item: Any) -> Any:
         return MEDIA[medium](source=source, metadata=_remember(item=_item(item, "url")))
     if kind == "text" and isinstance(item.get("content"), str):
         return TextBlock(text=item["content"], metadata=_remember(item=_rest(item, "content")))
-    return TextBlock(text=f"[{kind or 'data'}]", metadata={KEY: {"whole": item}})
+    return TextBlock(text=_text_of(item), metadata={KEY: {"whole": item}})
 
 
 def _read_spoken(part: Mapping[str, Any]) -> Any:
@@ -146,7 +151,7 @@ def _read_spoken(part: Mapping[str, Any]) -> Any:
         details = part.get("provider_details") or {}
         item = {"content": content} if content else {"encrypted_content": details.get("encrypted_content")}
         return compaction_block(item, _remember(whole=dict(part)))
-    return TextBlock(text=carried_text(part, kind), metadata=_remember(whole=dict(part)))
+    return TextBlock(text=_text_of(part), metadata=_remember(whole=dict(part)))
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -205,7 +210,7 @@ def _write_parts(msg: Msg) -> Iterator[dict[str, Any]]:
             yield {"part_kind": "user-prompt", "content": ""}
         return
     first = _known(blocks[0])
-    if "whole" in first and len(blocks) == 1:
+    if "whole" in first and len(blocks) == 1 and _carries(blocks[0]):
         yield thaw(first["whole"])
         return
     kind = {"part_kind": "system-prompt" if msg.role == "system" else "user-prompt"}
@@ -217,6 +222,14 @@ def _write_parts(msg: Msg) -> Iterator[dict[str, Any]]:
         yield {**part, "content": "\n".join(map(stand_in, blocks))}
     else:
         yield {**part, "content": [_write_item(b) for b in blocks]}
+
+
+def _carries(block: Any) -> bool:
+    """Whether a block still says what the part says that it carries along; in earlier versions, its content alone."""
+    whole = _known(block)["whole"]
+    content = whole.get("content") if isinstance(whole, Mapping) else None
+    shown = content if isinstance(content, str | None) else json.dumps(thaw(content), ensure_ascii=False)
+    return carries(block, _text_of(whole)) or (shown is not None and block.text == shown)
 
 
 def _write_output(block: ToolResultBlock, shape: Any) -> Any:
@@ -232,7 +245,7 @@ def _write_output(block: ToolResultBlock, shape: Any) -> Any:
 
 def _write_item(block: Any) -> Any:
     known = _known(block)
-    if "whole" in known:
+    if "whole" in known and _carries(block):
         return thaw(known["whole"])
     item = thaw(known.get("item") or {})
     if isinstance(block, TextBlock):
@@ -244,7 +257,7 @@ def _write_item(block: Any) -> Any:
 
 def _write_spoken(block: Any) -> Iterator[dict[str, Any]]:
     known = _known(block)
-    if "whole" in known:
+    if "whole" in known and _carries(block):
         yield thaw(known["whole"])
         return
     part = thaw(known.get("part") or {})

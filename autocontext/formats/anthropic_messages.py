@@ -15,7 +15,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import block_first, carried_text, compaction_block, hints, remember, without_objects
+from autocontext.formats.blocks import (
+    block_first,
+    carried_text,
+    carries,
+    compaction_block,
+    hints,
+    remember,
+    without_objects,
+)
 from autocontext.formats.openai_parts import check_list, kind_of, put_back, rest, stand_in, text_at
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
@@ -113,7 +121,11 @@ def _carried(block: Mapping[str, Any], kind: str, where: str) -> Any:
         return compaction_block(block, whole)
     if kind == "redacted_thinking":
         return ThinkingBlock(thinking="", metadata=whole)
-    return TextBlock(text=carried_text(block, kind, block.get("title")), metadata=whole)
+    return TextBlock(text=_text_of(block), metadata=whole)
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    return carried_text(block, block.get("type"), block.get("title"))
 
 
 def _source(source: Any) -> dict[str, Any] | None:
@@ -212,7 +224,7 @@ def _write_blocks(msg: Msg) -> list[dict[str, Any]]:
 
 def _write_block(block: Any, *, changed: bool) -> dict[str, Any] | None:
     known = _known(block)
-    if "whole" in known:
+    if "whole" in known and carries(block, _text_of(known["whole"])):
         return put_back({}, known["whole"])
     body = _body(block, changed=changed)
     more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}

@@ -74,14 +74,25 @@ def carried_text(part: Mapping[str, Any], kind: object, name: object = None) -> 
     searched, shown in transcripts and sent to other providers.
     """
     lines = [f"[{kind}: {name}]" if isinstance(name, str) and name else f"[{kind}]"]
-    for key, value in part.items():
+    for key, value in sorted(part.items()):  # stores may reorder keys, and `carries` compares
         said = value if isinstance(value, str) else _without_data(value)
         if key in _SAYS_NOTHING or said in (None, "", [], {}) or said == kind:
             continue
-        shown = _or_data(said) if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
+        shown = _or_data(said) if isinstance(said, str) else json.dumps(said, ensure_ascii=False, sort_keys=True)
         if shown != name:
             lines.append(f"{key}: {shown}")
     return "\n".join(lines)
+
+
+def carries(block: Block, text: str) -> bool:
+    """Whether a block still says what the part says that it carries along, which has this text.
+
+    A compression may have given it a new text, which is then sent in the part's place. Earlier versions stored the
+    first line only.
+    """
+    if not isinstance(block, TextBlock) or COMPACTION in block.metadata:
+        return True
+    return block.text in (text, text.partition("\n")[0])
 
 
 def _without_data(value: Any) -> Any:

@@ -159,14 +159,10 @@ def _audio_format(media_type: str) -> str:
 
 def _text_of(part: Mapping[str, Any]) -> str:
     """What a part without a block of its own reads like to a model, and how it is known again."""
-    return _stand_in(part) if part["type"] == "file" else blocks.carried_text(part, part["type"])
-
-
-def _stand_in(part: Mapping[str, Any]) -> str:
-    """The part in a word. Earlier versions stored no more of any part."""
-    body = part.get(part["type"])
+    kind = part["type"]
+    body = part.get(kind)
     named = body.get("filename") or body.get("file_id") if isinstance(body, Mapping) else None
-    return f"[{part['type']}: {named}]" if isinstance(named, str) else f"[{part['type']}]"
+    return blocks.carried_text({} if kind == "file" else part, kind, named)
 
 
 def is_plain(block: Part) -> bool:
@@ -179,7 +175,7 @@ def write_part(block: Part) -> dict[str, Any]:
     known = hints(block)
     if isinstance(block, TextBlock):
         carried = known.get("carried")
-        if isinstance(carried, dict) and "type" in carried and block.text in (_text_of(carried), _stand_in(carried)):
+        if isinstance(carried, dict) and "type" in carried and blocks.carries(block, _text_of(carried)):
             return put_back({}, carried)
         key = "refusal" if known.get("part") == "refusal" else "text"
         return put_back({"type": key, key: block.text}, known.get("extra"))

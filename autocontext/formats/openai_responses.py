@@ -17,7 +17,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import carried_text, compaction_block, hints, source_of, url_of, without_objects
+from autocontext.formats.blocks import (
+    carried_text,
+    carries,
+    compaction_block,
+    hints,
+    source_of,
+    url_of,
+    without_objects,
+)
 from autocontext.formats.openai_parts import (
     check_list,
     kind_of,
@@ -109,7 +117,11 @@ def _read_carried(item: Mapping[str, Any], kind: Any) -> Any:
         return ThinkingBlock(thinking="\n".join(said), metadata=whole | _encrypted(item))
     if kind in ("compaction", "compaction_summary"):
         return compaction_block(item, whole)
-    return TextBlock(text=carried_text(item, kind or "item"), metadata=whole)
+    return TextBlock(text=_text_of_item(item), metadata=whole)
+
+
+def _text_of_item(item: Mapping[str, Any]) -> str:
+    return carried_text(item, item.get("type") or "item")
 
 
 def _encrypted(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,9 +176,12 @@ def _read_part(part: Any, where: str) -> Any:
     if kind == "input_image" and isinstance(part.get("image_url"), str):
         known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
         return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
-    named = part.get("filename") or part.get("file_id")
-    text = carried_text({} if kind in _FILES else part, kind, named)
-    return TextBlock(text=text, metadata={KEY: {"carried": rest(part, (), where)}})
+    return TextBlock(text=_text_of_part(part), metadata={KEY: {"carried": rest(part, (), where)}})
+
+
+def _text_of_part(part: Mapping[str, Any]) -> str:
+    named, kind = part.get("filename") or part.get("file_id"), part["type"]
+    return carried_text({} if kind in _FILES else part, kind, named)
 
 
 def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
@@ -223,8 +238,9 @@ def _write_output(msg: Msg, announced: set[str], *, changed: bool) -> Iterator[d
         if spoken and (not isinstance(block, TextBlock | ImageBlock) or _known(block).keys() & {"item", "whole"}):
             yield _write_spoken(spoken, changed=changed)
             spoken = []
-        if "whole" in _known(block):
-            yield thaw(_known(block)["whole"])
+        whole = _known(block).get("whole")
+        if whole is not None and carries(block, _text_of_item(whole)):
+            yield thaw(whole)
         elif isinstance(block, ToolUseBlock):
             yield _write_call(block, announced)
         elif not isinstance(block, ToolResultBlock | ThinkingBlock):
@@ -256,7 +272,7 @@ def _write_content(
 
 def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
     known = _known(block)
-    if "carried" in known:
+    if "carried" in known and carries(block, _text_of_part(known["carried"])):
         item: dict[str, Any] = thaw(known["carried"])
         return item
     more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
