@@ -85,9 +85,7 @@ def _bare(annotation: Any) -> Any:
     while True:
         if get_origin(annotation) in _WRAPPERS:
             annotation = get_args(annotation)[0]
-        elif isinstance(annotation, typing.TypeAliasType if hasattr(typing, "TypeAliasType") else ()) or isinstance(
-            annotation, typing_extensions.TypeAliasType
-        ):
+        elif hasattr(annotation, "__value__"):  # a TypeAliasType, of typing or of typing_extensions
             annotation = annotation.__value__
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
@@ -138,7 +136,11 @@ def _smallest(annotation: Any, named: Named, depth: int) -> Any:
         needed = {n: f for n, f in fields.items() if f.needed}
         values = {n: named(kind.__name__, n) for n in needed}
         return _make(
-            kind, {n: _smallest(f.annotation, named, depth + 1) if values[n] is None else values[n] for n, f in needed.items()}
+            kind,
+            {
+                n: _smallest(f.annotation, named, depth + 1) if values[n] is None else values[n]
+                for n, f in needed.items()
+            },
         )
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is typing.Literal:
@@ -155,29 +157,33 @@ def _smallest(annotation: Any, named: Named, depth: int) -> Any:
 def _full(annotation: Any, named: Named, depth: int) -> list[Any]:
     """All fields set; one instance more for each further member of a union inside."""
     kind = _bare(annotation)
-    fields = _fields(kind)
-    if fields is not None:
-        if depth >= _DEEPEST:
-            return [_smallest(kind, named, depth)]
-        choices = {
-            n: [own] if (own := named(kind.__name__, n)) is not None else _choices(n, f.annotation, named, depth + 1)
-            for n, f in fields.items()
-        }
-        first = {n: values[0] for n, values in choices.items() if values}
-        others = [{**first, n: value} for n, values in choices.items() for value in values[1:]]
-        return [_make(kind, values) for values in (first, *others)]
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is typing.Literal:
-        return [arguments[0]]
-    if origin in _UNIONS:
+    if (fields := _fields(kind)) is not None:
+        found = _full_objects(kind, fields, named, depth)
+    elif origin is typing.Literal:
+        found = [arguments[0]]
+    elif origin in _UNIONS:
         found = [v for a in members(kind) if a is not type(None) for v in _full(a, named, depth)]
-        return found or [None]
-    if _is_list(origin):
+    elif _is_list(origin):
         inner = [[value] for value in _full(arguments[0], named, depth + 1)] if depth < _DEEPEST else [[]]
-        return [_collection(origin)(one) for one in inner]
-    if _is_mapping(origin):
-        return [{"a": value} for value in _full(arguments[1], named, depth + 1)] if depth < _DEEPEST else [{}]
-    return [_simple(kind)]
+        found = [_collection(origin)(one) for one in inner]
+    elif _is_mapping(origin):
+        found = [{"a": value} for value in _full(arguments[1], named, depth + 1)] if depth < _DEEPEST else [{}]
+    else:
+        found = [_simple(kind)]
+    return found
+
+
+def _full_objects(kind: Any, fields: Mapping[str, Field], named: Named, depth: int) -> list[Any]:
+    if depth >= _DEEPEST:
+        return [_smallest(kind, named, depth)]
+    choices = {
+        n: [own] if (own := named(kind.__name__, n)) is not None else _choices(n, f.annotation, named, depth + 1)
+        for n, f in fields.items()
+    }
+    first = {n: values[0] for n, values in choices.items() if values}
+    others = [{**first, n: value} for n, values in choices.items() for value in values[1:]]
+    return [_make(kind, values) for values in (first, *others)]
 
 
 def _choices(name: str, annotation: Any, named: Named, depth: int) -> list[Any]:

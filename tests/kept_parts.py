@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.messages import COMPACTION, Origin
 
+_SHORT = "This was long."
 _FILLER = "The build went through all of its forty steps, and nothing of it was out of the ordinary.\n" * 40
 
 
@@ -52,6 +54,7 @@ def check_kept(kept: Kept, parts: Sequence[Any], path: Path) -> None:
         if not kept.gives(msgs, part) or not kept.shows(view, part):
             changed.append((part, kept.write(msgs), view))
     assert not changed, _first(changed)
+    _check_shortened(kept, parts)
     config = AutoContextConfig.for_window(8_000)
     numbers: list[tuple[int, int]] = []
     with AutoContextMemory.open(path, config=config, session_id="s") as memory:
@@ -75,6 +78,33 @@ def check_kept(kept: Kept, parts: Sequence[Any], path: Path) -> None:
         assert [m.to_dict() for m in memory.messages] == before
         _check_originals(kept, parts, numbers, memory)
         kept.view(memory)
+
+
+def _check_shortened(kept: Kept, parts: Sequence[Any]) -> None:
+    """What a compression has written in the place of a part's text is what is sent."""
+    unsaid = []
+    for part in parts:
+        msgs = [_shortened(msg) for msg in kept.read(kept.message(part))]
+        written = [kept.dumped(m) for m in kept.write(msgs)]
+        if _SHORT in str([m.content for m in msgs]) and _SHORT not in str(written):
+            unsaid.append((part, written))
+    assert not unsaid, _first(unsaid)
+
+
+def _shortened(msg: Msg) -> Msg:
+    """The message as a compression leaves it: the first text says all, the others are gone."""
+    at = next((i for i, b in enumerate(msg.content) if b.type == "text" and b.text and not _provided(b)), None)
+    if at is None:
+        return msg
+    short = msg.content[at].model_copy(update={"text": _SHORT})
+    others = [b for b in msg.content[at + 1 :] if b.type != "text" or _provided(b)]
+    origin = Origin(uuid="u", kind="stub")
+    return msg.model_copy(update={"content": (*msg.content[:at], short, *others), "origin": origin})
+
+
+def _provided(block: Any) -> bool:
+    """Whether a block is a provider's compaction, which no other changes."""
+    return COMPACTION in block.metadata
 
 
 def _fill(memory: AutoContextMemory) -> None:

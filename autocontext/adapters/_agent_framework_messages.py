@@ -65,12 +65,8 @@ def _read(message: Message) -> Msg:
 def _read_content(content: Content) -> Any:
     """A content as a block; one of a kind that has none becomes a text that names it and carries it along."""
     fields: dict[str, Any] = {k: v for k, v in jsonable(content.to_dict()).items() if v not in ({}, False, None)}
-    if content.type in ("text", "text_reasoning") and content.text is None:
-        return ThinkingBlock(thinking="", metadata=_remember(carried=fields))
-    if content.type == "text":
-        return TextBlock(text=content.text or "", metadata=_rest(fields, "text"))
-    if content.type == "text_reasoning":
-        return ThinkingBlock(thinking=content.text or "", metadata=_rest(fields, "text"))
+    if content.type in ("text", "text_reasoning"):
+        return _read_text(content, fields)
     if content.type == "function_call":
         return _read_call(content, fields)
     if content.type == "function_result":
@@ -84,6 +80,15 @@ def _read_content(content: Content) -> Any:
     if block_type is not None and content.uri:
         return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", keep=content.type))
     return TextBlock(text=carried_text(fields, content.type), metadata=_remember(carried=fields))
+
+
+def _read_text(content: Content, fields: dict[str, Any]) -> Any:
+    if content.text is None:  # reasoning that only its provider can read
+        return ThinkingBlock(thinking="", metadata=_remember(carried=fields))
+    known = _rest(fields, "text")
+    if content.type == "text":
+        return TextBlock(text=content.text, metadata=known)
+    return ThinkingBlock(thinking=content.text, metadata=known)
 
 
 def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:

@@ -46,7 +46,9 @@ def test_every_block_is_kept(tmp_path: Path) -> None:
     check_kept(KEPT, parts, tmp_path / "a.db")
 
 
-@pytest.mark.parametrize("block", [{"type": "hologram", "rays": ["a", 1]}, {"type": "text"}, {"type": "image"}, {"type": "tool_use"}])
+@pytest.mark.parametrize(
+    "block", [{"type": "hologram", "rays": ["a", 1]}, {"type": "text"}, {"type": "image"}, {"type": "tool_use"}]
+)
 def test_a_block_of_another_kind_is_kept(block: Any) -> None:
     [msg] = from_agentscope(_message(block))
     assert to_agentscope([msg])[0].content == [block]
