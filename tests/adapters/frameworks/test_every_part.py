@@ -280,6 +280,8 @@ async def test_a_session_of_the_agents_sdk_holds_every_item() -> None:
         session = AutoContextSession()
         await session.add_items([item])
         assert await session.get_items() == [item]
+        assert await session.pop_item() == item
+        assert await session.get_items() == []
 
 
 @pytest.fixture
