@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -54,6 +54,8 @@ from autocontext.messages import (
 KEY = "_responses"
 _known = partial(hints, KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+_OTHERS = ("user", "system", "developer")
+"""Roles of what the model has not put out."""
 _FILES = ("input_file", "input_image")
 """Parts that hold no words beside their name."""
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
@@ -94,6 +96,8 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
     kind = item.get("type", "message" if "role" in item else None)
     if kind == "message":
         return _read_spoken(item) if item.get("role") == "assistant" else None
+    if item.get("role") in _OTHERS:
+        return None
     if kind == "function_call":
         call = read_function(item, "", text_at(item, "call_id"))
         # `read_function` keeps unknown keys under its own hints; here they belong to the item.
@@ -147,11 +151,14 @@ def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
 
 def _read_message(item: Mapping[str, Any]) -> Msg:
     role = item["role"]
-    if role not in ("user", "system", "developer"):
+    if role not in _OTHERS:
         raise InvalidMessage(f"role: must be user, assistant, system or developer, not {role!r}")
+    own: Literal["user", "system"] = "user" if role == "user" else "system"
+    if item.get("type", "message") != "message":  # more tools, which have to stay like all of the system's
+        return Msg(role=own, content=(_read_carried(item, item["type"]),))
     parts, shape = _read_parts(item)
     known = {"item": rest(item, ("role", "content")), "shape": shape, "role": role}
-    return Msg(role="user" if role == "user" else "system", content=parts, metadata={KEY: known})
+    return Msg(role=own, content=parts, metadata={KEY: known})
 
 
 def _read_parts(item: Mapping[str, Any], key: str = "content") -> tuple[list[Any], str]:
@@ -224,7 +231,10 @@ def _write(msg: Msg, announced: set[str]) -> Iterator[dict[str, Any]]:
         else:
             yield _write_result(block, changed=changed)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock | ThinkingBlock)]
-    if blocks or not msg.tool_results:
+    whole = _known(blocks[0]).get("whole") if len(blocks) == 1 else None
+    if whole is not None and carries(blocks[0], _text_of_item(whole)):
+        yield thaw(whole)
+    elif blocks or not msg.tool_results:
         known = _known(msg)
         role = known.get("role") if msg.role == "system" and known else "user" if msg.role == "tool" else msg.role
         own = {k: v for k, v in (known.get("item") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}

@@ -15,7 +15,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam, ResponseOutputItem
 from openai.types.responses.response_input_item_param import ItemReference
 
-from autocontext import AutoContextMemory, ContextOffloadTool
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.errors import InvalidMessage
 from autocontext.formats.blocks import carried_text, without_objects
 from autocontext.formats.openai_chat import from_openai, to_openai
@@ -136,6 +136,16 @@ def test_the_words_of_a_part_that_no_block_stands_for_are_counted_and_read() -> 
     assert output[:2_000] in ContextOffloadTool(memory)("m1")
     assert output in str(memory.to_anthropic())
     assert memory.to_responses() == [call]
+
+
+def test_tools_that_a_request_adds_stay_in_view() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    tools = {"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]}
+    memory.add([{"role": "user", "content": "Hello."}, tools])
+    for _ in range(12):
+        memory.add([{"role": "user", "content": "Go on."}, {"role": "assistant", "content": "word " * 1_000}])
+        assert tools in memory.to_responses()
+    assert memory.get_compression_events()
 
 
 def test_data_is_not_read_as_words() -> None:
