@@ -120,7 +120,7 @@ def apply(
 def splice(
     ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], removed: set[str]
 ) -> tuple[list[str], list[Msg]]:
-    """Ids and messages with each edit's new messages in the place of its first old one, or before the one that stays."""
+    """Ids and messages with each edit's new messages in the place of its first old one, or before one that stays."""
     new_ids: list[str] = []
     new_messages: list[Msg] = []
     for id_, m in zip(ids, messages, strict=True):

@@ -93,7 +93,9 @@ class Mentions:
                 first = self._places.get(token, ())
                 # One more than are shown, to know that there are more.
                 newest = first[1:] if len(first) > MOST_LINES else first[: MOST_LINES + 1]
-                joined = (*newest, self.messages) if len(first) <= MOST_LINES else (first[0], *newest[1:], self.messages)
+                joined = (
+                    (*newest, self.messages) if len(first) <= MOST_LINES else (first[0], *newest[1:], self.messages)
+                )
                 self._places[token] = joined
 
     def places(self, token: str) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ _MOST_NAMED = 2 * MOST_LINES
 
 
 class Recall:
-    """Proposes a note before each of some messages of the user, for the rare tokens that only originals out of view have.
+    """Proposes a note before each of some messages of the user, for rare tokens that only originals out of view have.
 
     It replaces nothing, so no message before it changes. A note has at most five lines, and all together take at most
     `room` tokens.
@@ -35,7 +35,7 @@ class Recall:
 
     def propose(self, view: View) -> list[Proposal]:
         """At most one note per message of the user."""
-        proposals = []
+        proposals: list[Proposal] = []
         for at, id_ in enumerate(view.ids):
             if id_ in self._turns and not (at and is_recall(view.messages[at - 1])):
                 proposals += self._note(view, at)
