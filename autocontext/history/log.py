@@ -30,7 +30,7 @@ from autocontext.history.entries import (
 from autocontext.history.recorded import Messages, Recorded
 from autocontext.history.runs import Runs
 from autocontext.history.stored import Stored
-from autocontext.messages import Msg, compacted_by, interned, is_ledger, with_pin
+from autocontext.messages import Msg, compacted_by, interned, is_ledger, is_recall, with_pin
 
 LEAST_PREFIX = 8
 """Least characters of a UUID's prefix that may stand for the whole."""
@@ -190,8 +190,8 @@ class Log:
             # The UUID may have an entry already: a reloaded page that is shortened again keeps its UUID.
             self._edit_uuids.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
-        in_place = {edit.ids[0]: [m.id for m in edit.messages] for edit in entry.edits}
-        spliced = (in_place.get(id_, () if id_ in removed else (id_,)) for id_ in self.view_ids)
+        new = {edit.places[0]: [m.id for m in edit.messages] for edit in entry.edits}
+        spliced = ((*new.get(id_, ()), *(() if id_ in removed else (id_,))) for id_ in self.view_ids)
         self.view_ids, self._view_messages = [*chain.from_iterable(spliced)], None
         self.events.extend(entry.events)
         return ViewChange(tuple(removed), tuple(added))
@@ -250,7 +250,10 @@ class Log:
         self.compactions = {id_ for id_, m in entry.messages.items() if compacted_by(m)}
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
-            if m.origin is not None and counts.get(id_, 0) > 0:
+            if is_recall(m) and m.origin is not None and id_ in counts:
+                self._edit_uuids.add(m.origin.uuid)
+                self.replaced[id_] = ()
+            elif m.origin is not None and counts.get(id_, 0) > 0:
                 self._edit_uuids.add(m.origin.uuid)
                 # The messages an edit replaced end its entry; context that stayed in view may precede them.
                 tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
@@ -263,7 +266,7 @@ class Log:
         for id_, ids in self.replaced.items():
             origin = self.messages[id_].origin
             entry = self.offloads.get(origin.uuid, ()) if origin is not None else ()
-            if entry[-len(ids) :] != ids and set(ids) <= set(entry):
+            if ids and entry[-len(ids) :] != ids and set(ids) <= set(entry):
                 shared[id_] = ids
         return shared
 
