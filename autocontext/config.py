@@ -149,6 +149,9 @@ class AutoContextConfig(Value):
     note_state: bool = True
     """Notes say where the agent is (folder, branch, environment, host, database, page), and what it has started of
     which no end was seen."""
+    recall: bool = False
+    """When a new message of the user names an id, a path, a number or a name that only originals out of view have, at
+    most five lines with it come right before that message, in a note of at most 3 % of `max_token`."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
@@ -315,6 +318,7 @@ def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
         "reloaded_share": _RELOADED,
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
+        "recall": True,
         "max_images": _IMAGES,
         "max_request_bytes": max(_REQUEST, window * _BYTES_OF_TOKEN),
     }
@@ -397,6 +401,7 @@ class ConfigBuilder:
     ledger_ratio: _Setter[float]
     tool_effects: _Setter[Mapping[str, Literal["reads", "changes", "runs"]] | None]
     note_state: _Setter[bool]
+    recall: _Setter[bool]
     note_role: _Setter[Literal["user", "assistant"]]
     note_ratio: _Setter[float]
     custom_prompt: _Setter[PromptConfig | None]

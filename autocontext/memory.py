@@ -712,7 +712,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         """Update the token sum and the passes after an entry was recorded, or all were read again (None)."""
         self._tokens.update(change)
         if change.all_new or (entry is not None and entry.type == "restored"):
-            self._pass_runner.restart()
+            self._pass_runner.restart(all_new=change.all_new)
 
 
 def open_with_store(

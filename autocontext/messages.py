@@ -345,7 +345,7 @@ def _problems(error: ValidationError) -> Iterator[Mapping[str, Any]]:
 
 
 OriginKind: TypeAlias = Literal[
-    "tool_run", "stub", "bare", "round_summary", "current_round", "fold", "archive", "ledger"
+    "tool_run", "stub", "bare", "round_summary", "current_round", "fold", "archive", "recall", "ledger"
 ]
 
 
@@ -362,6 +362,7 @@ class Origin(Value):
     - current_round: strategy 5's note
     - fold: the note about the oldest part of the conversation
     - archive: the note about what the agent put away
+    - recall: lines from out of view, before a message of the user that names them; it replaces nothing
     - ledger: the evidence ledger of release 0.1.0"""
     fallback: bool = Field(default=False, exclude_if=_absent)
     """True if the text was written without the model because it gave no usable answer."""
@@ -485,7 +486,7 @@ def is_rewritten(msg: Msg) -> bool:
 def is_note(msg: Msg) -> bool:
     """Whether this message is a note that replaces others. A round's summary is not one: it stands for the reply."""
     if msg.origin is not None:
-        return msg.origin.kind in ("tool_run", "current_round", "fold", "archive", "ledger")
+        return msg.origin.kind in ("tool_run", "current_round", "fold", "archive", "recall", "ledger")
     meta = msg.metadata.get(COMPRESS_META)
     return isinstance(meta, dict) and bool(meta.get("compressed_current_round"))
 
@@ -493,6 +494,11 @@ def is_note(msg: Msg) -> bool:
 def is_fold(msg: Msg) -> bool:
     """Whether the message is the note about the oldest part of the conversation."""
     return msg.origin is not None and msg.origin.kind == "fold"
+
+
+def is_recall(msg: Msg) -> bool:
+    """Whether the message is a note with lines that the user's message after it names."""
+    return msg.origin is not None and msg.origin.kind == "recall"
 
 
 def is_ledger(msg: Msg) -> bool:

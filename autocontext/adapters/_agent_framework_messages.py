@@ -2,7 +2,7 @@
 
 What blocks have no field for stands under `metadata["_agent_framework"]` of message and block; it never repeats what a
 block says, so a message that a compression has rewritten is written from its blocks. Contents that say nothing to a
-model (`usage`) are left out.
+model (`usage`) stand among them, too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember, source_of, url_of
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember, source_of, url_of
 from autocontext.formats.openai_parts import read_function, write_function
 from autocontext.messages import (
     Msg,
@@ -50,9 +50,13 @@ def from_agent_framework(messages: Iterable[Message]) -> list[Msg]:
 def _read(message: Message) -> Msg:
     role: Any = message.role if message.role in _ROLES else "user"
     content = [_read_content(c) for c in message.contents if c.type not in _SILENT]
+    silent = [[i, jsonable(c.to_dict())] for i, c in enumerate(message.contents) if c.type in _SILENT]
     more = {k: v for k, v in message.additional_properties.items() if not k.startswith("_")}
     metadata = _remember(
-        role=message.role if role != message.role else None, author=message.author_name, more=jsonable(more)
+        role=message.role if role != message.role else None,
+        author=message.author_name,
+        more=jsonable(more),
+        silent=silent or None,
     )
     own = {"id": message.message_id} if message.message_id else {}
     return Msg(role=role, name=message.author_name or "", content=content, metadata=metadata, **own)
@@ -61,10 +65,8 @@ def _read(message: Message) -> Msg:
 def _read_content(content: Content) -> Any:
     """A content as a block; one of a kind that has none becomes a text that names it and carries it along."""
     fields: dict[str, Any] = {k: v for k, v in jsonable(content.to_dict()).items() if v not in ({}, False, None)}
-    if content.type == "text":
-        return TextBlock(text=content.text or "", metadata=_rest(fields, "text"))
-    if content.type == "text_reasoning":
-        return ThinkingBlock(thinking=content.text or "", metadata=_rest(fields, "text"))
+    if content.type in ("text", "text_reasoning"):
+        return _read_text(content, fields)
     if content.type == "function_call":
         return _read_call(content, fields)
     if content.type == "function_result":
@@ -77,7 +79,16 @@ def _read_content(content: Content) -> Any:
     block_type = MEDIA.get((content.media_type or "").partition("/")[0]) if content.type in ("data", "uri") else None
     if block_type is not None and content.uri:
         return block_type(source=source_of(content.uri), metadata=_rest(fields, "uri", keep=content.type))
-    return TextBlock(text=f"[{content.type}]", metadata=_remember(carried=fields))
+    return TextBlock(text=carried_text(fields, content.type), metadata=_remember(carried=fields))
+
+
+def _read_text(content: Content, fields: dict[str, Any]) -> Any:
+    if content.text is None:  # reasoning that only its provider can read
+        return ThinkingBlock(thinking="", metadata=_remember(carried=fields))
+    known = _rest(fields, "text")
+    if content.type == "text":
+        return TextBlock(text=content.text, metadata=known)
+    return ThinkingBlock(thinking=content.text, metadata=known)
 
 
 def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
@@ -87,13 +98,19 @@ def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
         value = jsonable(dict(arguments))
         return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
     body = {"name": content.name or "", "arguments": arguments or ""}
+    form = _remember_nothing(rest) if arguments is None else _remember_text(rest)
     read = read_function(body, "function_call", content.call_id or "")
-    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **rest, **_remember_text(rest)}})
+    return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **rest, **form}})
 
 
 def _remember_text(rest: Mapping[str, Any]) -> dict[str, Any]:
     """That the arguments came as a text."""
     return {KEY: {**rest.get(KEY, {}), "text": True}}
+
+
+def _remember_nothing(rest: Mapping[str, Any]) -> dict[str, Any]:
+    """That there were no arguments."""
+    return {KEY: {**rest.get(KEY, {}), "nothing": True}}
 
 
 def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:
@@ -108,9 +125,12 @@ def to_agent_framework(messages: Iterable[Msg]) -> list[Message]:
 
 def _write(msg: Msg) -> Message:
     known = _known(msg)
+    contents = [_write_block(block) for block in msg.content]
+    for at, fields in known.get("silent") or ():
+        contents.insert(at, Content.from_dict(thaw(fields)))
     return Message(
         known.get("role") or msg.role,
-        [_write_block(block) for block in msg.content],
+        contents,
         author_name=known.get("author"),
         message_id=msg.id,
         additional_properties=thaw(known.get("more") or {}),
@@ -120,12 +140,16 @@ def _write(msg: Msg) -> Message:
 def _write_block(block: Any) -> Content:
     known = _known(block)
     rest = thaw(known.get("rest") or {})
+    carried = known.get("carried")
+    if carried is not None and carries(block, carried_text(carried, carried["type"])):
+        return Content.from_dict(thaw(carried))
     if isinstance(block, TextBlock):
-        return Content.from_dict(thaw(known["carried"]) if "carried" in known else _of("text", rest, text=block.text))
+        return Content.from_dict(_of("text", rest, text=block.text))
     if isinstance(block, ThinkingBlock):
         return Content.from_dict(_of("text_reasoning", rest, text=block.thinking))
     if isinstance(block, ToolUseBlock):
         arguments = write_function(block)["arguments"] if known.get("text") else thaw(block.input)
+        arguments = None if known.get("nothing") and not block.input else arguments
         return Content.from_dict(_of("function_call", rest, call_id=block.id, name=block.name, arguments=arguments))
     if isinstance(block, ToolResultBlock):
         parts = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -68,14 +68,14 @@ def _read_block(block: Any) -> Any:
     kind = block.get("type") if isinstance(block, Mapping) else None
     if kind == "text" and isinstance(block.get("text"), str):
         return TextBlock(text=block["text"], metadata=_rest(block, "text"))
-    if kind == "thinking":
-        return ThinkingBlock(thinking=block.get("thinking") or "", metadata=_rest(block, "thinking"))
-    if kind == "tool_use":
+    if kind == "thinking" and isinstance(block.get("thinking"), str):
+        return ThinkingBlock(thinking=block["thinking"], metadata=_rest(block, "thinking"))
+    if kind == "tool_use" and isinstance(block.get("id"), str) and isinstance(block.get("name"), str):
         value = block.get("input")
         arguments = value if isinstance(value, dict) else {}
         rest = _rest(block, "id", "name", *(["input"] if arguments is value else []))
         return ToolUseBlock(id=block["id"], name=block["name"], input=arguments, metadata=rest)
-    if kind == "tool_result":
+    if kind == "tool_result" and isinstance(block.get("id"), str):
         output = block.get("output")
         read = output if isinstance(output, str) else tuple(_read_block(part) for part in output or ())
         known = _rest(block, "id", "name", "output")
@@ -83,7 +83,12 @@ def _read_block(block: Any) -> Any:
     block_type = MEDIA.get(str(kind))
     if block_type is not None and isinstance(block.get("source"), dict):
         return block_type(source=block["source"], metadata=_rest(block, "source"))
-    return TextBlock(text=f"[{kind or 'content'}]", metadata=_remember(carried=block))
+    return TextBlock(text=_text_of(block), metadata=_remember(carried=block))
+
+
+def _text_of(block: Any) -> str:
+    """What a block that is carried along reads like."""
+    return carried_text(block, block.get("type") or "content") if isinstance(block, Mapping) else f"[content]\n{block}"
 
 
 def _rest(block: Mapping[str, Any], *fields: str) -> dict[str, Any]:
@@ -113,8 +118,11 @@ def _write(msg: Msg) -> AgentScopeMsg:
 def _write_block(block: Any) -> dict[str, Any]:
     known = _known(block)
     rest = thaw(known.get("rest") or {})
+    if "carried" in known and carries(block, _text_of(known["carried"])):
+        carried: dict[str, Any] = thaw(known["carried"])
+        return carried
     if isinstance(block, TextBlock):
-        return thaw(known["carried"]) if "carried" in known else {"type": "text", "text": block.text, **rest}
+        return {"type": "text", "text": block.text, **rest}
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, **rest}
     if isinstance(block, ToolUseBlock):

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember
 from autocontext.messages import (
     Msg,
     TextBlock,
@@ -134,7 +134,14 @@ def _read_block(block: Any) -> Any:
         return _read_call(block)
     if block.type == "data":
         return _read_data(block)
-    return TextBlock(text=f"[{block.type}]", metadata=_remember(carried=block.model_dump(mode="json")))
+    carried = block.model_dump(mode="json")
+    return TextBlock(text=_text_of(carried), metadata=_remember(carried=carried))
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    """What a block that is carried along reads like; files hold no words beside their name."""
+    name = (block.get("name") or block["source"]["media_type"]) if block["type"] == "data" else None
+    return f"[file: {name}]" if name else carried_text(block, block["type"])
 
 
 def _read_call(block: Any) -> ToolUseBlock:
@@ -160,8 +167,8 @@ def _read_data(block: Any) -> Any:
     source = block.source
     block_type = MEDIA.get(source.media_type.partition("/")[0])
     if block_type is None:
-        name = block.name or source.media_type
-        return TextBlock(text=f"[file: {name}]", metadata=_remember(carried=block.model_dump(mode="json")))
+        carried = block.model_dump(mode="json")
+        return TextBlock(text=_text_of(carried), metadata=_remember(carried=carried))
     rest = {**_rest(block, "source"), "media_type": source.media_type}
     where = {"type": "url", "url": str(source.url)} if source.type == "url" else source.model_dump(mode="json")
     return block_type(source=where, metadata=_remember(rest=rest))
@@ -206,7 +213,7 @@ def _write_block(block: Any) -> Any:
     known = _known(block)
     rest = thaw(known.get("rest") or {})
     if isinstance(block, TextBlock):
-        return _write_text(block.text, known, rest)
+        return _write_text(block, known, rest)
     if isinstance(block, ThinkingBlock):
         return theirs.ThinkingBlock(**{**rest, "thinking": block.thinking})
     if isinstance(block, ToolUseBlock):
@@ -221,12 +228,12 @@ def _write_block(block: Any) -> Any:
     return theirs.DataBlock(**{**rest, "source": {"media_type": media_type, **thaw(block.source)}})
 
 
-def _write_text(text: str, known: Mapping[str, Any], rest: dict[str, Any]) -> Any:
-    if "carried" in known:
+def _write_text(block: TextBlock, known: Mapping[str, Any], rest: dict[str, Any]) -> Any:
+    if "carried" in known and carries(block, _text_of(known["carried"])):
         return _carried(thaw(known["carried"]))
     if "hint" in known:
-        return without_length(theirs.HintBlock(**{**thaw(known["hint"]), "hint": text}))
-    return theirs.TextBlock(**{**rest, "text": text})
+        return without_length(theirs.HintBlock(**{**thaw(known["hint"]), "hint": block.text}))
+    return theirs.TextBlock(**{**rest, "text": block.text})
 
 
 def _carried(block: Mapping[str, Any]) -> Any:

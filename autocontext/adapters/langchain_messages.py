@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
-from autocontext.formats.blocks import MEDIA, compaction_block, hints, jsonable, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, jsonable, remember
 from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
 from autocontext.messages import (
     Msg,
@@ -62,14 +62,14 @@ def from_langchain(messages: Iterable[BaseMessage]) -> list[Msg]:
     msgs = []
     for i, original in enumerate(messages):
         message = message_chunk_to_message(original) if isinstance(original, BaseMessageChunk) else original
-        if type(message) not in _ROLES:
+        if not isinstance(message, tuple(_ROLES)):
             raise InvalidMessage(f"messages[{i}]: a {type(original).__name__} is no message of a conversation")
         msgs.append(_read(message))
     return msgs
 
 
 def _read(message: BaseMessage) -> Msg:
-    role = _ROLES[type(message)]
+    role = next(role for kind, role in _ROLES.items() if isinstance(message, kind))
     if isinstance(message, ChatMessage):
         role = _SPOKEN_ROLES.get(message.role, "user")
     rest = _rest(message)
@@ -126,16 +126,30 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
     if kind == "thinking" and isinstance(part.get("thinking"), str):
         rest = {k: v for k, v in part.items() if k not in ("type", "thinking")}
         return ThinkingBlock(thinking=part["thinking"], metadata=_remember(part=rest, own=True))
+    if kind == "reasoning":
+        return ThinkingBlock(thinking=_reasoning(part), metadata=_remember(carried=_jsonable(part), own=True))
     if kind == "compaction":
         return compaction_block(part, _remember(carried=_jsonable(part)))
     block_type = MEDIA.get(str(kind))
     if block_type is not None and (source := _standard_source(part)) is not None:
-        rest = {k: v for k, v in part.items() if k not in ("type", "url", "base64", "mime_type")}
+        named = ("type", "base64", "mime_type") if source["type"] == "base64" else ("type", "url")
+        rest = {k: v for k, v in part.items() if k not in named}
         return block_type(source=source, metadata=_remember(part=rest, own=True))
     if not isinstance(kind, str):
-        part = {"type": "unknown", "part": dict(part)}
-        return TextBlock(text="[content]", metadata=_remember(carried=part["part"]))
+        return TextBlock(text=_text_of(part), metadata=_remember(carried=dict(part)))
     return read_part(_jsonable(part), f"content[{index}]")
+
+
+def _text_of(part: Mapping[str, Any]) -> str:
+    kind = part.get("type")
+    return carried_text(part, kind if isinstance(kind, str) else "content")
+
+
+def _reasoning(part: Mapping[str, Any]) -> str:
+    """What LangChain's own part says, or one of the Responses API."""
+    summary = part.get("summary")
+    texts = [s.get("text") for s in summary if isinstance(s, Mapping)] if isinstance(summary, list) else []
+    return "\n".join(text for text in (part.get("reasoning"), *texts) if isinstance(text, str))
 
 
 def _standard_source(part: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -229,10 +243,10 @@ def _write_part(block: Any) -> Any:
     rest = thaw(known.get("part") or {})
     if isinstance(block, ToolUseBlock):
         return {**rest, "id": _call_id(block), **({known["input"]: thaw(block.input)} if "input" in known else {})}
+    if "carried" in known and carries(block, _text_of(known["carried"])):
+        return thaw(known["carried"])
     if isinstance(block, ThinkingBlock):
         return {"type": "thinking", "thinking": block.thinking, **rest}
-    if isinstance(block, TextBlock) and "carried" in known:
-        return thaw(known["carried"])
     if known.get("own"):
         source = block.source
         where = (

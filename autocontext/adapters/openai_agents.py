@@ -40,6 +40,7 @@ try:
         Agent,
         AgentHooks,
         FunctionTool,
+        HostedMCPTool,
         ModelResponse,
         RunConfig,
         Runner,
@@ -157,7 +158,7 @@ class AutoContextSession(Openable):
         ours = INSTRUCTIONS if _can_reload(data.agent) else None
         instructions = "\n\n".join(filter(None, (data.model_data.instructions, ours)))
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
-        self.memory.set_overhead(instructions, *map(_schema, _function_tools(data.agent)), *waiting)
+        self.memory.set_overhead(instructions, *_schemas(data.agent), *waiting)
         view = await self.memory.aget_messages()
         sent: Any = to_responses(self.memory.as_sent([*view, *pending]))
         return ModelInputData(input=sent, instructions=instructions)
@@ -244,6 +245,16 @@ def _can_reload(agent: Any) -> bool:
 
 def _function_tools(agent: Any) -> list[FunctionTool]:
     return [tool for tool in agent.tools if isinstance(tool, FunctionTool)]
+
+
+def _schemas(agent: Any) -> list[Any]:
+    """What an agent's own tools look like to the model; as texts, from which no tool is missed, if servers add others.
+
+    Listing those would ask the servers once more for each request.
+    """
+    schemas = list(map(_schema, _function_tools(agent)))
+    open_ended = agent.mcp_servers or any(isinstance(tool, HostedMCPTool) for tool in agent.tools)
+    return [json.dumps(schema, ensure_ascii=False) for schema in schemas] if open_ended else schemas
 
 
 def _schema(tool: FunctionTool) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from autocontext.errors import MissingExtraError
-from autocontext.formats.blocks import MEDIA, compaction_block, hints, remember
+from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, remember
 from autocontext.formats.openai_parts import read_function, stand_in, write_function
 from autocontext.messages import (
     AudioBlock,
@@ -36,6 +36,8 @@ except ImportError as e:
     raise MissingExtraError("autocontext.adapters.pydantic_ai", "pydantic-ai") from e
 
 KEY = "_pydantic_ai"
+_OF_URLS = {"force_download": False, "vendor_metadata": None, "media_type": None}
+"""What the framework writes of every address: an address in a tool's return without all of it is no file, but data."""
 _known = partial(hints, KEY)
 _remember = partial(remember, KEY)
 
@@ -88,9 +90,14 @@ def _read_part(part: Mapping[str, Any]) -> dict[str, Any]:
         blocks = [_read_item(item) for item in content]
         marker = TextBlock(text="", metadata=_remember(part=_rest(part, "content"), list=True))
         return {"role": role, "content": [marker, *blocks]}
-    text = content if content is not None else f"[{kind}]"
-    shown = text if isinstance(text, str) else json.dumps(text, ensure_ascii=False)
-    return {"role": role, "content": [TextBlock(text=shown, metadata=_remember(whole=dict(part)))]}
+    return {"role": role, "content": [TextBlock(text=_text_of(part), metadata=_remember(whole=dict(part)))]}
+
+
+def _text_of(part: Any) -> str:
+    """What a part or an item that is carried along reads like."""
+    if not isinstance(part, Mapping):
+        return f"[data]\n{json.dumps(thaw(part), ensure_ascii=False, sort_keys=True)}"
+    return carried_text(part, part.get("part_kind") or part.get("kind") or "data")
 
 
 def _read_output(content: Any) -> tuple[Any, str]:
@@ -102,6 +109,11 @@ def _read_output(content: Any) -> tuple[Any, str]:
     return json.dumps(content, ensure_ascii=False), "json"
 
 
+def _item(item: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """All other fields of an item, also null: the framework knows a file of its own by all that it has written."""
+    return {k: v for k, v in item.items() if k not in known}
+
+
 def _read_item(item: Any) -> Any:
     """One item of a user's content, or of what a tool gave."""
     if isinstance(item, str):
@@ -110,13 +122,13 @@ def _read_item(item: Any) -> Any:
     medium = str(item.get("media_type") or "").partition("/")[0] if kind == "binary" else str(kind).partition("-")[0]
     if kind == "binary" and medium in MEDIA and isinstance(item.get("data"), str):
         source = {"type": "base64", "media_type": item["media_type"], "data": item["data"]}
-        return MEDIA[medium](source=source, metadata=_remember(item=_rest(item, "data", "media_type")))
+        return MEDIA[medium](source=source, metadata=_remember(item=_item(item, "data", "media_type")))
     if medium in MEDIA and isinstance(item, dict) and isinstance(item.get("url"), str):
         source = {"type": "url", "url": item["url"]}
-        return MEDIA[medium](source=source, metadata=_remember(item=_rest(item, "url")))
+        return MEDIA[medium](source=source, metadata=_remember(item=_item(item, "url")))
     if kind == "text" and isinstance(item.get("content"), str):
         return TextBlock(text=item["content"], metadata=_remember(item=_rest(item, "content")))
-    return TextBlock(text=f"[{kind or 'data'}]", metadata={KEY: {"whole": item}})
+    return TextBlock(text=_text_of(item), metadata={KEY: {"whole": item}})
 
 
 def _read_spoken(part: Mapping[str, Any]) -> Any:
@@ -139,7 +151,7 @@ def _read_spoken(part: Mapping[str, Any]) -> Any:
         details = part.get("provider_details") or {}
         item = {"content": content} if content else {"encrypted_content": details.get("encrypted_content")}
         return compaction_block(item, _remember(whole=dict(part)))
-    return TextBlock(text=f"[{kind}]", metadata=_remember(whole=dict(part)))
+    return TextBlock(text=_text_of(part), metadata=_remember(whole=dict(part)))
 
 
 # --------------------------------------------------------------------------------------------------------- writing
@@ -198,7 +210,7 @@ def _write_parts(msg: Msg) -> Iterator[dict[str, Any]]:
             yield {"part_kind": "user-prompt", "content": ""}
         return
     first = _known(blocks[0])
-    if "whole" in first and len(blocks) == 1:
+    if "whole" in first and len(blocks) == 1 and _carries(blocks[0]):
         yield thaw(first["whole"])
         return
     kind = {"part_kind": "system-prompt" if msg.role == "system" else "user-prompt"}
@@ -210,6 +222,14 @@ def _write_parts(msg: Msg) -> Iterator[dict[str, Any]]:
         yield {**part, "content": "\n".join(map(stand_in, blocks))}
     else:
         yield {**part, "content": [_write_item(b) for b in blocks]}
+
+
+def _carries(block: Any) -> bool:
+    """Whether a block still says what the part says that it carries along; in earlier versions, its content alone."""
+    whole = _known(block)["whole"]
+    content = whole.get("content") if isinstance(whole, Mapping) else None
+    shown = content if isinstance(content, str | None) else json.dumps(thaw(content), ensure_ascii=False)
+    return carries(block, _text_of(whole)) or (shown is not None and block.text == shown)
 
 
 def _write_output(block: ToolResultBlock, shape: Any) -> Any:
@@ -225,19 +245,19 @@ def _write_output(block: ToolResultBlock, shape: Any) -> Any:
 
 def _write_item(block: Any) -> Any:
     known = _known(block)
-    if "whole" in known:
+    if "whole" in known and _carries(block):
         return thaw(known["whole"])
     item = thaw(known.get("item") or {})
     if isinstance(block, TextBlock):
         return {**item, "content": block.text} if item else block.text
     if block.source["type"] == "url":
-        return {"kind": f"{block.type}-url", **item, "url": block.source["url"]}
+        return {"kind": f"{block.type}-url", **_OF_URLS, **item, "url": block.source["url"]}
     return {"kind": "binary", **item, "data": block.source["data"], "media_type": block.source["media_type"]}
 
 
 def _write_spoken(block: Any) -> Iterator[dict[str, Any]]:
     known = _known(block)
-    if "whole" in known:
+    if "whole" in known and _carries(block):
         yield thaw(known["whole"])
         return
     part = thaw(known.get("part") or {})

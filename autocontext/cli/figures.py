@@ -30,6 +30,7 @@ _STRATEGIES = {
     "OLDEST_ROUNDS_FOLD": "+  oldest rounds folded",
     "LAST_RESORT_PREVIEW": "+  last resort, texts cut",
     "ARCHIVED_BY_AGENT": "+  put away by the agent",
+    "RECALLED": "+  recalled lines",
 }
 """Event types in the words of the documentation, in the order in which they are tried."""
 
@@ -41,6 +42,7 @@ _KINDS = {
     "current_round": "current round",
     "fold": "oldest rounds",
     "archive": "put away by the agent",
+    "recall": "recalled lines",
     "ledger": "evidence (of an earlier release)",
 }
 

@@ -121,7 +121,7 @@ class SessionHistory:
         return self._meter.repeats
 
     def _follow(self, entry: Entry) -> None:
-        if entry.type in ("edited", "noted"):
+        if entry.type == "noted" or (entry.type == "edited" and not entry.only_recalls):
             if self._pass is None:
                 view = tuple(self.log.view_ids)
                 self._pass = Pass(len(self.log.original), self.size, len(view), view)

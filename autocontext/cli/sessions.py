@@ -17,6 +17,7 @@ from autocontext.cli.streams import terminal_of
 from autocontext.content.store import DatabaseContentStore
 from autocontext.formats.openai_chat import to_openai
 from autocontext.stores import DatabaseSessionStore, SessionKey
+from autocontext.stores.exported import load
 from autocontext.stores.lifecycle import below
 from autocontext.stores.private_files import write_private
 
@@ -188,16 +189,19 @@ def export(screen: Screen, arguments: argparse.Namespace) -> bool:
 
 def import_(screen: Screen, arguments: argparse.Namespace) -> bool:
     """Create a session from a file."""
+    # Read before the database is opened: what cannot be read makes no file.
+    messages = _one_conversation(arguments.file) if arguments.openai else []
+    entries = [] if arguments.openai else load(sys.stdin if arguments.file == "-" else arguments.file)
     with stored.open_sessions(arguments.db, create=True) as store:
         session = SessionKey(arguments.user, arguments.session)
+        _check_new(store, session, "give another id")
         if arguments.openai:
-            _check_new(store, session, "give another id")
-            messages = _one_conversation(arguments.file)
             memory = AutoContextMemory(store=store, session_id=arguments.session, user_id=arguments.user)
             memory.add_messages(messages)
             read = f"{len(messages):,} messages"
         else:
-            read = f"{store.import_jsonl(session, sys.stdin if arguments.file == '-' else arguments.file):,} entries"
+            store.append(session, entries, after=0)
+            read = f"{len(entries):,} entries"
         screen.line(f"{read} read into session {arguments.session}")
     return True
 
@@ -224,6 +228,7 @@ def import_java(screen: Screen, arguments: argparse.Namespace) -> bool:
     from autocontext.stores import import_agentscope_java  # noqa: PLC0415 (only this command needs it)
 
     session = arguments.session or Path(arguments.directory).resolve().name
+    import_agentscope_java(arguments.directory)  # before a file is made for nothing
     with stored.open_sessions(arguments.db, create=True) as store:
         _check_new(store, SessionKey(arguments.user, session), "give another id after the folder")
         memory = import_agentscope_java(arguments.directory, store=store, session_id=session, user_id=arguments.user)

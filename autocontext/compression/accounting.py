@@ -181,7 +181,7 @@ def price(used: Usage, config: AutoContextConfig) -> float | None:
 
 def event(view: View, edit: Edit, usage: Usage, tokens_after: int, window: int) -> CompressionEvent:
     """The event of one edit of this view; `usage` is that of its model calls, `window` the memory's."""
-    start = view.position[edit.ids[0]]
+    start = view.position[edit.places[0]]
     stop = start + len(edit.ids)
     tokens_before = view.tokens(start, stop)
     return CompressionEvent(

@@ -47,7 +47,7 @@ class RepeatMeter:
                 case Added():
                     for use in entry.message.tool_uses:
                         self._count(self._look(use))
-                case Edited():
+                case Edited() if not entry.only_recalls:
                     before = sum(self._recent, self._totals.before)
                     self._totals = Repeats(before=before, after=self._totals.after)
                     self._recent.clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -26,9 +27,10 @@ from autocontext.compression.lock import LockHolder
 from autocontext.compression.pass_run import PassContext, PassRun, Recorder
 from autocontext.compression.paying import PromptCache, is_reply
 from autocontext.compression.questions import Ask
+from autocontext.compression.recalling import Recaller
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
-from autocontext.errors import ContextOverflowError
+from autocontext.errors import Conflict, ContextOverflowError
 from autocontext.events import CompressionReport, Health, Repeats, UsageTotals
 from autocontext.flows import arun, lazy, run
 from autocontext.flows.forking import import_before_fork
@@ -107,6 +109,7 @@ class PassRunner:
         self._strict = bool(getattr(model, "strict", False))
         """A test model may ask for it: a proposal that breaks a rule then raises."""
         self._pacing = Pacing()
+        self._recaller = Recaller()
         self._told_failure = self._told_overflow = self._told_no_reload = self._told_hook = False
         self._meter: RepeatMeter | None = None
         self._found = len(recorder.log.entries)
@@ -128,8 +131,10 @@ class PassRunner:
         _ = self._log
         return self._cache
 
-    def restart(self) -> None:
-        """Forget all passes, and stop the running one: the view is another one now."""
+    def restart(self, *, all_new: bool = False) -> None:
+        """Forget all passes, and stop the running one: the view is another one now (`all_new`: all messages are)."""
+        if all_new:
+            self._recaller.forget()
         self._pacing = Pacing()
         self._context.ledger = None
         self._pass_lock.revoke()
@@ -160,6 +165,7 @@ class PassRunner:
             self._start_thread()
         elif self._due():
             self.run()
+        self._recall()
         self._requested()
         self._tell()
 
@@ -173,8 +179,19 @@ class PassRunner:
             await self.arun()
         elif due:
             self._start_task()
+        if await self.locked(self._recalls):
+            await in_thread(self._recall)
         await self.locked(self._requested)
         await self.locked(self._tell)
+
+    def _recalls(self) -> bool:
+        return self._recaller.due(self._log, self._config)
+
+    def _recall(self) -> None:
+        """Put lines before a new message of the user that names them; after the pass, which may take them out."""
+        with self._lock, suppress(Conflict):  # another process has just written: the lines are a help, not a must
+            if self._recalls() and (entry := self._recaller.entry(self._log, self._token_sum, self._config)):
+                self._context.recorder.commit(entry)
 
     def overflow(self) -> str:
         """Why the view is over the window; "" if it is not."""

@@ -15,10 +15,19 @@ from typing import Any
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import block_first, compaction_block, hints, remember, without_objects
+from autocontext.formats.blocks import (
+    block_first,
+    carried_text,
+    carries,
+    compaction_block,
+    hints,
+    remember,
+    without_objects,
+)
 from autocontext.formats.openai_parts import check_list, kind_of, put_back, rest, stand_in, text_at
 from autocontext.formats.strict import allowed, strict_anthropic
 from autocontext.messages import (
+    WIRE_HINTS,
     AudioBlock,
     ImageBlock,
     Msg,
@@ -113,8 +122,11 @@ def _carried(block: Mapping[str, Any], kind: str, where: str) -> Any:
         return compaction_block(block, whole)
     if kind == "redacted_thinking":
         return ThinkingBlock(thinking="", metadata=whole)
-    title = block.get("title")
-    return TextBlock(text=f"[{kind}: {title}]" if isinstance(title, str) else f"[{kind}]", metadata=whole)
+    return TextBlock(text=_text_of(block), metadata=whole)
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    return carried_text(block, block.get("type"), block.get("title"))
 
 
 def _source(source: Any) -> dict[str, Any] | None:
@@ -171,7 +183,7 @@ def system_of(messages: Iterable[Msg]) -> str | list[dict[str, Any]] | None:
     system_msgs = [msg for msg in as_messages(messages) if msg.role == "system"]
     if not system_msgs:
         return None
-    if any(_known(msg).get("content") == "blocks" for msg in system_msgs):
+    if any(_known(msg).get("content") == "blocks" or any(map(_cached, msg.content)) for msg in system_msgs):
         return [block for msg in system_msgs for block in _write_blocks(msg)]
     return "\n\n".join(msg.text for msg in system_msgs)
 
@@ -198,7 +210,7 @@ def _write(msg: Msg) -> dict[str, Any] | None:
     blocks = _write_blocks(msg)
     if not blocks and not known and (role == "assistant" or msg.content):
         return None
-    plain = all(isinstance(b, TextBlock) and _known(b).keys() <= {"empty"} for b in msg.content)
+    plain = all(isinstance(b, TextBlock) and _known(b).keys() <= {"empty"} and not _cached(b) for b in msg.content)
     content: Any = blocks
     if known.get("content") != "blocks" and plain:
         content = "\n".join(b.text for b in msg.content if isinstance(b, TextBlock))
@@ -213,11 +225,17 @@ def _write_blocks(msg: Msg) -> list[dict[str, Any]]:
 
 def _write_block(block: Any, *, changed: bool) -> dict[str, Any] | None:
     known = _known(block)
-    if "whole" in known:
+    if "whole" in known and carries(block, _text_of(known["whole"])):
         return put_back({}, known["whole"])
     body = _body(block, changed=changed)
-    more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
+    more = {k: v for k, v in (known.get("rest") or _cached(block)).items() if not (changed and k in _ABOUT_THE_TEXT)}
     return None if body is None else put_back(body, more)
+
+
+def _cached(block: Any) -> Mapping[str, Any]:
+    """The cache mark of a text that was added alone: such a message is OpenAI's as well, and is read as that."""
+    extra = hints(WIRE_HINTS, block).get("extra")
+    return {"cache_control": extra["cache_control"]} if isinstance(extra, Mapping) and "cache_control" in extra else {}
 
 
 def _body(block: Any, *, changed: bool) -> dict[str, Any] | None:

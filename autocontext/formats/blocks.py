@@ -6,6 +6,7 @@ the hints. They never repeat what a block says, so one whose text was replaced i
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -33,6 +34,9 @@ MEDIA: Final[Mapping[str, type[Media]]] = {"image": ImageBlock, "audio": AudioBl
 UNREADABLE = "[An earlier part of this conversation, encrypted by the provider that compacted it: not readable here]"
 """What another provider reads in the place of an encrypted compaction whose originals are not known."""
 _DATA_URL = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
+_DATA = re.compile(r"data:[^\s,]*,.*|[A-Za-z0-9+/_=-]{256,}", re.DOTALL)
+_SAYS_NOTHING = ("type", "kind", "part_kind", "id", "status", "cache_control", "index")
+"""Of a part that is carried along."""
 _PARSED = {"parsed": True, "parsed_arguments": True, "parsed_output": True}
 _CALL = {**_PARSED, "index": True, "function": {"parsed_arguments": True}}
 _NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {"__all__": _PARSED}}
@@ -42,7 +46,7 @@ _NOT_SENT: Final[Any] = {**_CALL, "tool_calls": {"__all__": _CALL}, "content": {
 def without_objects(item: Any) -> Any:
     """A message of a provider's SDK, or a dict that holds such objects, as the dict to send back."""
     if isinstance(item, BaseModel):
-        sent = item.model_dump(mode="json", exclude_unset=True, exclude=_NOT_SENT, warnings=False)
+        sent = item.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude=_NOT_SENT, warnings=False)
         return {key: value for key, value in sent.items() if value or key != "tool_calls"}
     if isinstance(item, list | tuple) and any(isinstance(part, BaseModel) for part in item):
         return [without_objects(part) for part in item]
@@ -61,6 +65,47 @@ def remember(key: str, /, **values: Any) -> dict[str, Any]:
     """Metadata that holds these hints; {} when there is nothing to remember."""
     kept = {k: v for k, v in values.items() if v is not None and v != {} and v is not False}
     return {key: kept} if kept else {}
+
+
+def carried_text(part: Mapping[str, Any], kind: object, name: object = None) -> str:
+    """What a part that no block stands for reads like: its kind and name, then what it holds, without data.
+
+    The part itself is carried along in the metadata. Its words must stand here, too: only a block's text is counted,
+    searched, shown in transcripts and sent to other providers.
+    """
+    lines = [f"[{kind}: {name}]" if isinstance(name, str) and name else f"[{kind}]"]
+    for key, value in sorted(part.items()):  # stores may reorder keys, and `carries` compares
+        said = value if isinstance(value, str) else _without_data(value)
+        if key in _SAYS_NOTHING or said in (None, "", [], {}) or said == kind:
+            continue
+        shown = _or_data(said) if isinstance(said, str) else json.dumps(said, ensure_ascii=False, sort_keys=True)
+        if shown != name:
+            lines.append(f"{key}: {shown}")
+    return "\n".join(lines)
+
+
+def carries(block: Block, text: str) -> bool:
+    """Whether a block still says what the part says that it carries along, which has this text.
+
+    A compression may have given it a new text, which is then sent in the part's place. Earlier versions stored the
+    first line only.
+    """
+    if not isinstance(block, TextBlock) or COMPACTION in block.metadata:
+        return True
+    return block.text in (text, text.partition("\n")[0])
+
+
+def _without_data(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_data(v) for k, v in value.items() if v is not None}
+    if isinstance(value, list | tuple):
+        return [_without_data(v) for v in value]
+    return _or_data(value) if isinstance(value, str) else value
+
+
+def _or_data(text: str) -> str:
+    """The text; of base64 and the like, how long it is."""
+    return f"({len(text):,} characters of data)" if _DATA.fullmatch(text) else text
 
 
 def compaction_block(item: Mapping[str, Any], metadata: Mapping[str, Any]) -> TextBlock:

@@ -129,10 +129,10 @@ ITEMS: Final = Kinds(
             **_CALL_ID,
         ),
         "function_call_output": fields(
-            "type! call_id! output! id caller name namespace status", call_id=str, output=_OUTPUT, **_CALL_ID
+            "type! output! call_id id caller name namespace status", call_id=str, output=_OUTPUT, **_CALL_ID
         ),
         "custom_tool_call_output": fields("type! call_id! output! id caller", call_id=str, output=_OUTPUT),
-        "item_reference": fields("type! id!", id=str),
+        "item_reference": fields("id! type", id=str),
         # The service's own: what it wrote, it takes back.
         **{
             kind: fields(f"type! {words}", **_TEXTS)
@@ -167,7 +167,8 @@ ITEMS: Final = Kinds(
                 "program_output": "id! call_id! result! status!",
             }.items()
         },
-    }
+    },
+    usual="item_reference",
 )
 
 # --------------------------------------------------------------------------------------------------------- Anthropic
@@ -195,7 +196,7 @@ _CLAUDE_TEXT: Final = fields(
     "type! text! cache_control citations", silent=_SILENT, text=str, cache_control=dict, citations=list
 )
 _SEARCH_RESULT: Final = fields("type! content! source! title! cache_control citations", source=str, title=str)
-_RESULT_BLOCKS: Final = Kinds(
+RESULT_BLOCKS: Final = Kinds(
     {
         "text": _CLAUDE_TEXT,
         "image": _IMAGE,
@@ -219,7 +220,7 @@ BLOCKS: Final = Kinds(
         "tool_result": fields(
             "type! tool_use_id! content is_error cache_control toolset_name",
             tool_use_id=str,
-            content=(str, [_RESULT_BLOCKS]),
+            content=(str, [RESULT_BLOCKS]),
             is_error=bool,
             cache_control=dict,
         ),

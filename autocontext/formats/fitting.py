@@ -96,6 +96,8 @@ class Fitting:
         if not isinstance(value, Mapping):
             raise Unfit(at, f"must be an object, not {kind_of(value)}")
         kind = value.get("type", shape.usual)
+        if kind is None and shape.usual:  # as the SDKs dump what is not there
+            kind = shape.usual
         if not isinstance(kind, str) or kind not in shape.by_type:
             if isinstance(kind, str) and kind in self.known:
                 return value

@@ -120,7 +120,7 @@ def read_part(part: Any, where: str) -> Part:
         return TextBlock(text=text_at(part, "refusal", dot), metadata=remember(part="refusal", extra=extra))
     reader = _READERS.get(kind)
     if reader is None:
-        return TextBlock(text=_stand_in(part), metadata=remember(carried=rest(part, (), where)))
+        return TextBlock(text=_text_of(part), metadata=remember(carried=rest(part, (), where)))
     return reader(part, rest(part, ("type", kind), where), dot)
 
 
@@ -157,11 +157,12 @@ def _audio_format(media_type: str) -> str:
     return known.get(media_type, media_type.removeprefix("audio/"))
 
 
-def _stand_in(part: Mapping[str, Any]) -> str:
+def _text_of(part: Mapping[str, Any]) -> str:
     """What a part without a block of its own reads like to a model, and how it is known again."""
-    body = part.get(part["type"])
+    kind = part["type"]
+    body = part.get(kind)
     named = body.get("filename") or body.get("file_id") if isinstance(body, Mapping) else None
-    return f"[{part['type']}: {named}]" if isinstance(named, str) else f"[{part['type']}]"
+    return blocks.carried_text({} if kind == "file" else part, kind, named)
 
 
 def is_plain(block: Part) -> bool:
@@ -174,7 +175,7 @@ def write_part(block: Part) -> dict[str, Any]:
     known = hints(block)
     if isinstance(block, TextBlock):
         carried = known.get("carried")
-        if isinstance(carried, dict) and "type" in carried and block.text == _stand_in(carried):
+        if isinstance(carried, dict) and "type" in carried and blocks.carries(block, _text_of(carried)):
             return put_back({}, carried)
         key = "refusal" if known.get("part") == "refusal" else "text"
         return put_back({"type": key, key: block.text}, known.get("extra"))

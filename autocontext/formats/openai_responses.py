@@ -12,12 +12,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.blocks import compaction_block, hints, source_of, url_of, without_objects
+from autocontext.formats.blocks import (
+    carried_text,
+    carries,
+    compaction_block,
+    hints,
+    source_of,
+    url_of,
+    without_objects,
+)
 from autocontext.formats.openai_parts import (
     check_list,
     kind_of,
@@ -46,6 +54,10 @@ from autocontext.messages import (
 KEY = "_responses"
 _known = partial(hints, KEY)
 _TEXT_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+_OTHERS = ("user", "system", "developer")
+"""Roles of what the model has not put out."""
+_FILES = ("input_file", "input_image")
+"""Parts that hold no words beside their name."""
 _ABOUT_THE_TEXT = ("annotations", "logprobs", "id")
 """Keys about the exact words of a text: wrong next to a text that a compression has replaced."""
 
@@ -84,6 +96,8 @@ def _read_output(item: Mapping[str, Any]) -> list[Any] | None:
     kind = item.get("type", "message" if "role" in item else None)
     if kind == "message":
         return _read_spoken(item) if item.get("role") == "assistant" else None
+    if item.get("role") in _OTHERS:
+        return None
     if kind == "function_call":
         call = read_function(item, "", text_at(item, "call_id"))
         # `read_function` keeps unknown keys under its own hints; here they belong to the item.
@@ -107,7 +121,11 @@ def _read_carried(item: Mapping[str, Any], kind: Any) -> Any:
         return ThinkingBlock(thinking="\n".join(said), metadata=whole | _encrypted(item))
     if kind in ("compaction", "compaction_summary"):
         return compaction_block(item, whole)
-    return TextBlock(text=f"[{kind or 'item'}]", metadata=whole)
+    return TextBlock(text=_text_of_item(item), metadata=whole)
+
+
+def _text_of_item(item: Mapping[str, Any]) -> str:
+    return carried_text(item, item.get("type") or "item")
 
 
 def _encrypted(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,11 +151,14 @@ def _read_spoken(item: Mapping[str, Any]) -> list[Any]:
 
 def _read_message(item: Mapping[str, Any]) -> Msg:
     role = item["role"]
-    if role not in ("user", "system", "developer"):
+    if role not in _OTHERS:
         raise InvalidMessage(f"role: must be user, assistant, system or developer, not {role!r}")
+    own: Literal["user", "system"] = "user" if role == "user" else "system"
+    if item.get("type", "message") != "message":  # more tools, which have to stay like all of the system's
+        return Msg(role=own, content=(_read_carried(item, item["type"]),))
     parts, shape = _read_parts(item)
     known = {"item": rest(item, ("role", "content")), "shape": shape, "role": role}
-    return Msg(role="user" if role == "user" else "system", content=parts, metadata={KEY: known})
+    return Msg(role=own, content=parts, metadata={KEY: known})
 
 
 def _read_parts(item: Mapping[str, Any], key: str = "content") -> tuple[list[Any], str]:
@@ -162,10 +183,12 @@ def _read_part(part: Any, where: str) -> Any:
     if kind == "input_image" and isinstance(part.get("image_url"), str):
         known = {"part": kind, "rest": rest(part, ("type", "image_url"), where)}
         return ImageBlock(source=source_of(part["image_url"]), metadata={KEY: known})
-    named = part.get("filename") or part.get("file_id")
-    return TextBlock(
-        text=f"[{kind}{f': {named}' if named else ''}]", metadata={KEY: {"carried": rest(part, (), where)}}
-    )
+    return TextBlock(text=_text_of_part(part), metadata={KEY: {"carried": rest(part, (), where)}})
+
+
+def _text_of_part(part: Mapping[str, Any]) -> str:
+    named, kind = part.get("filename") or part.get("file_id"), part["type"]
+    return carried_text({} if kind in _FILES else part, kind, named)
 
 
 def _read_result(item: Mapping[str, Any], names: Mapping[str, str]) -> Msg:
@@ -208,7 +231,10 @@ def _write(msg: Msg, announced: set[str]) -> Iterator[dict[str, Any]]:
         else:
             yield _write_result(block, changed=changed)
     blocks = [b for b in msg.content if not isinstance(b, ToolResultBlock | ThinkingBlock)]
-    if blocks or not msg.tool_results:
+    whole = _known(blocks[0]).get("whole") if len(blocks) == 1 else None
+    if whole is not None and carries(blocks[0], _text_of_item(whole)):
+        yield thaw(whole)
+    elif blocks or not msg.tool_results:
         known = _known(msg)
         role = known.get("role") if msg.role == "system" and known else "user" if msg.role == "tool" else msg.role
         own = {k: v for k, v in (known.get("item") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}
@@ -222,8 +248,9 @@ def _write_output(msg: Msg, announced: set[str], *, changed: bool) -> Iterator[d
         if spoken and (not isinstance(block, TextBlock | ImageBlock) or _known(block).keys() & {"item", "whole"}):
             yield _write_spoken(spoken, changed=changed)
             spoken = []
-        if "whole" in _known(block):
-            yield thaw(_known(block)["whole"])
+        whole = _known(block).get("whole")
+        if whole is not None and carries(block, _text_of_item(whole)):
+            yield thaw(whole)
         elif isinstance(block, ToolUseBlock):
             yield _write_call(block, announced)
         elif not isinstance(block, ToolResultBlock | ThinkingBlock):
@@ -255,7 +282,7 @@ def _write_content(
 
 def _write_part(block: Any, text_kind: str, *, changed: bool) -> dict[str, Any]:
     known = _known(block)
-    if "carried" in known:
+    if "carried" in known and carries(block, _text_of_part(known["carried"])):
         item: dict[str, Any] = thaw(known["carried"])
         return item
     more = {k: v for k, v in (known.get("rest") or {}).items() if not (changed and k in _ABOUT_THE_TEXT)}

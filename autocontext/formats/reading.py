@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from autocontext.errors import InvalidMessage, short
 from autocontext.formats.anthropic_messages import from_anthropic
 from autocontext.formats.blocks import without_objects
+from autocontext.formats.fields import BLOCKS, ITEMS
 from autocontext.formats.openai_chat import from_openai
 from autocontext.formats.openai_responses import from_responses
 from autocontext.formats.strict import SDK_FIELDS, check, unknown
@@ -31,9 +32,7 @@ _PARTS: Mapping[str, frozenset[Format]] = {
     "refusal": _CHAT | _RESPONSES,
     **dict.fromkeys(("image_url", "video_url", "input_audio", "file"), _CHAT),
     **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), _RESPONSES),
-    **dict.fromkeys(
-        ("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document", "compaction"), _ANTHROPIC
-    ),
+    **dict.fromkeys(BLOCKS.by_type.keys() - {"text"}, _ANTHROPIC),
 }
 """The formats that a message may have by the `type` of a part of its content."""
 _EXAMPLE = '{"role": "user", "content": "..."}'
@@ -123,9 +122,10 @@ def _formats_of(item: Any, at: int) -> frozenset[Format]:
     """The formats that a message may have: all for {"role": "user", "content": "..."}; none if its parts disagree."""
     if not isinstance(item, Mapping):
         raise InvalidMessage(f"messages[{at}]: {short(item)} is not a message; write {_EXAMPLE}")
+    kind = item.get("type")
+    if (isinstance(kind, str) and ("role" not in item or kind in ITEMS.by_type)) or item.keys() - {"type"} == {"id"}:
+        return _RESPONSES  # an item, which may have a role; one with an id alone refers to another
     if "role" not in item:
-        if isinstance(item.get("type"), str):
-            return _RESPONSES
         keys = ", ".join(map(repr, item)) or "no keys"
         raise InvalidMessage(f"messages[{at}].role: is missing; write {_EXAMPLE} (got {keys})")
     if "content" not in item and item["role"] in ("user", "system", "developer"):
@@ -135,8 +135,11 @@ def _formats_of(item: Any, at: int) -> frozenset[Format]:
     if item["role"] in _CHAT_ROLES or not _CHAT_KEYS.isdisjoint(item):
         return _RESPONSES if item.get("type") == "message" else _CHAT
     content = item.get("content")
-    kinds = [str(p.get("type")) for p in content if isinstance(p, Mapping)] if isinstance(content, list | tuple) else []
+    parts = [p for p in content if isinstance(p, Mapping)] if isinstance(content, list | tuple) else []
+    kinds = [str(p.get("type")) for p in parts]
     formats = _ALL if item["role"] != "developer" else _CHAT | _RESPONSES
+    if any("citations" in p for p in parts):  # a text's, which only Anthropic's API gives and takes
+        formats = formats & _ANTHROPIC or formats
     for kind in kinds:
         # A part of another format in the same message is what its reader tells.
         formats = formats & _PARTS.get(kind, _ALL) or formats

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from autocontext.errors import InvalidMessage
-from autocontext.formats.fields import ANTHROPIC, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT
+from autocontext.formats.blocks import carried_text
+from autocontext.formats.fields import ANTHROPIC, BLOCKS, CHAT, ITEMS, RESPONSES_INPUT, RESPONSES_OUTPUT, RESULT_BLOCKS
 from autocontext.formats.fitting import Fields, Fitting, Kinds, Unfit
 from autocontext.formats.openai_chat import legacy_id
 from autocontext.messages import WIRE_HINTS, Msg, TextBlock, ThinkingBlock, ToolResultBlock
@@ -30,6 +31,9 @@ def check(item: Mapping[str, Any], format_: str, at: str) -> list[str]:
     """
     if item.get("tool_calls") and item.get("function_call"):
         raise InvalidMessage(f"{at}.function_call: stands beside tool_calls; a message has one of them")
+    if item.get("type") == "function_call_output" and not any(item.get(key) for key in ("call_id", "name", "id")):
+        # The service takes it; a program has forgotten the call, which would then stand without a result.
+        raise InvalidMessage(f"{at}.call_id: is missing")
     fitting = Fitting()
     try:
         fitting.fit(_whole(item), _shape(item, format_), at)
@@ -169,7 +173,7 @@ def _part(part: Any, content: Any, text_type: str, fitting: Fitting) -> Any:
 
 
 def _named(part: Any) -> str:
-    """A text for what cannot be sent: its own, or its kind with an address or name."""
+    """A text for what cannot be sent: its own, or its kind with an address or name, or else with all it holds."""
     if not isinstance(part, Mapping):
         return str(part)
     body = part.get(str(part.get("type")))
@@ -178,7 +182,7 @@ def _named(part: Any) -> str:
     said = next((text for text in texts if isinstance(text, str) and text and not text.startswith("data:")), "")
     if said and said == part.get("text"):
         return said
-    return f"[{part.get('type') or 'part'}{f': {said}' if said else ''}]"
+    return f"[{part.get('type') or 'part'}: {said}]" if said else carried_text(part, part.get("type") or "part")
 
 
 def _with_name(holder: dict[str, Any], key: str) -> dict[str, Any]:
@@ -233,26 +237,26 @@ def strict_anthropic(messages: Iterable[dict[str, Any]], known: frozenset[str] =
     for message in messages:
         content = message["content"]
         if not isinstance(content, str):
-            content = [block for one in content for block in strict_blocks([one], fitting)]
+            content = strict_blocks(content, fitting)
         if content and (not isinstance(content, str) or content.strip()):
             sent.append({"role": message["role"], "content": content})
     return sent
 
 
-def strict_blocks(blocks: Iterable[Any], fitting: Fitting) -> list[Any]:
-    """Blocks of a message, or of a result, that the API takes."""
-    return [sent for block in blocks if (sent := _block(block, fitting)) is not None]
+def strict_blocks(blocks: Iterable[Any], fitting: Fitting, kinds: Kinds = BLOCKS) -> list[Any]:
+    """Blocks of a message, or with other `kinds` of a result, that the API takes."""
+    return [sent for block in blocks if (sent := _block(block, fitting, kinds)) is not None]
 
 
-def _block(block: Any, fitting: Fitting) -> Any:
+def _block(block: Any, fitting: Fitting, kinds: Kinds) -> Any:
     kind = block.get("type")
     if kind == "text" and not str(block.get("text")).strip():
         return None
     if kind == "tool_result" and isinstance(block.get("content"), list | tuple):
-        block = {**block, "content": strict_blocks(block["content"], fitting)}
+        block = {**block, "content": strict_blocks(block["content"], fitting, RESULT_BLOCKS)}
     if kind == "tool_use":
         block = _with_name({"block": block}, "block")["block"]
     try:
-        return fitting.fit(block, ANTHROPIC.needed["content"][-1][0], "")
+        return fitting.fit(block, kinds, "")
     except Unfit:
         return None if kind == "thinking" else {"type": "text", "text": _named(block)}

@@ -15,7 +15,9 @@ The rules that `apply` enforces:
 5. system messages and pinned messages stay;
 6. the tokens decrease, but for what the caller has to spare;
 7. a note in the user's role does not come last: it would read as the question to answer;
-8. a provider's compaction stays as it is, until a later one stands for it or what it stands for is in view again.
+8. a provider's compaction stays as it is, until a later one stands for it or what it stands for is in view again;
+9. an edit that replaces nothing puts one note of recalled lines right before a message of the user that the model has
+   not answered yet: so nothing that was sent before changes.
 
 An edit that breaks a rule is refused with the reason; the other edits are still made. Strict mode raises InvalidEdit,
 except for rule 6: a strategy cannot know the length of a text that the model has not written yet.
@@ -25,6 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+from pydantic import Field
 
 from autocontext.errors import InvalidEdit
 from autocontext.history.view import View, open_pairs
@@ -39,6 +43,8 @@ from autocontext.messages import (
     Value,
     is_note,
     is_pinned,
+    is_recall,
+    is_user_turn,
 )
 
 NO_GAIN = "it would not make the context smaller"
@@ -54,6 +60,13 @@ class Edit(Value):
     """Ids of the messages in the offload entry, in order."""
     event_type: str
     strategy: str = ""
+    before: str = Field(default="", exclude_if=lambda before: not before)
+    """Where `ids` is empty: the message that the new one comes right before."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The messages of the view that it concerns; it begins at the first."""
+        return self.ids or (self.before,)
 
 
 # ------------------------------------------------------------------------------------------------------------ checks
@@ -84,10 +97,10 @@ def apply(
     `count` returns a message's tokens. `spare`: tokens by which the edits may make the view longer, all together.
     Raises InvalidEdit for the first bad edit if `strict`.
     """
-    replaced_ids: set[str] = set()
+    taken: set[str] = set()
     accepted, refused, saved = [], [], 0
     for edit in edits:
-        gain, reason = _judge(view, edit, replaced_ids, count)
+        gain, reason = _judge(view, edit, taken, count)
         if not reason and gain <= 0 and (not spare or saved + gain < -spare):
             reason = NO_GAIN
         if reason:
@@ -95,18 +108,19 @@ def apply(
                 raise InvalidEdit(f"{edit.strategy or edit.event_type}: {reason}")
             refused.append(Refused(edit, reason))
             continue
-        replaced_ids.update(edit.ids)
+        taken.update(edit.places)
         accepted.append(edit)
         saved += gain
-    by_first = {edit.ids[0]: edit for edit in accepted}
-    ids, messages = splice(view.ids, view.messages, by_first, replaced_ids)
+    by_first = {edit.places[0]: edit for edit in accepted}
+    removed = {id_ for edit in accepted for id_ in edit.ids}
+    ids, messages = splice(view.ids, view.messages, by_first, removed)
     return Applied(View(ids, messages, view.tokens_of), tuple(accepted), tuple(refused), saved)
 
 
 def splice(
     ids: Sequence[str], messages: Sequence[Msg], by_first: Mapping[str, Edit], removed: set[str]
 ) -> tuple[list[str], list[Msg]]:
-    """Ids and messages with each edit's new messages in the place of its first old one."""
+    """Ids and messages with each edit's new messages in the place of its first old one, or before one that stays."""
     new_ids: list[str] = []
     new_messages: list[Msg] = []
     for id_, m in zip(ids, messages, strict=True):
@@ -114,7 +128,7 @@ def splice(
             new = by_first[id_].messages
             new_ids.extend(n.id for n in new)
             new_messages.extend(new)
-        elif id_ not in removed:
+        if id_ not in removed:
             new_ids.append(id_)
             new_messages.append(m)
     return new_ids, new_messages
@@ -132,21 +146,21 @@ class _Case:
     @classmethod
     def of(cls, view: View, edit: Edit) -> _Case | None:
         """None when the ids are not contiguous in this view."""
-        start = view.position.get(edit.ids[0], -1) if edit.ids else -1
+        start = view.position.get(edit.places[0], -1)
         stop = start + len(edit.ids)
         if start < 0 or view.ids[start:stop] != edit.ids:
             return None
         return cls(view, edit, start, view.messages[start:stop])
 
 
-def _judge(view: View, edit: Edit, replaced_ids: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
+def _judge(view: View, edit: Edit, taken: set[str], count: Callable[[Msg], int]) -> tuple[int, str]:
     """Tokens that the edit saves, and the rule it breaks ("" when none)."""
     case = _Case.of(view, edit)
     if case is None:
         return 0, "the messages to replace are not contiguous in this view"
-    if not replaced_ids.isdisjoint(edit.ids):
+    if not taken.isdisjoint(edit.places):
         return 0, "another edit of the same strategy has replaced these messages"
-    for rule in (_pairing, _offload, _fixed_messages, _last, _compactions):
+    for rule in (_pairing, _offload, _fixed_messages, _last, _compactions, _insertion):
         if reason := rule(case):
             return 0, reason
     return view.tokens(case.start, case.start + len(case.old)) - sum(map(count, edit.messages)), ""
@@ -166,7 +180,7 @@ def _pairing(case: _Case) -> str:
 def _offload(case: _Case) -> str:
     if not case.edit.uuid or not set(case.edit.ids) <= set(case.edit.offload):
         return "the offload entry needs a UUID and every replaced message"
-    if not all(id_ in case.view.position for id_ in case.edit.offload):
+    if case.edit.ids and not all(id_ in case.view.position for id_ in case.edit.offload):
         return "the offload entry names a message that is not in this view"
     if any(n.id in case.view.position for n in case.edit.messages):
         return "a new message needs an id of its own"
@@ -196,6 +210,17 @@ def _compactions(case: _Case) -> str:
         lost = any(COMPACTION in b.metadata and b not in kept for b in m.content)
         if lost and case.view.compacted < case.start + len(case.old) and not case.view.holds_compacted(at):
             return "a provider's compaction stays until a later one or the originals stand for it"
+    return ""
+
+
+def _insertion(case: _Case) -> str:
+    if case.edit.ids:
+        return ""
+    new, view = case.edit.messages, case.view
+    if len(new) != 1 or not is_recall(new[0]) or new[0].role != "user" or not case.edit.offload:
+        return "only one note of recalled lines may come in without replacing anything"
+    if case.start <= view.latest_word or not is_user_turn(view.messages[case.start]):
+        return "recalled lines come before a message of the user that the model has not answered"
     return ""
 
 

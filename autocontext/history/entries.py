@@ -34,6 +34,11 @@ class Edited(Value):
     edits: tuple[Edit, ...]
     events: tuple[CompressionEvent, ...]
 
+    @property
+    def only_recalls(self) -> bool:
+        """Whether it takes nothing out of the view, and only puts recalled lines before messages of the user."""
+        return bool(self.edits) and not any(edit.ids for edit in self.edits)
+
 
 class NoteReplaced(Value):
     """The evidence ledger of release 0.1.0 was replaced or, without `message`, removed. It follows `after` or is first.

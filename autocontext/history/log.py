@@ -30,7 +30,7 @@ from autocontext.history.entries import (
 from autocontext.history.recorded import Messages, Recorded
 from autocontext.history.runs import Runs
 from autocontext.history.stored import Stored
-from autocontext.messages import Msg, compacted_by, interned, is_ledger, with_pin
+from autocontext.messages import Msg, compacted_by, interned, is_ledger, is_recall, with_pin
 
 LEAST_PREFIX = 8
 """Least characters of a UUID's prefix that may stand for the whole."""
@@ -190,8 +190,8 @@ class Log:
             # The UUID may have an entry already: a reloaded page that is shortened again keeps its UUID.
             self._edit_uuids.add(edit.uuid)
             self.offloads[edit.uuid] = tuple(dict.fromkeys((*self.offloads.get(edit.uuid, ()), *edit.offload)))
-        in_place = {edit.ids[0]: [m.id for m in edit.messages] for edit in entry.edits}
-        spliced = (in_place.get(id_, () if id_ in removed else (id_,)) for id_ in self.view_ids)
+        new = {edit.places[0]: [m.id for m in edit.messages] for edit in entry.edits}
+        spliced = ((*new.get(id_, ()), *(() if id_ in removed else (id_,))) for id_ in self.view_ids)
         self.view_ids, self._view_messages = [*chain.from_iterable(spliced)], None
         self.events.extend(entry.events)
         return ViewChange(tuple(removed), tuple(added))
@@ -250,7 +250,10 @@ class Log:
         self.compactions = {id_ for id_, m in entry.messages.items() if compacted_by(m)}
         counts = {e.compressed_message_id: e.compressed_message_count for e in entry.events}
         for id_, m in entry.messages.items():
-            if m.origin is not None and counts.get(id_, 0) > 0:
+            if is_recall(m) and m.origin is not None and id_ in counts:
+                self._edit_uuids.add(m.origin.uuid)
+                self.replaced[id_] = ()
+            elif m.origin is not None and counts.get(id_, 0) > 0:
                 self._edit_uuids.add(m.origin.uuid)
                 # The messages an edit replaced end its entry; context that stayed in view may precede them.
                 tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
@@ -263,7 +266,7 @@ class Log:
         for id_, ids in self.replaced.items():
             origin = self.messages[id_].origin
             entry = self.offloads.get(origin.uuid, ()) if origin is not None else ()
-            if entry[-len(ids) :] != ids and set(ids) <= set(entry):
+            if ids and entry[-len(ids) :] != ids and set(ids) <= set(entry):
                 shared[id_] = ids
         return shared
 
@@ -339,25 +342,30 @@ class Log:
 
     def numbers(self, ids: Iterable[str]) -> Runs:
         """The numbers of the originals among these messages and behind them, recursively."""
-        return Runs.union(self._numbers_of(id_) for id_ in ids)
+        return Runs(chain.from_iterable(map(self.runs_of, ids)))
+
+    def runs_of(self, id_: str) -> Sequence[tuple[int, int]]:
+        """`numbers` of one message as runs: first and last of each, ascending."""
+        return self._numbers_of(id_).pairs if id_ in self.replaced else self._own_number(id_)
 
     def _numbers_of(self, id_: str) -> Runs:
-        """The numbers for one message; a note's are computed once, as what it replaced never changes."""
+        """The numbers behind a note; computed once, as what it replaced never changes."""
         todo = [id_]
         while todo:
-            inner = self.replaced.get(todo[-1])
-            if inner is None or todo[-1] in self._numbers:
+            if todo[-1] in self._numbers:
                 todo.pop()
-            elif missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
+                continue
+            inner = self.replaced[todo[-1]]
+            if missing := [i for i in inner if i in self.replaced and i not in self._numbers]:
                 todo += missing
             else:
-                parts = [self._numbers[i] if i in self.replaced else self._own_number(i) for i in inner]
-                self._numbers[todo.pop()] = Runs.union(parts)
-        return self._numbers[id_] if id_ in self.replaced else self._own_number(id_)
+                parts = (self._numbers[i].pairs if i in self.replaced else self._own_number(i) for i in inner)
+                self._numbers[todo.pop()] = Runs(chain.from_iterable(parts))
+        return self._numbers[id_]
 
-    def _own_number(self, id_: str) -> Runs:
+    def _own_number(self, id_: str) -> Sequence[tuple[int, int]]:
         place = self.place.get(id_)
-        return Runs() if place is None else Runs([(place + 1, place + 1)])
+        return () if place is None else ((place + 1, place + 1),)
 
     def snapshot(self) -> Snapshot:
         """The whole state as one entry."""

@@ -97,6 +97,9 @@ class Proposal:
     """For one message: removes the provider's compaction in it and keeps the rest."""
     context: Span | None = None
     """Messages that stay in view but come first in the offload entry, as context for a reload."""
+    recalls: tuple[str, ...] = ()
+    """For a note of kind "recall", which comes right before the span's one message and replaces nothing: the ids of the
+    originals that it quotes."""
 
     @property
     def well_formed(self) -> bool:
@@ -105,6 +108,8 @@ class Proposal:
             return False
         note = self.text is not None
         in_place = bool(self.blocks or self.images) or self.arguments_to is not None or self.strips_compaction
+        if bool(self.recalls) != (self.kind == "recall") or (self.recalls and not (note and len(self.span) == 1)):
+            return False
         if self.kind == "ledger" or note + in_place + self.removes != 1:
             return False
         # No other role suits a note: a tool message answers calls, and system messages are never replaced.
@@ -143,6 +148,16 @@ def build(
         new = (_rewrite(proposal, texts, origin),)
     elif not proposal.removes:
         new = (_note(proposal, redact(resolve(proposal.text or "")), origin, redact),)
+    if proposal.recalls:
+        return Edit(
+            uuid=key,
+            ids=(),
+            messages=new,
+            offload=proposal.recalls,
+            event_type=proposal.event_type,
+            strategy=strategy,
+            before=proposal.span.ids[0],
+        )
     context = proposal.context.ids if proposal.context else ()
     return Edit(
         uuid=key,

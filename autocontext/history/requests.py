@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autocontext.history.log import Log
-from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_user_turn
+from autocontext.messages import Msg, is_compressed, is_final_reply, is_note, is_recall, is_user_turn
 
 
 def open_request(log: Log) -> Msg | None:
@@ -17,6 +17,8 @@ def _open_in(log: Log, messages: Sequence[Msg]) -> Msg | None:
     for msg in reversed(messages):
         if _is_answer(msg):
             return None
+        if is_recall(msg):
+            continue
         behind = log.originals_of(msg.origin.uuid) if msg.origin is not None else []
         if is_user_turn(msg):
             return next((m for m in reversed(behind) if is_user_turn(m)), msg)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from autocontext.history.entries import NoteReplaced, Restored
 from autocontext.history.log import Log
-from autocontext.messages import is_compressed, is_ledger
+from autocontext.messages import is_compressed, is_ledger, is_recall
 
 
 def undo_entries(log: Log, note: str) -> list[Restored | NoteReplaced]:
     """The entries that undo the compression that made this message of the view; [] if that is no longer possible."""
     ids, origin = log.behind(note), log.messages[note].origin
-    if not ids or origin is None or not set(ids).isdisjoint(log.view_ids):
+    if origin is None or not set(ids).isdisjoint(log.view_ids):
+        return []
+    if not ids and not (note in log.replaced and is_recall(log.messages[note])):
         return []
     entries: list[Restored | NoteReplaced] = [Restored(uuid=origin.uuid, note=note, ids=ids)]
     then = (*log.view_messages, *log.read(ids))

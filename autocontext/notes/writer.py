@@ -69,7 +69,8 @@ class NoteWriter:
 
     def number(self, id_: str) -> int | None:
         """The first number of the originals that a message of the view is or stands for; None if there is none."""
-        return next(iter(self.numbers(id_)), None)
+        runs = self._log.runs_of(id_)
+        return runs[0][0] if runs else None
 
     def numbers(self, id_: str) -> Runs:
         """The numbers of the originals that a message of the view is or stands for."""
@@ -80,10 +81,10 @@ class NoteWriter:
 
         `readable`: as a note may quote it, without secrets if there is a redaction hook.
         """
-        numbers = list(self.numbers(id_))
-        if len(numbers) != 1:
+        runs = self._log.runs_of(id_)
+        if len(runs) != 1 or runs[0][0] != runs[0][1]:
             return None
-        key = self._log.original[numbers[0] - 1]
+        key = self._log.original[runs[0][0] - 1]
         return self.readable(key, self._log.messages[key]) if readable else self._log.messages[key]
 
     def readable(self, id_: str, msg: Msg) -> Msg:

@@ -84,7 +84,7 @@ class _Eraser:
         return entry.model_copy(update=update) if update else entry
 
     def _edit(self, edit: Edit) -> Edit:
-        stands_for_erased = not self._touched.isdisjoint(edit.ids)
+        stands_for_erased = not self._touched.isdisjoint(edit.ids or edit.offload)  # or quotes them
         if stands_for_erased:
             self._touched.update(m.id for m in edit.messages)
         return edit.model_copy(update={"messages": self._all(edit.messages, notes=stands_for_erased)})

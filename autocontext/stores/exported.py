@@ -6,11 +6,15 @@ import json
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, TextIO
 
 from autocontext.errors import InvalidMessage, StoreCorruptError
 from autocontext.history.entries import Entry, dump_entry, load_entry
 
 _HEAD = re.compile(r'\{"type":"session","entries":(\d{1,18}),"checksum":(\d{1,10})\}')
+_CHAT: Final = "`autocontext import --openai` reads OpenAI chat messages, and memory.add takes them in a program"
+"""What is said of a line that may be messages: an export holds a log, with its notes."""
 
 
 def dump_lines(entries: Sequence[Entry]) -> list[str]:
@@ -18,6 +22,14 @@ def dump_lines(entries: Sequence[Entry]) -> list[str]:
     lines = [dump_entry(entry) for entry in entries]
     head = {"type": "session", "entries": len(lines), "checksum": _checksum(lines)}
     return [line + "\n" for line in (json.dumps(head, separators=(",", ":")), *lines)]
+
+
+def load(source: str | Path | TextIO) -> list[Entry]:
+    """The entries of an exported file, or of an open one. Raises InvalidMessage that names it, as in `load_lines`."""
+    if isinstance(source, str | Path):
+        with Path(source).open(encoding="utf-8") as file:
+            return load_lines(file, str(source))
+    return load_lines(source, "line")
 
 
 def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
@@ -38,7 +50,8 @@ def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
         try:
             entries.append(load_entry(line))
         except StoreCorruptError as e:
-            raise InvalidMessage(f"{name}:{number}: not a line of an exported session: {e}") from None
+            problem = _CHAT if _may_be_chat(line) else str(e)
+            raise InvalidMessage(f"{name}:{number}: not a line of an exported session: {problem}") from None
         texts.append(line)
     if head is None and not entries:
         raise InvalidMessage(f"{name}: not an exported session: it has no entries")
@@ -48,6 +61,15 @@ def load_lines(lines: Iterable[str], name: str) -> list[Entry]:
             "changed or cut off. Without the first line they are imported as they are"
         )
     return entries
+
+
+def _may_be_chat(line: str) -> bool:
+    """Whether a line that is no entry is a list, or an object with a chat message's keys, or begins one of several."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return line.strip() in ("[", "{")
+    return isinstance(value, list) or (isinstance(value, dict) and not {"role", "messages"}.isdisjoint(value))
 
 
 def _decoded(lines: Iterable[str], name: str) -> Iterator[str]:

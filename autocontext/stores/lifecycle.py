@@ -15,7 +15,7 @@ from autocontext.history.children import ancestors
 from autocontext.history.entries import Entry
 from autocontext.stores.checks import checked_ids
 from autocontext.stores.erasing import erase_messages
-from autocontext.stores.exported import dump_lines, load_lines
+from autocontext.stores.exported import dump_lines, load
 from autocontext.stores.private_files import write_private
 from autocontext.stores.protocol import SessionKey, storable, stored_entries
 
@@ -203,11 +203,7 @@ class Lifecycle:
         Raises InvalidMessage naming a wrong line, also if lines are missing or moved, and Conflict if the session
         exists; then nothing is stored.
         """
-        if isinstance(source, str | Path):
-            with Path(source).open(encoding="utf-8") as file:
-                entries = load_lines(file, str(source))
-        else:
-            entries = load_lines(source, "line")
+        entries = load(source)
         try:
             self.append(session, entries, after=0)
         except Conflict as e:

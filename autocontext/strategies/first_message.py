@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
-from autocontext.messages import is_note, is_pinned, is_user_turn
+from autocontext.messages import is_note, is_pinned, is_recall, is_user_turn
 from autocontext.strategies.pastes import PASTE_SHORTENED
 from autocontext.text import rendering
 
@@ -55,7 +55,10 @@ class FirstMessage:
         most, latest = int((self.config.max_token - self._overhead - system) * _SHARE), view.latest_user
         earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
         # A note stands for answers, too: the replies to a first message may be folded by now.
-        answered = max((i for i, m in enumerate(view.messages) if m.role == "assistant" or is_note(m)), default=-1)
+        answered = max(
+            (i for i, m in enumerate(view.messages) if m.role == "assistant" or (is_note(m) and not is_recall(m))),
+            default=-1,
+        )
         turns = {
             i: earlier if i < latest else most
             for i, m in enumerate(view.messages[:answered])

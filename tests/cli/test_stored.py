@@ -298,6 +298,36 @@ def test_what_is_no_conversation_is_not_imported(text: str, said: str, db: str, 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"role": "user", "content": "a"}]\n',
+        '{"messages": [{"role": "user", "content": "a"}]}\n',
+        '{"role": "user", "content": "a"}\n{"role": "assistant", "content": "b"}\n',
+        '[\n  {"role": "user", "content": "a"}\n]\n',
+    ],
+)
+def test_messages_in_place_of_an_export_name_the_way_out(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    file.write_text(text)
+    done = run("import", str(tmp_path / "new.db"), str(file), "again")
+    assert (done.code, done.out) == (2, "")
+    assert "`autocontext import --openai` reads" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [["import"], ["import", "--openai"], ["import-java"]])
+def test_an_import_that_fails_leaves_no_database(arguments: list[str], tmp_path: Path) -> None:
+    file = tmp_path / "broken.jsonl"
+    file.write_text('{"id": "x"}\n')
+    done = run(arguments[0], str(tmp_path / "new.db"), str(file), "again", *arguments[1:])
+    assert (done.code, done.out) == (2, "")
+    assert sorted(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.slow
 def test_a_damaged_line_is_named_and_nothing_is_imported(db: str, tmp_path: Path) -> None:
     file = tmp_path / "long.jsonl"
     run("export", db, "long", "-o", str(file), *USER)

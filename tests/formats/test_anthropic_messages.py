@@ -174,3 +174,11 @@ def _call(call_id: str) -> dict[str, Any]:
 def test_a_bad_message_is_named(message: Any, said: str) -> None:
     with pytest.raises(InvalidMessage, match=said):
         from_anthropic([message])
+
+
+def test_a_cache_mark_of_a_text_alone_is_sent() -> None:
+    memory = AutoContextMemory()
+    marked = [{"type": "text", "text": "Read this.", "cache_control": {"type": "ephemeral"}}]
+    memory.add({"role": "system", "content": marked})
+    memory.add({"role": "user", "content": marked})
+    assert request(memory.messages) == {"system": marked, "messages": [{"role": "user", "content": marked}]}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import mcp.types
 import pytest
 from agents import (
     Agent,
@@ -23,6 +24,7 @@ from agents import (
     handoff,
     set_tracing_disabled,
 )
+from agents.mcp import MCPServer
 from agents.memory import Session
 from agents.run import CallModelData, ModelInputData
 from hypothesis import given
@@ -400,3 +402,34 @@ async def test_an_agent_without_the_reload_tool_is_not_told_to_call_it(
         assert ("context_reload" in str(server.requests[-1].body["messages"])) == offered
         told = [r.levelname for r in caplog.records if "context_reload" in r.getMessage()]
         assert told == ([] if offered else ["WARNING"])
+
+
+class Tools(MCPServer):
+    """A server with the tools of a memory, as `autocontext mcp` is one."""
+
+    name = "memory"
+
+    async def connect(self) -> None: ...
+    async def cleanup(self) -> None: ...
+    async def list_prompts(self) -> Any: ...
+    async def get_prompt(self, name: str, arguments: dict[str, Any] | None = None) -> Any: ...
+    async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any: ...
+
+    async def list_tools(self, run_context: Any = None, agent: Any = None) -> list[Any]:
+        return [mcp.types.Tool(name="context_reload", inputSchema={"type": "object", "properties": {}})]
+
+
+async def test_an_agent_whose_server_has_the_reload_tool_is_not_warned_of(
+    server: FakeOpenAI, caplog: pytest.LogCaptureFixture
+) -> None:
+    @function_tool
+    def look() -> str:
+        """Look around."""
+        return "Nothing."
+
+    session = AutoContextSession(config=AutoContextConfig.for_window(4_000))
+    await session.add_items(said("word " * 5_000, "Read."))
+    await run(server, session, "And now?", agent={"tools": [look], "mcp_servers": [Tools()]})
+    assert {t["function"]["name"] for t in server.requests[-1].body["tools"]} == {"look", "context_reload"}
+    assert session.memory.get_compression_events()
+    assert [r for r in caplog.records if "context_reload" in r.getMessage()] == []

@@ -1,0 +1,82 @@
+"""Looks up what a new message of the user names, once for each, before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from autocontext.compression.accounting import event
+from autocontext.compression.token_sum import TokenSum
+from autocontext.config import AutoContextConfig
+from autocontext.events import RECALLED
+from autocontext.history.edits import apply
+from autocontext.history.entries import Edited
+from autocontext.history.log import Log
+from autocontext.history.proposals import build
+from autocontext.history.redacting import Redaction
+from autocontext.history.view import View
+from autocontext.messages import is_note, is_user_turn
+from autocontext.requests import Usage
+
+if TYPE_CHECKING:
+    from autocontext.notes.mentions import Mentions
+
+SHARE = 0.03
+"""Most of a window that recalled lines take."""
+
+
+class Recaller:
+    """What one memory has looked up. Use it under the memory's lock."""
+
+    def __init__(self) -> None:
+        self._looked: frozenset[str] = frozenset()
+        """The messages of the user at the end of the view that were looked up."""
+        self._mentions: Mentions | None = None
+
+    def forget(self) -> None:
+        """Begin anew: ids and numbers may mean other messages now."""
+        self._looked, self._mentions = frozenset(), None
+
+    def due(self, log: Log, config: AutoContextConfig) -> bool:
+        """Whether a message of the user is new; never while everything is in view."""
+        return config.recall and bool(log.replaced) and any(id_ not in self._looked for id_ in _new_turns(log))
+
+    def entry(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> Edited | None:
+        """The entry that puts recalled lines into the view; None if nothing old is named."""
+        from autocontext.notes.mentions import Mentions, rare_tokens  # noqa: PLC0415 (only who needs it pays for it)
+        from autocontext.strategies.recall import Recall  # noqa: PLC0415
+
+        turns = frozenset(_new_turns(log))
+        new, self._looked = turns - self._looked, turns
+        new = frozenset(id_ for id_ in new if rare_tokens(log.messages[id_].text) and not _was_recalled(log, id_))
+        if not new:
+            return None
+        self._mentions = self._mentions or Mentions()
+        self._mentions.follow(log.originals[self._mentions.messages :])
+        room = min(int(config.max_token * SHARE), config.max_token - token_sum.total())
+        if room <= 0:
+            return None
+        view = View(log.view_ids, log.view_messages, token_sum.count)
+        count = token_sum.counter.count
+        redaction = Redaction(config.redact)
+        recall = Recall(log, self._mentions, new, room, count=count, redaction=redaction)
+        edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
+        done = apply(view, edits, count, spare=room)
+        if not done.edits:
+            return None
+        events = [event(view, e, Usage(), sum(map(count, e.messages)), config.max_token) for e in done.edits]
+        return Edited(edits=done.edits, events=tuple(events))
+
+
+def _new_turns(log: Log) -> Iterator[str]:
+    """The messages of the user after the last one of the model, the newest first."""
+    for id_, m in zip(reversed(log.view_ids), reversed(log.view_messages), strict=True):
+        if m.role == "assistant" and not is_note(m):
+            return
+        if is_user_turn(m):
+            yield id_
+
+
+def _was_recalled(log: Log, id_: str) -> bool:
+    """Whether lines came before this message once, and were put away by `undo`."""
+    return any(e.event_type == RECALLED and e.next_message_id == id_ for e in reversed(log.events))

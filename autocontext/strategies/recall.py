@@ -1,0 +1,86 @@
+"""Puts lines that a new message of the user names, and that are out of view, right before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain, zip_longest
+
+from autocontext.events import RECALLED
+from autocontext.history.log import Log
+from autocontext.history.proposals import Proposal, build
+from autocontext.history.redacting import Redaction
+from autocontext.history.view import View
+from autocontext.messages import Msg, is_recall
+from autocontext.notes.mentions import MOST_LINES, Line, Mentions, first_and_newest, lines_with, rare_tokens
+
+_HEADING = "Earlier lines with what the next message names:"
+
+_MOST_NAMED = 2 * MOST_LINES
+"""Rare tokens of a message; one with more is a paste, which brings its own lines."""
+
+
+class Recall:
+    """Proposes a note before each of some messages of the user, for rare tokens that only originals out of view have.
+
+    It replaces nothing, so no message before it changes. A note has at most five lines, and all together take at most
+    `room` tokens.
+    """
+
+    name = "recall"
+
+    def __init__(
+        self,
+        log: Log,
+        mentions: Mentions,
+        turns: Collection[str],
+        room: int,
+        *,
+        count: Callable[[Msg], int],
+        redaction: Redaction,
+    ) -> None:
+        self._log, self._mentions, self._turns, self._redaction = log, mentions, turns, redaction
+        self._room, self._count = room, count
+
+    def propose(self, view: View) -> list[Proposal]:
+        """At most one note per message of the user."""
+        proposals: list[Proposal] = []
+        for at, id_ in enumerate(view.ids):
+            if id_ in self._turns and not (at and is_recall(view.messages[at - 1])):
+                proposals += self._note(view, at)
+        return proposals
+
+    def _note(self, view: View, at: int) -> Iterator[Proposal]:
+        """The note before one message, with as many lines as fit."""
+        lines = self._lines(view, at)
+        while lines:
+            shown = sorted(lines)
+            text = "\n".join((_HEADING, *(line.shown() for line in shown)))
+            ids = tuple(dict.fromkeys(self._log.original[line.number - 1] for line in shown))
+            note = Proposal(view.span(at, at + 1), text, event_type=RECALLED, kind="recall", recalls=ids)
+            tokens = self._count(build(note, []).messages[0])
+            if tokens <= self._room:
+                self._room -= tokens
+                yield note
+                return
+            lines.pop()
+
+    def _lines(self, view: View, at: int) -> list[Line]:
+        """The lines to show, those that say most first."""
+        tokens = rare_tokens(view.messages[at].text)
+        named = [(token, places) for token in tokens if (places := self._mentions.places(token))]
+        if not named or len(tokens) > _MOST_NAMED:
+            return []
+        shown = "\n".join(text for i, m in enumerate(view.messages) if i != at for text in m.texts()).lower()
+        behind = self._log.numbers(id_ for id_ in view.ids if id_ in self._log.replaced)
+        own = self._log.numbers([view.ids[at]])  # it may have been shortened itself
+        per_token = []
+        for token, places in named:
+            if token not in shown:
+                numbers = first_and_newest([n for n in places if n not in own], behind)
+                originals = {n: self._redaction.message(self._log.originals[n - 1]) for n in numbers}
+                per_token.append(lines_with(token, originals))
+        lines: dict[str, Line] = {}
+        for line in chain.from_iterable(zip_longest(*per_token)):
+            if line is not None and line.text.strip() and len(lines) < MOST_LINES:
+                lines.setdefault(line.text.strip(), line)
+        return list(lines.values())
