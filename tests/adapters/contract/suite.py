@@ -305,4 +305,4 @@ def _check_memory(driver: Driver, parts: int | None = None) -> None:
     assert parts is None or len(texts) == parts
     assert all(r.id.startswith("call_alpha_") for r in results)
     assert len({m.id for m in originals}) == len(originals)
-    assert_valid_chat(driver.memory.messages)
+    assert_valid_chat(driver.memory.as_sent(driver.memory.messages))
