@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
 SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, LINES, NOTES = (
-    "The user said:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Done:", "Looked at:",
-    "The agent said:", "Lines:", "The agent noted:",
+    "The user said (answered unless marked):", "Plan:", "Instructions read:", "Where:", "Started, no end seen:",
+    "Done:", "Looked at:", "The agent said:", "Lines:", "The agent noted:",
 )  # fmt: skip
 HEADINGS = (SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, NOTES, LINES)
 

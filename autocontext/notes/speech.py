@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
-from autocontext.messages import words_of_user
+from autocontext.messages import is_final_reply, is_user_turn, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_CALLS, shorten
 from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, heading_of, last_question
@@ -39,6 +39,7 @@ _FILLER = 1
 """Most that a sentence without a reason and a name is worth."""
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
+OPEN, UNANSWERED = " (open)", " (not answered)"
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
 
@@ -52,6 +53,8 @@ class Speech:
         self._questions = True
         """Whether a short message comes with the question that it answers."""
         self._lines: list[str] | None = None
+        self._states: dict[int, str] = {}
+        """By number of a message, the mark behind it."""
 
     def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
         """Sentences of this worth that the reader does not see, newest first, each text once.
@@ -114,11 +117,20 @@ class Speech:
         for number in sorted({number for number, _ in self._selection}):
             first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
             rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
+            source = f"m{number}{self._state(number)}:"
             if len(rows) == 1:
-                lines.append(f"m{number}: {rows[0]}{self._question(number)}")
+                lines.append(f"{source} {rows[0]}{self._question(number)}")
             else:
-                lines += [f"m{number}:", *(f"> {row}" for row in rows)]
+                lines += [source, *(f"> {row}" for row in rows)]
         return lines
+
+    def _state(self, number: int) -> str:
+        """The mark of what the user said without an answer: before they went on, or until now; "" once it has one."""
+        if number not in self._states:
+            later = islice(self._ledger.messages, number, None)
+            closes = next((m for m in later if is_final_reply(m) or is_user_turn(m)), None)
+            self._states[number] = OPEN if closes is None else UNANSWERED if is_user_turn(closes) else ""
+        return self._states[number]
 
     def _question(self, number: int) -> str:
         """The agent's question that a short message answers, for the end of its line; "" if there is none."""

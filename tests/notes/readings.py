@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autocontext.messages import Msg
+from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.notes.page import DONE, HEADINGS, LINES, LOOKED, REASONS, SAID
 
 ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(m\d+\))?(?=; |$)")
@@ -155,8 +155,11 @@ class Reading:
         for heading, role in ((SAID, "user"), (REASONS, "assistant")):
             number = 0
             for line in self.parts.get(heading, []):
-                if head := re.match(r"m(\d+):(?: |$)", line):
+                if head := re.match(r"m(\d+)( \(open\)| \(not answered\))?:(?: |$)", line):
                     number = int(head[1])
+                    assert heading == SAID or not head[2], line
+                    if heading == SAID:
+                        self.check_state(number, head[2] or "", line)
                 words = line[head.end() :] if head else line.removeprefix("> ")
                 if asked := re.search(r' \(m(\d+) agent: "(.*)"\)$', words):
                     assert stands(asked[2], self.messages[int(asked[1]) - 1].text), line
@@ -164,6 +167,16 @@ class Reading:
                 msg = self.messages[number - 1]
                 assert msg.role == role, line
                 assert stands(words, msg.text), (words, msg.text)
+
+    def check_state(self, number: int, mark: str, line: str) -> None:
+        """A mark says whether the agent has answered; a note does not know what came after it."""
+        closes = (n for n, m in enumerate(self.messages, 1) if n > number and (is_final_reply(m) or is_user_turn(m)))
+        closed = next(closes, None)
+        if mark == " (open)":
+            assert closed is None or closed > max(self.only), line
+        else:
+            assert closed is not None, line
+            assert is_user_turn(self.messages[closed - 1]) is bool(mark), line
 
     def check_calls(self) -> None:
         """Each line is about a call that was made, in words of its arguments, with words of its answers."""

@@ -67,7 +67,7 @@ def shown(memory: AutoContextMemory) -> str:
 def test_the_note_quotes_them_as_the_users(window: int, step: Any) -> None:
     work = [step(n) for n in range(window // 40)]
     memory = steered("building\n" * 200 + WORDS, WORDS, window, *work)
-    assert f"m3: {WORDS}" in shown(memory)
+    assert f"m3 (open): {WORDS}" in shown(memory)
     assert_valid_chat(memory.messages)
     assert WORDS not in shown(steered("building\n" * 200 + WORDS, False, window, *work))
 
