@@ -151,7 +151,10 @@ class AutoContextConfig(Value):
     which no end was seen."""
     recall: bool = False
     """When a new message of the user names an id, a path, a number or a name that only originals out of view have, at
-    most five lines with it come right before that message, in a note of at most 3 % of `max_token`."""
+    most five lines with it come right before that message, in a note of at most three percent of `max_token`."""
+    show_gaps: bool = False
+    """Before a message of the user that comes more than an hour after the message before it, one line says how much
+    later, and when, and so do notes; they also say until when they reach. By the messages' own times, in UTC."""
     note_role: Literal["user", "assistant"] = "user"
     """Role of the notes; those of strategy 4 are the assistant's."""
     note_ratio: float = Field(default=0.125, gt=0, le=0.5)
@@ -402,6 +405,7 @@ class ConfigBuilder:
     tool_effects: _Setter[Mapping[str, Literal["reads", "changes", "runs"]] | None]
     note_state: _Setter[bool]
     recall: _Setter[bool]
+    show_gaps: _Setter[bool]
     note_role: _Setter[Literal["user", "assistant"]]
     note_ratio: _Setter[float]
     custom_prompt: _Setter[PromptConfig | None]

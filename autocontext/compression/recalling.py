@@ -39,7 +39,9 @@ class Recaller:
 
     def due(self, log: Log, config: AutoContextConfig) -> bool:
         """Whether a message of the user is new; never while everything is in view."""
-        return config.recall and bool(log.replaced) and any(id_ not in self._looked for id_ in _new_turns(log))
+        if not config.show_gaps and not (config.recall and log.replaced):
+            return False
+        return any(id_ not in self._looked for id_ in _new_turns(log))
 
     def entry(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> Edited | None:
         """The entry that puts recalled lines into the view; None if nothing old is named."""
@@ -48,18 +50,28 @@ class Recaller:
 
         turns = frozenset(_new_turns(log))
         new, self._looked = turns - self._looked, turns
-        new = frozenset(id_ for id_ in new if rare_tokens(log.messages[id_].text) and not _was_recalled(log, id_))
-        if not new:
+        new = frozenset(id_ for id_ in new if not _was_recalled(log, id_))
+        naming = [id_ for id_ in new if rare_tokens(log.messages[id_].text)] if config.recall and log.replaced else []
+        if naming:
+            self._mentions = self._mentions or Mentions()
+            self._mentions.follow(log.originals[self._mentions.messages :])
+        elif not config.show_gaps or not new:
             return None
-        self._mentions = self._mentions or Mentions()
-        self._mentions.follow(log.originals[self._mentions.messages :])
         room = min(int(config.max_token * SHARE), config.max_token - token_sum.total())
         if room <= 0:
             return None
         view = View(log.view_ids, log.view_messages, token_sum.count)
         count = token_sum.counter.count
         redaction = Redaction(config.redact)
-        recall = Recall(log, self._mentions, new, room, count=count, redaction=redaction)
+        recall = Recall(
+            log,
+            self._mentions if naming else None,
+            new,
+            room,
+            count=count,
+            redaction=redaction,
+            gaps=config.show_gaps,
+        )
         edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
         done = apply(view, edits, count, spare=room)
         if not done.edits:

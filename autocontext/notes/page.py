@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
 SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, LINES, NOTES = (
-    "The user said (answered unless marked):", "Plan:", "Instructions read:", "Where:", "Started, no end seen:",
-    "Done:", "Looked at:", "The agent said:", "Lines:", "The agent noted:",
+    "The user said:", "Plan:", "Instructions read:", "Where:", "Started, no end seen:", "Done:", "Looked at:",
+    "The agent said:", "Lines:", "The agent noted:",
 )  # fmt: skip
 HEADINGS = (SAID, PLAN, READ, WHERE, STARTED, DONE, LOOKED, REASONS, NOTES, LINES)
 
@@ -89,6 +89,8 @@ class PageRequest:
     """Lines and reasons with words of it come first."""
     state: bool = True
     """Whether it says where the agent is and what it has started."""
+    gaps: bool = False
+    """Whether it says how much later the user went on after a long pause."""
 
 
 def render(ledger: WorkLedger, request: PageRequest) -> str:
@@ -118,7 +120,7 @@ class _Page:
         """The calls with a line, newest first, by part."""
         self._hidden: dict[str, list[Group]] = {}
         self._reasons: list[tuple[int, str]] = []
-        self._speech = Speech(ledger, self._only, self._shown)
+        self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
         self._deeds = Deeds(ledger, self._only, _NARROW)
         self._states = request.state
         self._standing: set[Call] = set()

@@ -9,6 +9,7 @@ from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
 from autocontext.messages import is_final_reply, is_user_turn, words_of_user
 from autocontext.notes.answers import quoted
@@ -16,6 +17,7 @@ from autocontext.notes.calls import MOST_CALLS, shorten
 from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, heading_of, last_question
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
+from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
 from autocontext.text.words import terms
 
@@ -39,7 +41,7 @@ _FILLER = 1
 """Most that a sentence without a reason and a name is worth."""
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
-OPEN, UNANSWERED = " (open)", " (not answered)"
+_OPEN = " (open)"
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
 
@@ -47,14 +49,13 @@ _ANSWER = 60
 class Speech:
     """The user's sentences in some messages, and the selection to render."""
 
-    def __init__(self, ledger: WorkLedger, only: Runs, shown: Shown) -> None:
-        self._ledger, self._only, self._shown = ledger, only, shown
+    def __init__(self, ledger: WorkLedger, only: Runs, shown: Shown, *, gaps: bool = False) -> None:
+        """`gaps`: what the user said after a long pause comes with its length and the time."""
+        self._ledger, self._only, self._shown, self._gaps = ledger, only, shown, gaps
         self._selection: set[tuple[int, Sentence]] = set()
         self._questions = True
         """Whether a short message comes with the question that it answers."""
         self._lines: list[str] | None = None
-        self._states: dict[int, str] = {}
-        """By number of a message, the mark behind it."""
 
     def sentences(self, worth: int, *, brief: bool | None = None) -> Iterator[tuple[int, Sentence]]:
         """Sentences of this worth that the reader does not see, newest first, each text once.
@@ -117,20 +118,35 @@ class Speech:
         for number in sorted({number for number, _ in self._selection}):
             first, stop = bisect_left(history, (number,)), bisect_left(history, (number + 1,))
             rows = list(self._rows(number, [sentence for _, sentence in history[first:stop]]))
-            source = f"m{number}{self._state(number)}:"
+            source = f"m{number}{self._gap(number)}{self._state(number)}:"
             if len(rows) == 1:
                 lines.append(f"{source} {rows[0]}{self._question(number)}")
             else:
                 lines += [source, *(f"> {row}" for row in rows)]
         return lines
 
+    def _gap(self, number: int) -> str:
+        """The mark of a message that came long after the one before it."""
+        if not self._gaps or number < 2:
+            return ""
+        before, own = self._ledger.messages[number - 2 : number]
+        later = gap(before.timestamp, own.timestamp)
+        return f" ({later})" if later else ""
+
     def _state(self, number: int) -> str:
-        """The mark of what the user said without an answer: before they went on, or until now; "" once it has one."""
-        if number not in self._states:
-            later = islice(self._ledger.messages, number, None)
-            closes = next((m for m in later if is_final_reply(m) or is_user_turn(m)), None)
-            self._states[number] = OPEN if closes is None else UNANSWERED if is_user_turn(closes) else ""
-        return self._states[number]
+        """The mark of what the user said last, while no reply follows it; "" once there is one, or they went on.
+
+        Of the others nothing is said: whether a reply was an answer is a judgement.
+        """
+        return _OPEN if number >= self._open_from else ""
+
+    @cached_property
+    def _open_from(self) -> int:
+        """Number of the user's last message, or of the one after the last reply if that came later."""
+        for number, msg in zip(range(len(self._ledger.messages), 0, -1), reversed(self._ledger.messages), strict=True):
+            if is_user_turn(msg) or is_final_reply(msg):
+                return number + (not is_user_turn(msg))
+        return 1
 
     def _question(self, number: int) -> str:
         """The agent's question that a short message answers, for the end of its line; "" if there is none."""

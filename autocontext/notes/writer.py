@@ -17,6 +17,7 @@ from autocontext.history.view import Span, View
 from autocontext.messages import Msg
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.text import rendering
+from autocontext.text.gaps import moment
 
 if TYPE_CHECKING:
     from autocontext.notes.shown import InView
@@ -131,6 +132,8 @@ class NoteWriter:
         numbers = self._log.numbers(span.ids)
         count = self._count_text
         head = ledger_head(numbers, self._ledger.tools(numbers))
+        if self._config.show_gaps and (until := moment(self._ledger.messages[numbers.pairs[-1][1] - 1].timestamp)):
+            head += f"; until {until}"
         if count(head) > budget - self.frame:
             head = ledger_head(numbers, Counter())
         room = max(0, budget - self.frame - count(head))
@@ -145,6 +148,7 @@ class NoteWriter:
             quotes_budget=int(room * quotes),
             focus=self._focus,
             state=self._config.note_state,
+            gaps=self._config.show_gaps,
         )
         body = render(self._ledger, request)
         return f"{head}\n{body}" if body else head

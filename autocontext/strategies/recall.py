@@ -12,7 +12,9 @@ from autocontext.history.redacting import Redaction
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_recall
 from autocontext.notes.mentions import MOST_LINES, Line, Mentions, first_and_newest, lines_with, rare_tokens
+from autocontext.text.gaps import gap
 
+_LOOK_AGAIN = "Look up again what may have changed meanwhile."
 _HEADING = "Earlier lines with what the next message names:"
 
 _MOST_NAMED = 2 * MOST_LINES
@@ -31,15 +33,17 @@ class Recall:
     def __init__(
         self,
         log: Log,
-        mentions: Mentions,
+        mentions: Mentions | None,
         turns: Collection[str],
         room: int,
         *,
         count: Callable[[Msg], int],
         redaction: Redaction,
+        gaps: bool = False,
     ) -> None:
+        """`mentions`: None to look for nothing. `gaps`: a note says how long after the message before it one came."""
         self._log, self._mentions, self._turns, self._redaction = log, mentions, turns, redaction
-        self._room, self._count = room, count
+        self._room, self._count, self._gaps = room, count, gaps
 
     def propose(self, view: View) -> list[Proposal]:
         """At most one note per message of the user."""
@@ -51,23 +55,37 @@ class Recall:
 
     def _note(self, view: View, at: int) -> Iterator[Proposal]:
         """The note before one message, with as many lines as fit."""
-        lines = self._lines(view, at)
-        while lines:
+        lines = self._lines(view, at, self._mentions) if self._mentions is not None else []
+        before, later = self._gap(view.ids[at]) if self._gaps else ("", "")
+        while lines or later:
             shown = sorted(lines)
-            text = "\n".join((_HEADING, *(line.shown() for line in shown)))
-            ids = tuple(dict.fromkeys(self._log.original[line.number - 1] for line in shown))
+            heading = [_HEADING] if shown else []
+            text = "\n".join((*filter(None, (later,)), *heading, *(line.shown() for line in shown)))
+            said = (self._log.original[line.number - 1] for line in shown)
+            ids = tuple(dict.fromkeys((*said, *filter(None, (before,)))))
             note = Proposal(view.span(at, at + 1), text, event_type=RECALLED, kind="recall", recalls=ids)
             tokens = self._count(build(note, []).messages[0])
             if tokens <= self._room:
                 self._room -= tokens
                 yield note
                 return
+            if not lines:
+                return
             lines.pop()
 
-    def _lines(self, view: View, at: int) -> list[Line]:
+    def _gap(self, id_: str) -> tuple[str, str]:
+        """The message before this one, and the line about a long pause between them; "" and "" without one."""
+        place = self._log.place.get(id_, 0)
+        if not place:
+            return "", ""
+        before, own = self._log.originals[place - 1 : place + 1]
+        later = gap(before.timestamp, own.timestamp)
+        return (self._log.original[place - 1], f"{later}. {_LOOK_AGAIN}") if later else ("", "")
+
+    def _lines(self, view: View, at: int, mentions: Mentions) -> list[Line]:
         """The lines to show, those that say most first."""
         tokens = rare_tokens(view.messages[at].text)
-        named = [(token, places) for token in tokens if (places := self._mentions.places(token))]
+        named = [(token, places) for token in tokens if (places := mentions.places(token))]
         if not named or len(tokens) > _MOST_NAMED:
             return []
         shown = "\n".join(text for i, m in enumerate(view.messages) if i != at for text in m.texts()).lower()

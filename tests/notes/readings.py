@@ -155,11 +155,11 @@ class Reading:
         for heading, role in ((SAID, "user"), (REASONS, "assistant")):
             number = 0
             for line in self.parts.get(heading, []):
-                if head := re.match(r"m(\d+)( \(open\)| \(not answered\))?:(?: |$)", line):
+                if head := re.match(r"m(\d+)( \(open\))?:(?: |$)", line):
                     number = int(head[1])
-                    assert heading == SAID or not head[2], line
-                    if heading == SAID:
-                        self.check_state(number, head[2] or "", line)
+                    assert not head[2] or heading == SAID, line
+                    if head[2]:
+                        self.check_open(number, line)
                 words = line[head.end() :] if head else line.removeprefix("> ")
                 if asked := re.search(r' \(m(\d+) agent: "(.*)"\)$', words):
                     assert stands(asked[2], self.messages[int(asked[1]) - 1].text), line
@@ -168,15 +168,10 @@ class Reading:
                 assert msg.role == role, line
                 assert stands(words, msg.text), (words, msg.text)
 
-    def check_state(self, number: int, mark: str, line: str) -> None:
-        """A mark says whether the agent has answered; a note does not know what came after it."""
-        closes = (n for n, m in enumerate(self.messages, 1) if n > number and (is_final_reply(m) or is_user_turn(m)))
-        closed = next(closes, None)
-        if mark == " (open)":
-            assert closed is None or closed > max(self.only), line
-        else:
-            assert closed is not None, line
-            assert is_user_turn(self.messages[closed - 1]) is bool(mark), line
+    def check_open(self, number: int, line: str) -> None:
+        """No reply and no word of the user follows what is open; a note does not know what came after it."""
+        later = self.messages[number : max(self.only)]
+        assert not any(is_final_reply(m) or is_user_turn(m) for m in later), line
 
     def check_calls(self) -> None:
         """Each line is about a call that was made, in words of its arguments, with words of its answers."""

@@ -1,4 +1,4 @@
-"""What the user said: whether the agent has answered it, told by structure alone."""
+"""What the user said last is marked while no reply follows it, by structure alone."""
 
 import pytest
 
@@ -18,13 +18,13 @@ WORK = tool_exchange("read_file", {"path": "src/pool.py"}, "text")
         ("不要修改计费模块。", "现在检查订单 A-7714。", "订单已检查。"),
     ],
 )
-def test_what_has_no_answer_is_marked_and_the_open_one_comes_last(first: str, second: str, reply: str) -> None:
+def test_what_has_no_reply_yet_is_marked_and_comes_last(first: str, second: str, reply: str) -> None:
     answered = [user(first), *WORK, assistant(reply), user(second), *WORK, assistant(reply)]
     assert lines(answered) == [f"m1: {first}", f"m5: {second}"]
     assert lines(answered[:-1]) == [f"m1: {first}", f"m5 (open): {second}"]
     interrupted = [user(first), *WORK, user(second), *WORK]
-    assert lines(interrupted) == [f"m1 (not answered): {first}", f"m4 (open): {second}"]
-    assert lines([*interrupted, assistant(reply)]) == [f"m1 (not answered): {first}", f"m4: {second}"]
+    assert lines(interrupted) == [f"m1: {first}", f"m4 (open): {second}"]
+    assert lines([*interrupted, assistant(reply)]) == [f"m1: {first}", f"m4: {second}"]
 
 
 def lines(messages: list[Msg]) -> list[str]:
