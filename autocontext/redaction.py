@@ -67,6 +67,21 @@ _NAMED_VALUE = re.compile(
             | (?!["'$<({{[%*]|\\?["']|(?:{_NO_VALUE})\b|[\w.-]{{1,100}}+[(\[])[^\s"'`\\,;(){{}}\[\]<>]{{6,}}+
         )"""
 )
+_ASSIGNED = re.compile(
+    rf"""(?ix)(?<![\w-])
+        (?=[\w-]*(?:(?P<certain>(?:api|access|account|private)[_-]?key|secret(?!ar)|passw(?:or)?d|passphrase|pwd(?!=[/~])|credential)
+                   |token(?!s|i)))
+        (?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)=)
+        (?P<name>[\w-]++=)
+        (?!\[redacted\]|["'`<%]|\$[{{(]|(?-i:\$[A-Z_]+\b)|\{{\{{|\{{[A-Za-z_.]{{1,100}}+\}}|(?:{_NO_VALUE})\b
+           |[\w.]{{1,100}}+(?:\([^\s()]{{0,100}}\)|\[[^\s\[\]]{{0,100}}\]))          # variables, places, calls
+        (?(certain)|(?:(?=[^\s"',;]{{0,100}}\d)|(?=[A-Za-z]{{12}})(?-i:(?=[a-z]*[A-Z]+[a-z]+[A-Z]))))
+        [^\s"'`\\,;<>]{{6,}}+"""
+)
+"""`NAME=value` without blanks, as in settings of a shell, whatever signs the value has."""
+_IN_CONNECTION = re.compile(
+    r"(?i)((?:^|;)\s*(?:password|pwd|\w{0,20}accesskey|accountkey)=)(?!\[redacted\])[^;\s\"']{4,}(?=;)"
+)
 _HEADERS = re.compile(
     r"""(?ix)(\bbearer\s+)(?=[\w.~+/-]*\d)[\w.~+/-]{16,}=*
         | (\b(?:set-)?cookie:\s+)[^\s=;]+=[^\r\n"']+
@@ -84,4 +99,5 @@ def redact_secrets(text: str) -> str:
     """
     text = _IN_URL.sub(rf"\1{REDACTED}", _KEYS.sub(REDACTED, text))
     text = _HEADERS.sub(lambda m: f"{m[m.lastindex or 0]}{REDACTED}", text)
-    return _NAMED_VALUE.sub(lambda m: f"{m['name']}{m['quote'] or ''}{m['scheme']}{REDACTED}", text)
+    text = _NAMED_VALUE.sub(lambda m: f"{m['name']}{m['quote'] or ''}{m['scheme']}{REDACTED}", text)
+    return _ASSIGNED.sub(rf"\g<name>{REDACTED}", _IN_CONNECTION.sub(rf"\1{REDACTED}", text))

@@ -136,7 +136,7 @@ def _read_part(part: Mapping[str, Any], index: int) -> Any:
         rest = {k: v for k, v in part.items() if k not in named}
         return block_type(source=source, metadata=_remember(part=rest, own=True))
     if not isinstance(kind, str):
-        return TextBlock(text=_text_of(part), metadata=_remember(carried=dict(part)))
+        return TextBlock(text=_text_of(_jsonable(part)), metadata=_remember(carried=dict(part)))
     return read_part(_jsonable(part), f"content[{index}]")
 
 

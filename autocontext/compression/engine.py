@@ -32,7 +32,7 @@ from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.redacting import HOOK_FAILED, Redaction, shown
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_user_turn
+from autocontext.messages import Msg, is_user_turn, with_pin
 from autocontext.notes.writer import NoteWriter
 from autocontext.requests import Answer, Usage
 from autocontext.strategies import Strategy, steps_of_pass
@@ -125,8 +125,13 @@ class _Engine:
             ids, messages = [ids[i] for i in kept], [messages[i] for i in kept]
         if not self.redaction.used:
             return View(ids, messages, self.token_sum.count)
-        redacted = [self.hand_over.readable(id_, m) for id_, m in zip(ids, messages, strict=True)]
+        redacted = [self._readable(id_) for id_ in ids]
         return View(ids, redacted, lambda id_, _: self.token_sum.count(id_, self.log.messages[id_]))
+
+    def _readable(self, id_: str) -> Msg:
+        """A message of the view without secrets; a pin is no part of an original, and stays."""
+        msg = self.hand_over.readable(id_, self.log.messages[id_])
+        return with_pin(msg) if id_ in self.log.pins else msg
 
     def run(self) -> Pass:
         report = yield from self._pass()

@@ -57,7 +57,8 @@ class Recaller:
             self._mentions.follow(log.originals[self._mentions.messages :])
         elif not config.show_gaps or not new:
             return None
-        room = min(int(config.max_token * SHARE), config.max_token - token_sum.total())
+        # What is left under the trigger: a recall must not bring about a pass.
+        room = min(int(config.max_token * SHARE), config.token_trigger - 1 - token_sum.total())
         if room <= 0:
             return None
         view = View(log.view_ids, log.view_messages, token_sum.count)

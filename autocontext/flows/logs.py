@@ -9,6 +9,18 @@ class _WithoutSecrets(logging.Filter):
     """Changes a record only if it holds a secret: an error of a database or a service may quote one."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            self._redact(record)
+        except Exception:  # noqa: BLE001 (a repr of somebody's object fails: no log line may break a turn)
+            record.msg, record.args, record.exc_info = (
+                "a log line that cannot be shown: an object in it fails",
+                (),
+                None,
+            )
+        return True
+
+    @staticmethod
+    def _redact(record: logging.LogRecord) -> None:
         from autocontext.redaction import redact_secrets  # noqa: PLC0415 (its patterns cost what `import` spares)
 
         message = record.getMessage()
@@ -17,8 +29,8 @@ class _WithoutSecrets(logging.Filter):
         if record.exc_info:
             traceback = record.exc_text or logging.Formatter().formatException(record.exc_info)
             if (redacted := redact_secrets(traceback)) != traceback:
-                record.exc_text = redacted  # where formatters look first
-        return True
+                # Formatters look there first; others would print the exception itself.
+                record.exc_text, record.exc_info = redacted, None
 
 
 _FILTER = _WithoutSecrets()

@@ -169,4 +169,4 @@ def url_of(block: Media) -> str:
 
 def jsonable(value: Any) -> Any:
     """A value as JSON can hold it; of an object that it cannot hold, what can be said of it."""
-    return to_jsonable_python(value, fallback=repr)
+    return to_jsonable_python(value, fallback=repr, bytes_mode="base64")

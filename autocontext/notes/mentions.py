@@ -92,11 +92,8 @@ class Mentions:
             for token in tokens:
                 first = self._places.get(token, ())
                 # One more than are shown, to know that there are more.
-                newest = first[1:] if len(first) > MOST_LINES else first[: MOST_LINES + 1]
-                joined = (
-                    (*newest, self.messages) if len(first) <= MOST_LINES else (first[0], *newest[1:], self.messages)
-                )
-                self._places[token] = joined
+                kept = first if len(first) <= MOST_LINES else (first[0], *first[2:])
+                self._places[token] = (*kept, self.messages)
 
     def places(self, token: str) -> tuple[int, ...]:
         """The first and the newest messages with a token, ascending; () if a name without digits is in many of them."""

@@ -94,7 +94,7 @@ def test_it_stays_after_reopening_and_goes_with_undo_for_good() -> None:
 
 
 def test_it_comes_with_the_lines_that_the_message_names() -> None:
-    memory = new(ledger_ratio=0.02, note_state=False)
+    memory = new(ledger_ratio=0.02, note_state=False, recall=True)
     memory.add_messages(at(START, m) for m in long_work())
     memory.get_messages()
     memory.add_message(at(START + timedelta(days=3), user("What was the order in the first mail, A-7714?")))
@@ -117,7 +117,7 @@ def long_work() -> Iterator[Msg]:
 def test_a_note_says_how_long_the_pauses_were_and_until_when_it_reaches() -> None:
     messages = [at(START + timedelta(days=n // 4), m) for n, m in enumerate(long_work())]
     for shows in (True, False):
-        memory = new(show_gaps=shows, recall=False)
+        memory = new(show_gaps=shows)
         memory.add_messages(messages)
         note = next(m.text for m in memory.get_messages() if "earlier messages" in m.text)
         last = int(note.partition("earlier messages (m3-m")[2].partition(")")[0] or 0) or None

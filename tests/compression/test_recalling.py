@@ -73,7 +73,9 @@ kinds = pytest.mark.parametrize("kind", WORKS)
 
 
 def new(store: Any = None, session: str | None = None, **fields: Any) -> AutoContextMemory:
-    config = AutoContextConfig.for_window(WINDOW, **{**ESTIMATE, "note_state": False, "ledger_ratio": 0.02, **fields})
+    config = AutoContextConfig.for_window(
+        WINDOW, **{**ESTIMATE, "note_state": False, "ledger_ratio": 0.02, "recall": True, **fields}
+    )
     return AutoContextMemory(config, store=store, session_id=session)
 
 
@@ -161,7 +163,7 @@ def test_off_with_one_option_and_in_the_reference_s_settings() -> None:
     view = asked(memory, WORKS["support"].question)
     assert recalls(memory) == []
     assert view[-1].text == WORKS["support"].question
-    assert AutoContextConfig.for_window(WINDOW).recall
+    assert not AutoContextConfig.for_window(WINDOW).recall
     assert not AutoContextConfig().recall
     assert not AutoContextConfig.agentscope_java().recall
 
@@ -186,7 +188,7 @@ def test_what_was_deleted_stays_out_of_view() -> None:
 
 def test_at_most_five_lines_and_a_paste_gets_none() -> None:
     names = [f"X-{n}" for n in range(1001, 1009)]
-    memory = AutoContextMemory(AutoContextConfig.for_window(16_000, **ESTIMATE))
+    memory = AutoContextMemory(AutoContextConfig.for_window(16_000, **{**ESTIMATE, "recall": True}))
     memory.add_message(user("Go."))
     for name in names:
         memory.add_messages([assistant(f"{name} is kept."), user("Next.")])
@@ -273,6 +275,17 @@ def test_what_is_erased_leaves_the_note_too() -> None:
     log = Log(changes.get(n, entry) for n, entry in enumerate(entries))
     assert ERASED in log.messages[note.id].text
     assert "lamps" not in log.messages[note.id].text
+
+
+def test_a_recall_brings_about_no_pass() -> None:
+    for size in range(40, 72):
+        memory = new()
+        memory.add_messages(conversation(WORKS["support"], size))
+        memory.get_messages()
+        asked(memory, WORKS["support"].question + " " + "Please. " * (size % 7))
+        view = memory.messages
+        assert memory.get_messages() == view
+        assert memory.token_count < memory.config.token_trigger
 
 
 def test_a_redaction_hook_sees_the_lines() -> None:

@@ -12,7 +12,7 @@ from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.adapters.openai_chat import to_openai
 from autocontext.errors import ModelError
 from autocontext.flows.logs import logger
-from autocontext.messages import ToolResultBlock, ToolUseBlock
+from autocontext.messages import ToolResultBlock, ToolUseBlock, is_pinned
 from autocontext.redaction import REDACTED, redact_secrets
 from autocontext.stores import InMemorySessionStore
 from autocontext.strategies import Proposal, View
@@ -278,3 +278,22 @@ def test_a_log_line_without_a_secret_keeps_its_arguments(caplog: pytest.LogCaptu
     logger("autocontext.passes").warning("session %r of %d", "42", 7)
     assert caplog.records[0].args == ("42", 7)
     assert caplog.records[0].msg == "session %r of %d"
+
+
+def test_a_hook_changes_no_pin() -> None:
+    """Whether a message is pinned when a pass first reads it says nothing about later ones."""
+    for hook in (None, redact_secrets):
+        memory = AutoContextMemory(AutoContextConfig.for_window(4_000, redact=hook, recall=False))
+        memory.add_messages([user("Begin."), *tool_exchange("read", {"n": 0}, "first of all\n" * 30)])
+        [pin] = memory.tools("pin")
+        for n in range(1, 40):
+            memory.add_messages(tool_exchange("read", {"n": n}, f"line {n}\n" * 30))
+            memory.get_messages()
+            if n == 20:
+                assert "Pinned m42-m43" in pin(messages="m42")
+        assert [r.text for m in memory.messages if is_pinned(m) for r in m.tool_results] == ["line 20\n" * 30]
+        assert "Unpinned" in pin(messages="m42", unpin=True)
+        for n in range(40, 80):
+            memory.add_messages(tool_exchange("read", {"n": n}, f"line {n}\n" * 30))
+            memory.get_messages()
+        assert not any("line 20\n" * 30 in r.text for m in memory.messages for r in m.tool_results)
