@@ -129,7 +129,7 @@ def build(
     strategy: str = "",
     fallback: bool = False,
     handles: Container[str] = (),
-    redact: Callable[[str], str] = str,
+    redact: Callable[[str], str] = lambda text: text,
 ) -> Edit:
     """The edit for a proposal, with `answers` to its questions in their order; `redact` applies to all new texts.
 
