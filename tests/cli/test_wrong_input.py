@@ -158,7 +158,7 @@ def test_what_is_no_export_is_refused_with_the_reason(tmp_path: Path) -> None:
     for content, problem in (
         (b"", "it has no entries"),
         (b"SQLite format 3\0\xfb", "it is not UTF-8"),
-        (LINE, ":1: not a line of an exported session: entry: the field 'type' is missing"),
+        (LINE, ":1: not a line of an exported session: `autocontext import --openai` reads OpenAI chat messages"),
         (b'{"type": "chat"}', "entry: 'type' must be one of 'added', "),
     ):
         file = tmp_path / "exported.jsonl"

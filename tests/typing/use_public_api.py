@@ -99,7 +99,7 @@ def use(config: AutoContextConfig) -> None:
     assert_type(memory.numbered("m12-m19"), dict[int, Msg])
     memory.clear_offload("handle")
     assert_type(memory.undo("unknown"), bool)
-    assert_type(memory.child("researcher", window="8k", model="gpt-4.1-mini"), AutoContextMemory)
+    assert_type(memory.child("researcher", window="8k"), AutoContextMemory)
     assert_type(memory.children, list[str])
     assert_type(memory.parent, SessionKey | None)
     memory.delete_message(0)
