@@ -44,7 +44,7 @@ def report_picture(file: Path) -> None:
                 if msg.role == "assistant":
                     memory.get_messages()
                 memory.add_message(msg)
-        arguments = argparse.Namespace(db=db, session=SESSION, user=USER, window=WINDOW, output=page)
+        arguments = argparse.Namespace(db=db, session=SESSION, user=USER, window=WINDOW, output=page, secrets=False)
         report.run(Screen(width=_WIDTH, unicode=True), arguments)
         browser = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1200,1000"]
         subprocess.run([*browser, f"--screenshot={file}", f"file://{page}"], check=True, capture_output=True)  # noqa: S603
