@@ -47,12 +47,15 @@ _NOT_A_SECRET = (
 _NO_VALUE = (
     "none|null|true|false|string|optional|undefined|required|boolean|integer|invalid|missing|expired|incorrect|unknown"
 )
+_CERTAIN = r"""(?:api|access|account|private)[_-]?key|secret(?!ar)|passw(?:or)?d|passphrase|credential
+    |pwd(?!["']?\s*[:=]\s*["']?[/~])"""
+"""In names whose values are secrets; those of `token` are in code mostly expressions."""
+_ABOUT = rf"""(?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)["']?\s*[:=])"""
+"""Not before a name that says something about a secret."""
 _NAMED_VALUE = re.compile(
     rf"""(?ix)(?<![\w-])
-        (?=[\w-]*(?:(?P<certain>api[_-]?key|access[_-]?key|account[_-]?key|private[_-]?key|secret(?!ar)|passw(?:or)?d|passphrase
-                   |pwd(?!["']?\s*[:=]\s*["']?[/~])|authorization|credential)
-                   |token(?!s|i)))
-        (?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)["']?\s*[:=])
+        (?=[\w-]*(?:(?P<certain>{_CERTAIN}|authorization)|token(?!s|i)))
+        {_ABOUT}
         (?P<name>                                           # it stays, so that a summary can mention it
             --[\w-]++(?:=|[ \t]+) | [\w-]++(?:\\?["'])?[ \t]*(?::|=(?![=>])|=>)[ \t]*
         )
@@ -69,9 +72,8 @@ _NAMED_VALUE = re.compile(
 )
 _ASSIGNED = re.compile(
     rf"""(?ix)(?<![\w-])
-        (?=[\w-]*(?:(?P<certain>(?:api|access|account|private)[_-]?key|secret(?!ar)|passw(?:or)?d|passphrase|pwd(?!=[/~])|credential)
-                   |token(?!s|i)))
-        (?![\w-]*(?:[_-](?:{_NOT_A_SECRET})|tokens)=)
+        (?=[\w-]*(?:(?P<certain>{_CERTAIN})|token(?!s|i)))
+        {_ABOUT}
         (?P<name>[\w-]++=)
         (?!\[redacted\]|["'`<%]|\$[{{(]|(?-i:\$[A-Z_]+\b)|\{{\{{|\{{[A-Za-z_.]{{1,100}}+\}}|(?:{_NO_VALUE})\b
            |[\w.]{{1,100}}+(?:\([^\s()]{{0,100}}\)|\[[^\s\[\]]{{0,100}}\]))          # variables, places, calls

@@ -337,7 +337,7 @@ class Log:
 
     def covered(self, ids: Iterable[str]) -> list[str]:
         """Ids of the originals that notes and shortened messages stand for, recursively, in order."""
-        behind = Runs.union(self.numbers([id_]) for id_ in ids if id_ in self.replaced)
+        behind = self.numbers(id_ for id_ in ids if id_ in self.replaced)
         return [self.original[number - 1] for number in behind]
 
     def numbers(self, ids: Iterable[str]) -> Runs:

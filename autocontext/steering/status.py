@@ -15,13 +15,13 @@ from autocontext.messages import Msg, is_note, is_pinned
 from autocontext.notes.calls import label_of, shorten
 from autocontext.notes.values import argument_values, values_in
 from autocontext.steering.parts import MemoryParts, as_text, counted
+from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL
 from autocontext.text.rendering import one_line
 
 _MOST_BLOCKS = 16
 """Largest blocks that are listed."""
 _LABEL = 56
 """Characters of a block's label."""
-_RELOAD, _ARGUMENT = "context_reload", "working_context_offload_uuid"
 
 
 class Block(NamedTuple):
@@ -174,7 +174,7 @@ def _reloads(memory: MemoryParts) -> list[set[int]]:
     """For each call of `context_reload`, the numbers of the messages that it asked for."""
     total = len(memory.log.original)
     uses = (use for id_ in memory.log.original for use in memory.log.messages[id_].tool_uses)
-    keys = (as_text(use.input.get(_ARGUMENT)) for use in uses if use.name.endswith(_RELOAD))
+    keys = (as_text(use.input.get(RELOAD_ARGUMENT)) for use in uses if use.name.endswith(RELOAD_TOOL))
     return [set(_asked(memory, key, total)) for key in keys]
 
 

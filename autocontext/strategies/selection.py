@@ -14,7 +14,7 @@ from autocontext.plan import is_plan_block, plan_line
 from autocontext.strategies.instructions import instructions
 from autocontext.text import rendering
 
-RELOAD_TOOL = "context_reload"
+RELOAD_TOOL, RELOAD_ARGUMENT = "context_reload", "working_context_offload_uuid"
 _LEAST_ANSWER = 64
 """Tokens; a shorter answer is of no use."""
 

@@ -16,7 +16,7 @@ from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import Answered, View
 from autocontext.messages import Msg, ToolUseBlock, is_note, is_pinned, is_user_turn, leaves, texts_in
 from autocontext.strategies.instructions import instructions
-from autocontext.strategies.selection import RELOAD_TOOL, recent, stays
+from autocontext.strategies.selection import RELOAD_ARGUMENT, RELOAD_TOOL, recent, stays
 from autocontext.strategies.worth import Worth
 from autocontext.text import rendering
 from autocontext.text.excerpts import Excerpts
@@ -31,8 +31,6 @@ _LENGTHS = (2, 1)
 """Lengths of short forms, as multiples of the least: long results give way before small records do."""
 _OF_WINDOW = 20
 """In between, as many as the window has tokens, divided by this."""
-_RELOADED = "working_context_offload_uuid"
-"""The argument of the reload tool."""
 _ARGUMENT = 300
 """Characters; a longer text in a call's arguments is content, and is shortened."""
 _MARK = 60
@@ -141,7 +139,7 @@ class Shorten:
             if pair.use.name != RELOAD_TOOL:
                 continue
             m = view.messages[pair.result]
-            asked = pair.use.input.get(_RELOADED)
+            asked = pair.use.input.get(RELOAD_ARGUMENT)
             source = rendering.page_of_number(asked, pair.output.text) if len(m.content) == 1 else None
             if source is not None:
                 self._sources[view.ids[pair.result]] = source
