@@ -34,6 +34,10 @@ _ALONE = 2.0
 """Worth of a line that is like no other in a result whose lines are mostly alike."""
 _SHARED = 0.05
 """Share of its worth that remains of a line that other answers of the tool have, too: the head or foot of a page."""
+_CHANGED = 2.0
+"""Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
+_OUTERMOST = 1.0
+"""Worth of a field of the record itself beside those of records in it."""
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _FEW_LINES = 3
@@ -49,6 +53,8 @@ _LONGEST_RECORD = 160
 _ECHO = 8
 """Characters of a part of several commands; a line with it is an echo."""
 _OF_ECHO = 0.01
+_SHORT_VALUE = 4
+"""Characters; a shorter value of a field stands in any call by chance."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
@@ -71,7 +77,7 @@ _WRAPPER = re.compile(
 )
 _ERROR_KEYS = ("error", "errors", "isError", "is_error")
 _TELLING_KEY = re.compile(
-    r"error|message|msg|detail|reason|status|state|title|name|summary|result|answer|total|count|price|amount|date|id$",
+    r"error|message|msg|detail|reason|status|state|title|name|summary|result|answer|total|count|price|amount|date|number|type|id$",
     re.IGNORECASE,
 )
 """Fields of a record that tell it from others or say what happened."""
@@ -185,24 +191,32 @@ def telling(
     call: str = "",
     looks: bool = False,
     beside: Container[str] = (),
+    changed: Container[str] = (),
 ) -> list[tuple[int, str]]:
     """The lines or fields of a result that tell most, best first, each with its place in the text's order.
 
     `used` returns how much later messages used a value; `call` are the words of the call, whose echo is no answer;
-    `beside` are lines and fields of other answers of the tool, which do not tell this one from them. A call that only
-    `looks` finds texts about errors, which are no reasons.
+    `beside` are lines and fields of other answers of the tool, which do not tell this one from them; `changed` are
+    those that the answer before on the same thing did not have. A call that only `looks` finds texts about errors,
+    which are no reasons.
     """
     if answer.empty:
         return []
     text = _unwrapped(text)
-    if _is_json(text) and (fields := list(_fields(text, used))):
-        return _best((worth * (_SHARED if field in beside else 1.0), i, field) for worth, i, field in fields)
+
+    def weighed(worth: float, piece: str) -> float:
+        if piece in changed:
+            return worth + _CHANGED * (worth > _OF_ECHO)
+        return worth * (_SHARED if piece in beside else 1.0)
+
+    if _is_json(text) and (fields := list(_fields(text, used, call))):
+        return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _lines(text)
     lonely, parts = alone([line for _, line in lines]), _parts(call)
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
-        worth = _worth(line, k / len(lines), used, call, parts, reasons=reasons) * (_SHARED if line in beside else 1.0)
+        worth = weighed(_worth(line, k / len(lines), used, call, parts, reasons=reasons), line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
         rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
@@ -295,19 +309,25 @@ def _worth(
     return worth * (0.2 if _FRAME.match(line) else 1.0)
 
 
-def _fields(text: str, used: Callable[[str], float]) -> Iterator[tuple[float, int, str]]:
+def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator[tuple[float, int, str]]:
     """The fields of a JSON text with their keys, word for word, each with its worth."""
     place = end = 0
     inside = text.index("{") + 1 if text.lstrip().startswith("{") else 0  # the whole is no record among others
+    depth = -1 if inside else 0
     for i, field in enumerate(_RECORD_OR_FIELD.finditer(text, inside)):
         if i == _MOST_FIELDS:
             return
-        place += 2 if text[end : field.start()].strip() else 1  # next to each other only with nothing in between
+        between = text[end : field.start()]
+        place += 2 if between.strip() else 1  # next to each other only with nothing in between
+        depth += sum(map(between.count, "{[")) - sum(map(between.count, "}]"))
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
+        elif len(value := field["value"].strip('"')) >= _SHORT_VALUE and value in call:
+            worths = [_OF_ECHO]
         else:
             worths = [_worth_of_field(field, used)]
+            worths[0] += _OUTERMOST * (worths[0] > 0 and depth <= 0)
         if any(worths):
             yield max(0.01, max(worths) - 0.01 * i), place, one_line(field.group()[: 10 * _LONGEST_LINE])
 

@@ -51,7 +51,7 @@ _READING_PROGRAMS = frozenset(
     {
         "cat", "nl", "bat", "head", "tail", "less", "more", "grep", "egrep", "rg", "ls", "find", "wc", "tree", "stat",
         "file", "sort", "uniq", "cut", "column", "jq", "xxd", "strings", "cd", "echo", "pwd", "which", "ps", "df", "du",
-        "id", "whoami", "uname", "date", "hostname", "printenv",
+        "id", "whoami", "uname", "date", "hostname", "printenv", "awk", "diff", "tr", "test", "[",
     }
 )  # fmt: skip
 """Programs that only read, unless a redirection follows; with options below."""
@@ -62,8 +62,15 @@ _OF_LOOP = re.compile(
     r"(?:(?:do|then|else|if|while|until|!)\s+)*(?:for \w+ in .*|(?:done|fi|do|then|else)$)?", re.DOTALL
 )
 """What a loop or a condition of a shell puts before a command."""
-_PARTS_OF_COMMAND = re.compile(r"\|\||&&|[;|\n]")
-_WRITES = re.compile(r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec|i)\b")
+_XARGS = re.compile(r"xargs\s+(?:-[0rt]+\s+|-[nPLI]\s*\S+\s+)*")
+"""What runs the command behind it on each line."""
+_QUOTED = r"'[^']*'|\"(?:[^\"\\]|\\.)*\""
+_COMMAND = re.compile(rf"(?:{_QUOTED}|\\.|(?<=>)&|&(?=>)|[^;|&\n])+")
+"""A command, up to what joins it to the next one outside of quotes."""
+_IN_QUOTES = re.compile(_QUOTED)
+_WRITES = re.compile(
+    r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec)\b|\b(?:sed|perl|sort)\b[^;|&\n]*?\s-(?:\w*i|o)\b"
+)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PATCH = ("*** Begin Patch", "diff --git", "--- ")
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S[^\n\t]{0,300})", re.MULTILINE)
@@ -305,18 +312,18 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
 
 
 def _only_reads(command: str) -> bool:
-    command = _OF_LOOP.sub("", command, 1)
+    command = _XARGS.sub("", _OF_LOOP.sub("", command, 1))
     return not command or command.split(None, 1)[0] in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
 
 
 def commands_of(line: str) -> list[str]:
     """The commands of a shell's line, without what joins them."""
-    return [part for part in map(str.strip, _PARTS_OF_COMMAND.split(line[:4_000])) if part]
+    return [part for part in map(str.strip, _COMMAND.findall(line[:4_000])) if part]
 
 
 def writes(command: str) -> bool:
     """Whether a command's words write a file: by a redirection, or in place."""
-    return _WRITES.search(command) is not None
+    return _WRITES.search(_IN_QUOTES.sub("''", command)) is not None
 
 
 @lru_cache(maxsize=1024)

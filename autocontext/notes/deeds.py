@@ -24,6 +24,8 @@ _ANSWERS = 4
 """Most answers of equal calls that are told."""
 _NEAR = 4
 """Calls of a tool before and after one, among which another with other arguments is looked for."""
+_ALIKE = 0.5
+"""Share of an answer that stood in the one before, from which on the rest is what has changed."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
@@ -140,14 +142,14 @@ class Deeds:
         if call.answer is None:
             return "no answer yet"
         if call not in self._telling:
-            words, beside = f"{call.label} {call.new}", self._beside(call)
             pieces = telling(
                 self._ledger.result_of(call),
                 call.answer,
                 used=self._ledger.used,
-                call=words,
+                call=f"{call.label} {call.new}",
                 looks=call.looks,
-                beside=beside,
+                beside=self._beside(call),
+                changed=self._changed(call),
             )
             if len(call.thing) > _SHORT_NAME:  # the line names it already
                 pieces = [(place, piece.replace(call.thing, "…")) for place, piece in pieces]
@@ -155,13 +157,32 @@ class Deeds:
         return came_back(self._telling[call], call.answer, longest)
 
     def _beside(self, call: Call) -> frozenset[str]:
-        """Lines and fields of the tool's answers to other arguments just before and after a call."""
+        """Lines and fields of the tool's answers to other arguments both just before and just after a call."""
         calls, at = self._by_tool[call.name], self._position[call]
         before = next((c for c in reversed(calls[max(0, at - _NEAR) : at]) if c.digest != call.digest), None)
         after = next((c for c in calls[at + 1 : at + 1 + _NEAR] if c.digest != call.digest), None)
-        return frozenset().union(
-            *(lines_and_fields(self._ledger.result_of(c)) for c in (before, after) if c is not None)
-        )
+        answers = [lines_and_fields(self._ledger.result_of(c)) for c in (before, after) if c is not None]
+        return frozenset.intersection(*answers) if answers else frozenset()
+
+    def _changed(self, call: Call) -> frozenset[str]:
+        """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""
+        before = self._before.get(call)
+        if before is None:
+            return frozenset()
+        now, then = (lines_and_fields(self._ledger.result_of(c)) for c in (call, before))
+        return now - then if len(now & then) >= _ALIKE * len(now) else frozenset()
+
+    @cached_property
+    def _before(self) -> dict[Call, Call]:
+        """By call, the one before that names the same thing."""
+        found: dict[Call, Call] = {}
+        newest: dict[str, Call] = {}
+        for call in self._ledger.calls[-MOST_CALLS:]:
+            if call.thing and call.answer is not None:
+                if call.thing in newest:
+                    found[call] = newest[call.thing]
+                newest[call.thing] = call
+        return found
 
     # -------------------------------------------------------------------------------------------------------- things
     def _known_things(self) -> dict[str, str]:

@@ -36,6 +36,8 @@ _REMARKS = 6
 _LEAST_REMARK = 20
 _LONGEST_LIST = 2_000
 """Characters before a list's item in which its heading is looked for."""
+_SHORT_LIST = 400
+"""Characters of a list that is one remark with its heading; of a longer one, its first items."""
 _END = re.compile(
     r"(?<![\s.(][A-Za-z])(?<!\b[DMSN]r)(?<!\bMrs)(?<!\bProf)(?<!\bbzw)(?<!\bca)(?<!\bvs)"
     r"\.(?=\s)(?!(?<=\d\.) [a-zäöü\d])"
@@ -268,7 +270,7 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
     """
     found: list[Sentence] = []
     in_code, before = False, -1
-    for start, stop in _with_first_items(text[:_LONGEST_AGENT]):
+    for start, stop in _with_lists(text[:_LONGEST_AGENT]):
         sentence = text[start:stop]
         if sentence.startswith("```"):
             in_code = not in_code
@@ -282,21 +284,31 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
     return tuple(sorted(best))
 
 
-def _with_first_items(text: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a text, the heading of a list with the list's first item: alone it says nothing."""
+def _with_lists(text: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a text, the heading of a list with the list's first items: alone it says nothing."""
     heading: tuple[int, int] | None = None
+    listed = False
     for start, stop in sentences(text):
         if heading is not None:
-            if _ITEM.match(text, start):
-                yield heading[0], stop
-                heading = None
+            if _ITEM.match(text, start) and (not listed or stop - heading[0] <= _SHORT_LIST):
+                heading, listed = (heading[0], stop), True
                 continue
             yield heading
-        heading = (start, stop) if text.endswith(_COLONS, start, stop) else None
+        heading, listed = ((start, stop) if text.endswith(_COLONS, start, stop) else None), False
         if heading is None:
             yield start, stop
     if heading is not None:
         yield heading
+
+
+def goes_on(text: str, sentence: Sentence) -> bool:
+    """Whether a sentence is the beginning of a list that has further items."""
+    following = _BLANK.search(text, sentence.stop)
+    return (
+        "\n" in text[sentence.start : sentence.stop]
+        and following is not None
+        and bool(_ITEM.match(text, following.start()))
+    )
 
 
 def _is_remark(sentence: str) -> bool:

@@ -14,7 +14,7 @@ from autocontext.history.runs import Runs
 from autocontext.messages import is_final_reply, is_user_turn, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_CALLS, shorten
-from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, heading_of, last_question
+from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, goes_on, heading_of, last_question
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
 from autocontext.text.gaps import gap
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _QUESTION_MARKS = ("?", "？", "؟")
 _SHORT_RULE = 100
 """Characters of an instruction that goes before longer ones."""
-_REMARK = 300
+_REMARK = 400
 """Characters of a sentence of the agent."""
 _MOST = 3_000
 """One text uses the newest sentences, so its cost does not grow with the history."""
@@ -220,7 +220,8 @@ def reasons(
         per_message[number] += 1
         heading = one_line(heading_of(text, sentence.start))
         line = f"{heading} … {line}" if heading else line
-        rated.append((worth(number, sentence), number, shorten(line, _REMARK)))
+        line = shorten(line, _REMARK)
+        rated.append((worth(number, sentence), number, f"{line} …" if goes_on(text, sentence) else line))
     return _spread(rated)
 
 

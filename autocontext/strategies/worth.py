@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from autocontext.history.view import View
 from autocontext.messages import is_user_turn
+from autocontext.text.excerpts import pieces
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
@@ -39,10 +40,11 @@ class Worth:
             if m.role != "tool":
                 self._last_use.update(dict.fromkeys(known_values(m.text), i))
         self._last_seen: dict[str, int] = {}
-        """By line, the last message with a result that has it."""
+        """By piece, the last message with a result that has it."""
         for i, m in enumerate(view.messages):
             for result in m.tool_results:
-                self._last_seen.update(dict.fromkeys((line.strip() for line in result.text.split("\n")), i))
+                text = result.text
+                self._last_seen.update(dict.fromkeys((text[p.start : p.stop] for p in pieces(text)), i))
         users = [m.text for m in view.messages if is_user_turn(m)]
         asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
         self._asked = frozenset(terms(asked))

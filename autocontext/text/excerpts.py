@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
@@ -41,8 +41,13 @@ _HEAD = 2
 """Words at the beginning of a line that show what kind of line it is."""
 _COMMON = 0.05
 """Share of its worth that a line has among lines that all begin like it."""
-_SHORT_GAP = 24
-"""Characters of a single piece between two others that stays with them."""
+_SHORT_GAP = 80
+_FEW = 3
+"""So many characters and pieces between two others that stay, stay with them: code with holes misleads."""
+_LINE_NUMBER = re.compile(r"\s*(\d{1,7})(?:[\t:|→]|\s|$)")
+"""The number that a tool puts before a line of a file."""
+_NUMBERED = 0.8
+"""Share of the lines of a text that have such numbers, each one higher than the one before."""
 _GAP = 3
 """Characters of the mark between two pieces."""
 _OVERHEAD, _BESIDE = 80, 20
@@ -214,6 +219,16 @@ def alone(lines: Sequence[str]) -> set[int]:
     return found if len(found) <= _MOST_ALONE else set()
 
 
+def _empty_lines(said: Sequence[str]) -> set[int]:
+    """Where lines of a file stand that have a number and nothing else with a letter or digit."""
+    heads = [_LINE_NUMBER.match(line) for line in said]
+    numbers = [int(head[1]) if head else -1 for head in heads]
+    follow = sum(1 for a, b in pairwise(numbers) if b == a + 1 > 0)
+    if len(said) < _FEW or follow < _NUMBERED * (len(said) - 1):
+        return set()
+    return {i for i, head in enumerate(heads) if head and not any(map(str.isalnum, said[i][head.end() :]))}
+
+
 def _rarity(lines: Sequence[str]) -> list[float]:
     """How much it says that a line begins as it does, up to 1: of many that passed, those that failed tell most."""
     heads = [tuple(line.translate(_DIGITS).split(None, _HEAD)[:_HEAD]) for line in lines]
@@ -247,6 +262,9 @@ class Excerpts:
         self._worths = _spread([worth_of[said[i]] * rarity[i] for i in range(len(found))], found)
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS
+        self._empty = _empty_lines(said)
+        for i in self._empty:
+            self._worths[i] = 0.0
 
     def of(self, characters: int) -> Excerpt:
         """The excerpt of at most so many characters."""
@@ -263,18 +281,35 @@ class Excerpts:
             named = parents[i]
             of_line = named >= 0 and found[named].indent is not None
             new = {i, named, parents[named] if of_line else -1} - chosen - {-1}
-            room = sum(map(self._room, new))
+            bridged = new | self._between(new, chosen)
+            if (room := sum(map(self._room, bridged))) <= left:
+                new = bridged
+            else:
+                room = sum(map(self._room, new))
             if new and room <= left:
                 chosen |= new
                 shown.update(said[k] for k in new)
                 left -= room
                 for k in {k + step for k in new for step in (-1, 1)} - chosen:
-                    if 0 <= k < len(found):
+                    if 0 <= k < len(found) and k not in self._empty:
                         heappush(best, (-worths[k] / (_BESIDE + len(said[k])), -k))
-        _fill_short_gaps(found, chosen, left)
         if not chosen:  # every piece is too long
             return Excerpt("", len(self._text))
         return _in_order(self._text, found, sorted(chosen))
+
+    def _between(self, new: Iterable[int], chosen: Container[int]) -> set[int]:
+        """The few short pieces between new ones and those chosen before, unless they are fields that hold nothing."""
+        found, between = self._found, set[int]()
+        for k in new:
+            for step in (-1, 1):
+                stop = next((j for j in range(k + step, k + step * (_FEW + 2), step) if j in chosen), k)
+                first, last = sorted((k, stop))
+                if last - first <= 1 or found[last].start - found[first].stop > _SHORT_GAP:
+                    continue
+                inside = range(first + 1, last)
+                if all(self._worths[j] > 0 or not any(map(str.isalpha, self._said[j])) for j in inside):
+                    between.update(inside)
+        return between
 
     def _room(self, k: int) -> int:
         """Most characters that a piece takes, with what stands before it."""
@@ -290,16 +325,6 @@ def excerpt(text: str, characters: int, worth: Callable[[str], float]) -> Excerp
     longer stays as it is. `worth` rates a piece.
     """
     return Excerpt(text, 0) if len(text) <= characters else Excerpts(text, worth).of(characters)
-
-
-def _fill_short_gaps(found: Sequence[Piece], chosen: set[int], left: int) -> None:
-    """Add single short pieces between two chosen ones: the mark of a gap would take nearly as much."""
-    for i in range(1, len(found) - 1):
-        cost = found[i + 1].start - found[i - 1].stop
-        short = found[i].stop - found[i].start <= _SHORT_GAP
-        if short and cost <= left and i not in chosen and {i - 1, i + 1} <= chosen:
-            chosen.add(i)
-            left -= cost
 
 
 def _indent(text: str, start: int) -> str:

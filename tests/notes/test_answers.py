@@ -17,7 +17,9 @@ from autocontext.notes.answers import (
     quoted,
     telling,
 )
+from autocontext.testing import tool_exchange
 from autocontext.text.signs import ERROR, WORDS_OF_ERRORS
+from tests.notes.pages import page
 
 
 def told(
@@ -169,6 +171,40 @@ def test_no_text_ends_its_own_quotation(text: str) -> None:
 def test_lines_that_other_answers_have_do_not_tell_one_from_them(frame: str, one: str, other: str) -> None:
     assert one in told(frame.format(one), characters=24, beside=frame.format(other))
     assert one not in told(frame.format(one), characters=24)
+
+
+def order(number: str, status: str, *, cancelled: str | None = None) -> str:
+    items = [{"name": f"Part {n} of {number}", "item_id": str(n) * 9, "price": 7.5 * n} for n in range(1, 5)]
+    return json.dumps({"order_id": number, "items": items, "status": status, "cancelled": cancelled})
+
+
+@pytest.mark.parametrize(("then", "now"), [("pending", "cancelled"), ("待发货", "已取消"), ("offen", "storniert")])
+@pytest.mark.parametrize(
+    ("first", "then_called"), [("get_order", "cancel_order"), ("read_ticket", "close_ticket"), ("查询订单", "取消订单")]
+)
+def test_what_an_action_changed_is_told_before_what_stood_there(
+    then: str, now: str, first: str, then_called: str
+) -> None:
+    history = [
+        *tool_exchange(first, {"order_id": "#W11"}, order("#W11", then)),
+        *tool_exchange(first, {"order_id": "#W12"}, order("#W12", then)),
+        *tool_exchange(then_called, {"order_id": "#W11"}, order("#W11", now)),
+        *tool_exchange(then_called, {"order_id": "#W12"}, order("#W12", now)),
+    ]
+    lines = page(history, budget=400).splitlines()
+    for number in ("#W11", "#W12"):
+        line = next(line for line in lines if then_called in line and number in line)
+        assert json.dumps(now)[1:-1] in line
+
+
+def test_a_record_s_own_fields_are_told_before_those_of_records_in_it() -> None:
+    assert '"status": "pending"' in told(order("#W7", "pending"), call="get_order #W7", characters=60)
+
+
+def test_a_field_that_only_repeats_the_call_tells_nothing() -> None:
+    text = json.dumps({"reservation_id": "NM1VX1", "membership": "gold", "bags": 2})
+    assert "NM1VX1" not in told(text, call="get_reservation NM1VX1", characters=40)
+    assert "NM1VX1" in told(text, call="get_reservations", characters=40)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,21 @@
 import pytest
 from hypothesis import given
 
-from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, heading_of, of_agent, of_user, sentences
+from autocontext.notes.sentences import (
+    CLAUSE,
+    GREETING,
+    PASTE,
+    PLAIN,
+    RULE,
+    goes_on,
+    heading_of,
+    of_agent,
+    of_user,
+    sentences,
+)
+from autocontext.testing import assistant, user
 from tests.conversations import texts
+from tests.notes.pages import page
 from tests.notes.test_constraints import CONSTRAINTS
 
 GREETINGS = (
@@ -235,12 +248,36 @@ def test_a_conclusion_is_told_with_the_sentence_it_stands_on(before: str, text: 
         ("原因如下，有两个问题需要解决，请您先看一下：", ["1. 连接池没有加锁，所以会泄漏", "2. 没有关闭旧的连接"]),
     ],
 )
-def test_the_heading_of_a_list_is_told_with_its_first_item(heading: str, items: list[str]) -> None:
-    message = "\n".join((heading, *items))
-    told = [message[s.start : s.stop] for s in of_agent(message)]
-    assert f"{heading}\n{items[0]}" in told
-    assert not {heading, items[0]} & set(told)
+@pytest.mark.parametrize("more", [False, True])
+def test_the_heading_of_a_list_is_told_with_its_items(heading: str, items: list[str], more: bool) -> None:
+    long = "- " + "a word of it " * 40
+    message = "\n".join((heading, *items, *([long] if more else [])))
+    told = of_agent(message)
+    together = "\n".join((heading, *items))
+    (found,) = [s for s in told if message[s.start : s.stop] == together]
+    assert not {heading, *items} & {message[s.start : s.stop] for s in told}
+    assert goes_on(message, found) is more
     assert heading_of(message, message.index(items[1])) == heading
+
+
+@pytest.mark.parametrize(
+    ("heading", "item"),
+    [
+        ("I found these six orders:", "#W{} is pending with a lamp and a table, and it can be cancelled today"),
+        ("Diese Dateien fehlen noch:", "src/pool_{}.py mit der Klasse für Verbindungen, die geschlossen sind"),
+        (
+            "以下订单需要处理，请您确认：",
+            "订单W{}还没有发货，因为仓库里没有足够的货，需要等待下一批到货之后才能安排发出，大概三天",
+        ),
+    ],
+)
+def test_a_list_that_is_cut_says_that_it_goes_on(heading: str, item: str) -> None:
+    items = [f"{n}. {item.format(7001 + n)}" for n in range(1, 13)]
+    work = [user("Go on."), assistant("\n".join((heading, *items))), user("Yes."), assistant("Done.")]
+    (line,) = [line for line in page(work, budget=3_000).splitlines() if items[0] in line]
+    assert heading in line
+    assert items[-1] not in line
+    assert line.endswith(" …")
 
 
 def test_few_sentences_of_a_message_are_kept_conclusions_first() -> None:

@@ -159,6 +159,22 @@ def test_what_a_later_result_has_too_goes_first(shared: str, own: str) -> None:
         assert all(own.format(100 * n + k) in text for k in range(4))
 
 
+def test_fields_that_a_later_record_has_too_go_first() -> None:
+    shared = {f"street_{n}": f"{n * 37} Elm Avenue, Suite {n}, with a word about the place" for n in range(8)}
+    work = [user("Go on.")]
+    for n in range(8):
+        own = {
+            f"state_{n}": f"shipped on day {n * 11}",
+            "total": 700.5 + n,
+            "note": f"no word of {n} was said about it",
+        }
+        work += tool_exchange("get", {"id": n}, json.dumps({**shared, **own}))
+    memory = passed([*work, assistant("Read."), user("And?")])
+    short = [(n, r.text) for n, m in enumerate(memory.messages) for r in m.tool_results if "left out" in r.text]
+    assert len(short) >= 4
+    assert all(f"shipped on day {(n // 2 - 1) * 11}" in text for n, text in short[:-1])
+
+
 def test_fields_that_hold_nothing_go_first() -> None:
     told = {f"place_{n}": f"shelf {n * 7}" for n in range(8)}
     fields = {

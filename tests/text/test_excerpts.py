@@ -190,6 +190,41 @@ def test_a_line_stays_with_the_lines_around_it_as_they_are_indented(
     assert block in short
 
 
+@pytest.mark.parametrize(
+    ("head", "tail"),
+    [
+        ("    if key[{}] != digest[{}]:", "        return False\n    else:\n        i += 1\n"),
+        ("  PERFORM ABSCHNITT-{}-{}", "    IF FEHLER\n      STOP RUN\n    END-IF"),
+        ("步骤{}：检查第{}项", "  如果不对\n    就停下\n  不然继续"),
+    ],
+)
+def test_short_lines_between_those_that_stay_stay_too(head: str, tail: str) -> None:
+    heads = [head.format(n, n * 7) for n in range(3, 11)]
+    block = "\n".join(f"{line}\n{tail}" for line in heads)
+    text = "\n".join(("# a comment about nothing at all" * 3, block, *("nothing else is said here" * 3,) * 9))
+    short, _ = excerpt(text, len(block), lambda piece: 4.0 if piece in map(str.strip, heads) else 0.1)
+    assert f"{heads[2]}\n{tail}\n{heads[3]}\n{tail}\n{heads[4]}" in short
+
+
+@pytest.mark.parametrize("sign", ["\t", "  ", ":", "→"])
+def test_the_number_of_an_empty_line_is_no_line(sign: str) -> None:
+    lines = [
+        f"{n}{sign}" if n % 4 == 0 else f"{n}{sign}    }}" if n % 4 == 1 else f"{n}{sign}text {n}" for n in range(1, 81)
+    ]
+    text = "\n".join([*lines, f"81{sign}"])
+    short, _ = excerpt(text, 300, lambda piece: float(any(map(str.isdigit, piece))))
+    kept = [line for line in short.split("\n") if line != "…"]
+    alone = [i for i, line in enumerate(kept) if "text" not in line]
+    # They stay only between two lines that do.
+    assert all(0 < i < len(kept) - 1 for i in alone)
+    assert "81" not in short
+
+
+def test_numbers_that_a_program_prints_are_no_line_numbers() -> None:
+    short, _ = excerpt("\n".join(map(str, range(900, 400, -7))), 40, worth)
+    assert short.replace("…", "").strip()
+
+
 def test_what_says_nothing_by_itself_stays_only_beside_what_does() -> None:
     text = "\n".join(f"{n}\tnothing of note in {chr(97 + n % 26) * 3}" for n in range(100))
     short, _ = excerpt(text, 400, lambda piece: 9.0 * piece.startswith("50\t"))
