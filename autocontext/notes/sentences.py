@@ -280,7 +280,8 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
             begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
             found.append(Sentence(begin, stop, worth))
         before = -1 if in_code else start
-    best = sorted(found, key=lambda s: (-s.worth, -s.start))[:_REMARKS]
+    # A list's heading with its first items goes before any single item.
+    best = sorted(found, key=lambda s: (-s.worth, "\n" not in text[s.start : s.stop], -s.start))[:_REMARKS]
     return tuple(sorted(best))
 
 
