@@ -16,6 +16,7 @@ from autocontext.notes.answers import came_back, lines_and_fields, quoted, telli
 from autocontext.notes.calls import MOST_CALLS, Call, shorten
 from autocontext.notes.notes import is_note_tool
 from autocontext.text.rendering import shared_start
+from autocontext.text.signs import ERROR
 
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
@@ -28,6 +29,10 @@ _ALIKE = 0.5
 """Share of an answer that stood in the one before, from which on the rest is what has changed."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
+_ABOUT = 60
+"""Characters of a label that stands for its call among others."""
+_SHORT_ANSWER = 1_500
+"""Characters; in a longer answer a word of an error is a part of what was read."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
 """The head that many commands share."""
 
@@ -202,6 +207,30 @@ class Deeds:
             return call.thing
         words = (word.strip("\"'`()[]{},;:").removeprefix("./") for word in call.label.split())
         return next((thing for word in words if (thing := self._things.get(word, ""))), "")
+
+    def about(self, call: Call) -> str:
+        """What a call is about: the file or record that it names, or else its label in short."""
+        return self.thing(call) or self.label(call, _ABOUT)
+
+    def in_short(self, about: str, calls: Sequence[Call]) -> str:
+        """What some calls are about, their number, and for how many the structure says that nothing or an error came.
+
+        "" if an answer reads like an error that nothing marks: the name alone would say that all went well.
+        """
+        times = f"{about} {len(calls)}x" if len(calls) > 1 else about
+        answered = [call for call in calls if call.answer is not None]
+        marked = [call.answer.status for call in answered if call.answer and call.answer.status]
+        empty = sum(1 for call in answered if call.answer and call.answer.empty)
+        if marked:
+            return (
+                f"{times} -> {marked[0]}"
+                if len(marked) == len(calls) == 1
+                else f"{times} ({len(marked)} with error or exit code)"
+            )
+        if empty:
+            return f"{times} -> nothing" if empty == len(calls) else f"{times} ({empty} with nothing)"
+        texts = map(self._ledger.result_of, answered)
+        return "" if any(len(text) <= _SHORT_ANSWER and ERROR.search(text) for text in texts) else times
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
         """Lines about calls: those about one thing together under its name, in the order of their newest."""

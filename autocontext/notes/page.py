@@ -9,8 +9,9 @@ number or "> ", so that no text of a tool, the agent or the user can pass for a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
@@ -58,12 +59,14 @@ _STANDING_SHARE = 0.2
 """Most of a budget for where the agent is, what it has started, and which instructions it has read."""
 _READ_LEAST = 48
 """Tokens for the instructions that it has read, in a small note."""
-_NARROW, _WIDER = 56, (90, 160)
+_NARROW, _WIDER = 56, (90, 160, 280)
 """Characters of a label, of what is written and of an answer: the least, and more where there is room, newest first."""
 
 
 _MOST_NAMES = 4
 """Tools that are named of calls without a line."""
+_MOST_THINGS, _TOKENS_A_THING = 16, 60
+"""What such calls are about is named, one for so many tokens of the note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,15 +326,24 @@ class _Page:
         """List the chosen calls, and the number of the others."""
         for part, groups in self._told.items():
             lines = self._deeds.lines(groups[::-1])
-            hidden = [call.number for group in self._hidden[part] for call in group.calls]
-            if hidden and lines:
-                first, last = min(hidden), max(hidden)
-                span = f"m{first}" if first == last else f"m{first}-m{last}"
-                names = Counter(call.name for group in self._hidden[part] for call in group.calls)
-                tools = ", ".join(f"{name} {n}x" for name, n in names.most_common(_MOST_NAMES))
-                more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
-                lines.insert(0, f"{more}: {tools}" if len(names) > 1 else more)
-            self._parts[part] = lines
+            hidden = [call for group in self._hidden[part] for call in group.calls]
+            self._parts[part] = [self._more(hidden, groups), *lines] if hidden and lines else lines
+
+    def _more(self, hidden: Sequence[Call], told: Iterable[Group]) -> str:
+        """How many calls have no line, of which tools, and what they were about that no line names, the most first."""
+        first, last = (pick(call.number for call in hidden) for pick in (min, max))
+        span = f"m{first}" if first == last else f"m{first}-m{last}"
+        tools = Counter(call.name for call in hidden)
+        counts = [", ".join(f"{name} {n}x" for name, n in tools.most_common(_MOST_NAMES))] if len(tools) > 1 else []
+        named = {self._deeds.about(group.newest) for group in told}
+        things: dict[str, list[Call]] = {}
+        for call in hidden:
+            things.setdefault(self._deeds.about(call), []).append(call)
+        ordered = sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number))
+        lines = (self._deeds.in_short(what, calls) for what, calls in ordered if what and what not in named)
+        counts += islice(filter(None, lines), min(_MOST_THINGS, self._budget // _TOKENS_A_THING))
+        more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
+        return ": ".join((more, "; ".join(counts))) if counts else more
 
     def _widen(self, room: int) -> None:
         """Give the lines of calls more characters while there is room, the newest first."""

@@ -136,6 +136,7 @@ _ITEM = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s")
 """The beginning of a list's item."""
 _NUMBERED = re.compile(r"\s*\d{1,3}\.")
 _COLONS = (":", "：", ":**")
+QUESTION_MARKS = ("?", "？", "؟")
 _LONGEST_AGENT = 20_000
 """Characters of one message of the agent that are read."""
 
@@ -266,7 +267,8 @@ def _is_prose(sentence: str) -> bool:
 def of_agent(text: str) -> tuple[Sentence, ...]:
     """The sentences of an agent's message that may give a reason, a finding, a decision or a plan, the best of them.
 
-    Worth 3 for cue words and a name or number, 2 for either, 1 for any other prose and 0 for a question.
+    Worth 3 for cue words and a name or number, 2 for either, 1 for any other prose. Questions are left out: one
+    that the user has answered briefly comes with the answer.
     """
     found: list[Sentence] = []
     in_code, before = False, -1
@@ -275,8 +277,7 @@ def of_agent(text: str) -> tuple[Sentence, ...]:
         if sentence.startswith("```"):
             in_code = not in_code
         elif not in_code and stop - start >= _LEAST_REMARK and _is_remark(sentence):
-            asks = sentence.endswith(("?", "？"))
-            worth = 0 if asks else 1 + bool(_CUE.search(sentence)) + bool(values_in(sentence))
+            worth = 1 + bool(_CUE.search(sentence)) + bool(values_in(sentence))
             begin = before if before >= 0 and _CONSEQUENCE.match(sentence) else start
             found.append(Sentence(begin, stop, worth))
         before = -1 if in_code else start
@@ -313,8 +314,8 @@ def goes_on(text: str, sentence: Sentence) -> bool:
 
 
 def _is_remark(sentence: str) -> bool:
-    """Whether a sentence says something: no announcement of a next step, nothing supposed."""
-    if not _is_prose(sentence.rstrip(":：")) or _HYPOTHETICAL.search(sentence):
+    """Whether a sentence says something: no announcement of a next step, nothing supposed or asked."""
+    if not _is_prose(sentence.rstrip(":：")) or _HYPOTHETICAL.search(sentence) or sentence.endswith(QUESTION_MARKS):
         return False
     return not _ANNOUNCEMENT.match(sentence) or _CUE.search(sentence, len(sentence) // 3) is not None
 
@@ -336,4 +337,4 @@ def last_question(text: str) -> str:
     last = ""
     for start, stop in sentences(text[-_LONGEST_LIST:]):
         last = text[-_LONGEST_LIST:][start:stop]
-    return last if last.endswith(("?", "？")) else ""
+    return last if last.endswith(QUESTION_MARKS) else ""

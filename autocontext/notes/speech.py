@@ -14,7 +14,15 @@ from autocontext.history.runs import Runs
 from autocontext.messages import is_final_reply, is_user_turn, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_CALLS, shorten
-from autocontext.notes.sentences import CLAUSE, Sentence, begins_with_rule, goes_on, heading_of, last_question
+from autocontext.notes.sentences import (
+    CLAUSE,
+    QUESTION_MARKS,
+    Sentence,
+    begins_with_rule,
+    goes_on,
+    heading_of,
+    last_question,
+)
 from autocontext.notes.shown import Shown
 from autocontext.notes.values import known_values
 from autocontext.text.gaps import gap
@@ -24,7 +32,6 @@ from autocontext.text.words import terms
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger
 
-_QUESTION_MARKS = ("?", "？", "؟")
 _SHORT_RULE = 100
 """Characters of an instruction that goes before longer ones."""
 _REMARK = 400
@@ -82,7 +89,7 @@ class Speech:
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
         text = self.text(*item)
-        return (len(text) > _SHORT_RULE) + (not begins_with_rule(text)) + text.endswith(_QUESTION_MARKS)
+        return (len(text) > _SHORT_RULE) + (not begins_with_rule(text)) + text.endswith(QUESTION_MARKS)
 
     def text(self, number: int, sentence: Sentence) -> str:
         """A sentence on one line."""

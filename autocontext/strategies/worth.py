@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 from autocontext.history.view import View
-from autocontext.messages import is_user_turn
-from autocontext.text.excerpts import pieces
+from autocontext.messages import is_user_turn, leaves
+from autocontext.text.excerpts import pieces, without_number
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
 
@@ -16,10 +16,14 @@ _REQUEST = 2_000
 _MOST_VALUES = 3
 """Values of a piece that count."""
 _TAKEN_UP, _VALUE, _ASKED, _REASON, _WORDS = 2.0, 0.3, 0.5, 0.8, 0.1
-"""Worth of a value that a later message uses, of any value, of a word of the request, of a line like an error, of
-anything else with a letter."""
+"""Worth of a value or line that a later message uses, of any value, of a word of the request or of the step that
+follows, of a line like an error, of anything else with a letter."""
+_LEAST_LINE = 8
+"""Characters of a line that a later call repeats by no chance: what it edits."""
 _REPEATED = 0.05
 """Share of its worth that remains of a piece that a later result has, too: a template, or the same page again."""
+_SHORT = 40
+"""Characters of a piece that may stand in many results by chance."""
 _NO_VALUE = re.compile(r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++')
 """Fields of JSON that hold nothing."""
 
@@ -33,10 +37,12 @@ class Worth:
 
         self._view, self._values_in = view, values_in
         self._last_use: dict[str, int] = {}
-        """By value, the last message in which the agent, a call or the user used it."""
+        """By value or line, the last message in which the agent, a call or the user used it."""
         for i, m in enumerate(view.messages):
             for use in m.tool_uses:
                 self._last_use.update(dict.fromkeys(argument_values(use.input), i))
+                lines = (line.strip() for text in leaves(use.input) for line in text.split("\n"))
+                self._last_use.update(dict.fromkeys((line for line in lines if len(line) >= _LEAST_LINE), i))
             if m.role != "tool":
                 self._last_use.update(dict.fromkeys(known_values(m.text), i))
         self._last_seen: dict[str, int] = {}
@@ -48,6 +54,8 @@ class Worth:
         users = [m.text for m in view.messages if is_user_turn(m)]
         asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
         self._asked = frozenset(terms(asked))
+        self._steps: dict[int, frozenset[str]] = {}
+        """By place, the terms of the agent's message that comes next."""
 
     def is_of(self, view: View) -> bool:
         """Whether it was made of this view."""
@@ -55,15 +63,31 @@ class Worth:
 
     def after(self, index: int) -> Callable[[str], float]:
         """A function that rates pieces of the message at this place by what stands after it."""
-        return lambda piece: self._rate(index, piece)
+        step = self._step(index)
+        return lambda piece: self._rate(index, step, piece)
 
-    def _rate(self, index: int, piece: str) -> float:
+    def _step(self, index: int) -> frozenset[str]:
+        """The terms of the agent's message that follows a result: what it took from it."""
+        if index not in self._steps:
+            m = next((m for m in self._view.messages[index + 1 :] if m.role == "assistant"), None)
+            said = (
+                "\n".join((m.text[:_REQUEST], *(t[:_REQUEST] for use in m.tool_uses for t in leaves(use.input))))
+                if m
+                else ""
+            )
+            self._steps[index] = frozenset(terms(said))
+        return self._steps[index]
+
+    def _rate(self, index: int, step: frozenset[str], piece: str) -> float:
         if _NO_VALUE.fullmatch(piece):
             return 0.0
-        values = self._values_in(piece)
-        taken = sum(1 for value in values if self._last_use.get(value, -1) > index)
-        asked = len(self._asked.intersection(terms(piece))) if self._asked else 0
+        values, words = self._values_in(piece), frozenset(terms(piece))
+        used = (*values, without_number(piece))
+        taken = sum(1 for value in used if self._last_use.get(value, -1) > index)
+        asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)
         worth = _TAKEN_UP * min(taken, _MOST_VALUES) + _VALUE * min(len(values), _MOST_VALUES)
-        worth += _ASKED * min(asked, _MOST_VALUES) + _REASON * (ERROR.search(piece) is not None)
+        worth += _ASKED * asked + _REASON * (ERROR.search(piece) is not None)
         worth += _WORDS * any(map(str.isalpha, piece))
-        return worth * (_REPEATED if self._last_seen.get(piece, -1) > index else 1.0)
+        # Many records are "pending"; only a longer piece, or one with a number, is the same thing again.
+        may_differ = len(piece) <= _SHORT and not any(map(str.isdigit, piece))
+        return worth * (_REPEATED if self._last_seen.get(piece, -1) > index and not may_differ else 1.0)

@@ -34,6 +34,9 @@ _MOSTLY = 0.6
 """Share of pieces that are alike in such a text."""
 _MOST_ALONE = 5
 """With more of them, it is no such text."""
+_OWN = 1.0
+"""Worth of a field of the record itself beside its own."""
+_OWN_FIELD = re.compile(r'"(?:[^"\\]|\\.){1,80}"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\[{"]+?),?[\s}]*')
 _ITEM = re.compile(r"\s*(\d{1,3})[.)]\s")
 """The beginning of an item of a numbered list."""
 _DIGITS = str.maketrans("", "", "0123456789")
@@ -74,6 +77,12 @@ class Piece(NamedTuple):
     """Of a line of indented JSON: the blanks before it."""
     opened: int | None = None
     """Of a part of a long line of JSON: where the innermost list or object that it begins in was opened."""
+
+
+def without_number(line: str) -> str:
+    """A line without the number that a tool puts before it, and without the blanks around it."""
+    number = _LINE_NUMBER.match(line)
+    return line[number.end() :].strip() if number else line.strip()
 
 
 def pieces(text: str) -> list[Piece]:
@@ -166,6 +175,7 @@ def _json_ends(line: str) -> list[tuple[int, int | None]]:
         return []
     commas: list[tuple[int, int, int | None]] = []
     brackets: list[int] = []
+    of_record = line.lstrip().startswith("{")
     for token in _JSON.finditer(line):
         sign = token.group()
         if sign in ("{", "["):
@@ -174,15 +184,19 @@ def _json_ends(line: str) -> list[tuple[int, int | None]]:
             del brackets[-1:]
         elif sign == ",":
             commas.append((token.end(), len(brackets), brackets[-1] if brackets else None))
-    return _joined(commas)
+    return _joined(commas, own=1 if of_record else 0)
 
 
-def _joined(commas: list[tuple[int, int, int | None]]) -> list[tuple[int, int | None]]:
-    """Ends of pieces of at least a certain size: at the outermost comma where one is near."""
+def _joined(commas: list[tuple[int, int, int | None]], *, own: int) -> list[tuple[int, int | None]]:
+    """Ends of pieces: at each comma of depth `own`, else at the outermost one near where a piece has a certain size."""
     ends: list[tuple[int, int | None]] = []
     start, best = 0, None
     for comma in commas:
         end, depth, _ = comma
+        if depth == own:
+            ends.append((end, comma[2]))
+            start, best = end, None
+            continue
         if end - start < _PIECE:
             best = comma if best is None or depth <= best[1] else best
             continue
@@ -217,6 +231,14 @@ def alone(lines: Sequence[str]) -> set[int]:
         return set()
     found = {i for i, shape in enumerate(shapes) if counts[shape] == 1 and any(map(str.isalnum, lines[i]))}
     return found if len(found) <= _MOST_ALONE else set()
+
+
+def _is_own_field(text: str, piece: Piece) -> bool:
+    """Whether a piece is a field with a short value of the record that a text is: its state, its total."""
+    short = piece.stop - piece.start <= _PIECE and piece.opened is not None
+    return (
+        short and not text[: piece.opened].strip() and _OWN_FIELD.fullmatch(text, piece.start, piece.stop) is not None
+    )
 
 
 def _empty_lines(said: Sequence[str]) -> set[int]:
@@ -259,7 +281,11 @@ class Excerpts:
         self._parents = _parents(text, found)
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
-        self._worths = _spread([worth_of[said[i]] * rarity[i] for i in range(len(found))], found)
+        own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]
+        self._worths = _spread(own, found)
+        self._first = [i for i, worth in enumerate(own) if worth > 0 or i in lonely]
+        for i in self._first:
+            self._worths[i] += _OWN * _is_own_field(text, found[i])
         for i in {0, len(found) - 1, *lonely} if found else ():
             self._worths[i] += _ALONE if i in lonely else _AT_ENDS
         self._empty = _empty_lines(said)
@@ -270,7 +296,7 @@ class Excerpts:
         """The excerpt of at most so many characters."""
         found, said, parents, worths = self._found, self._said, self._parents, self._worths
         # What says nothing by itself stays only beside what does.
-        best = [(-worths[i] / (_OVERHEAD + len(said[i])), -i) for i in range(len(found)) if worths[i] > 0]
+        best = [(-worths[i] / (_OVERHEAD + len(said[i])), -i) for i in self._first if worths[i] > 0]
         heapify(best)
         left, chosen, tried, shown = characters - _GAP, set[int](), set[int](), set[str]()
         while best and left > _GAP:

@@ -1,18 +1,20 @@
 """What a call says of itself: its label, the thing it names, what it writes, and whether it only looks."""
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
 from autocontext.testing import tool_exchange, tool_result, user
 from tests.conversations import json_objects
 from tests.notes.desks import calls, use
+from tests.notes.pages import page
 
 PATCH = (
     "*** Begin Patch\n*** Update File: src/pool.py\n@@\n-def close(self):\n+def close(self, timeout):\n*** End Patch"
@@ -218,3 +220,46 @@ def test_a_tool_that_is_named_a_search_looks(tool: str, reads: bool) -> None:
 )
 def test_a_label_names_what_stands_inside_an_object(arguments: dict[str, Any], label: str) -> None:
     assert label_of(arguments) == label
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument", "things"),
+    [
+        ("edit", "path", ["src/pool.py", "src/main.rs", "docs/préface.md"]),
+        ("cancel_order", "order_id", ["#W7001", "#W7002", "#W7003"]),
+        ("search", "query", ["pool size of the server", "Größe des Vorrats", "连接池的大小"]),
+    ],
+)
+def test_calls_without_a_line_are_named_by_what_they_were_about(tool: str, argument: str, things: list[str]) -> None:
+    work = [user("Go on.")]
+    for n in range(60):
+        about = things[0] if n % 2 else things[1] if n % 4 else things[2] if n % 8 else f"other {n}"
+        work += tool_exchange(tool, {argument: about, "n": n}, f"row {n} " * 9)
+    lines = page(work, budget=500, count=lambda text: len(text) // 4).splitlines()
+    (line,) = [line for line in lines if "more calls" in line]
+    assert [thing for thing in things if thing in line or any(thing in other for other in lines)] == things
+    told = sum(" -> " in other for other in lines)
+    assert int(re.findall(r"(\d+) more calls", line)[0]) >= 60 - told
+
+
+@pytest.mark.parametrize(
+    ("answers", "marked", "words"),
+    [
+        (["", ""], False, "X 2x -> nothing"),
+        (["", "one row"], False, "X 2x (1 with nothing)"),
+        (["one row", "another row"], False, "X 2x"),
+        (["no", "another row"], True, "X 2x (1 with error or exit code)"),
+        (["String not found in X", "another row"], False, None),
+        (["Datei nicht gefunden", "another row"], False, None),
+    ],
+)
+def test_calls_without_a_line_say_what_the_structure_says(answers: list[str], marked: bool, words: str | None) -> None:
+    ledger = WorkLedger()
+    for n, answer in enumerate(answers):
+        call, result = tool_exchange("edit", {"path": "X", "n": n}, answer)
+        if marked and not n:
+            result = Msg(role="tool", content=[result.tool_results[0].model_copy(update={"is_error": True})])
+        ledger.append(call)
+        ledger.append(result)
+    deeds = Deeds(ledger, {1, 3}, 60)
+    assert deeds.in_short("X", deeds.calls) == (words or "")

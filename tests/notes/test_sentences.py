@@ -229,6 +229,14 @@ def test_conclusions_are_kept(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    ["Which of the two orders should I cancel?", "您想取消哪一个订单呢，请告诉我？", "ما هو رقم الطلب الذي تريد؟"],
+)
+def test_what_the_agent_asked_is_no_conclusion(text: str) -> None:
+    assert not of_agent(text)
+
+
+@pytest.mark.parametrize(
     ("before", "text"),
     [
         ("Reservation NM1VX1 is in basic economy.", "Therefore, I cannot upgrade this reservation."),

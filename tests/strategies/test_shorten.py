@@ -188,3 +188,31 @@ def test_fields_that_hold_nothing_go_first() -> None:
     result = passed([*work, assistant("Noted."), user("And?")]).messages[2].tool_results[0].text
     assert "left out" in result
     assert all(place in result for place in told.values())
+
+
+@pytest.mark.parametrize(
+    ("line", "said", "edited"),
+    [
+        ("def pool_{0}(size): return [connect({0})] * size", "Now `pool_{0}` must close what it connects.", ""),
+        ("    rate = tariff[{0}] * days", "Let me fix this.", "    rate = tariff[{0}] * days"),
+        ("Artikel {0}: die Frist endet mit der Abnahme", "Artikel {0} nennt die Frist.", ""),
+    ],
+)
+def test_what_the_next_step_is_about_stays(line: str, said: str, edited: str) -> None:
+    work = [user("Go on.")]
+    for n in range(1, 9):
+        lines = [line.format(1000 * n + k) for k in range(120)]
+        work += tool_exchange("read", {"n": n}, "\n".join(lines))
+        at = 1000 * n + 17 * n % 120
+        if edited:
+            work += tool_exchange("edit", {"old": f"# one\n{edited.format(at)}\n# two", "new": "# gone"}, f"done {n}")
+        else:
+            work.append(assistant(said.format(at)))
+            work.append(user("Yes."))
+    memory = passed([*work, assistant("Read."), user("And?")])
+    short = [r.text for m in memory.messages for r in m.tool_results if "left out" in r.text]
+    assert len(short) >= 4
+    kept = [
+        any(line.format(1000 * n + 17 * n % 120).strip() in text for text in short) for n in range(1, len(short) + 1)
+    ]
+    assert all(kept)
