@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.config import STRATEGIES
 from autocontext.errors import ContextOverflowError
 from autocontext.messages import ToolUseBlock, is_user_turn
 from autocontext.strategies import Proposal, Question, View
@@ -207,7 +206,7 @@ def outcomes(config: AutoContextConfig, size: int, messages: int) -> Counter[str
         (64_000, 400, 1_000),
     ],
 )
-@pytest.mark.parametrize("more", [{}, {"last_keep": 10}, {"strategies": STRATEGIES}, {"token_ratio": 0.9}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"last_keep": 10}, {"token_ratio": 0.9}], ids=str)
 def test_with_the_five_strategies_another_window_is_kept_too_and_not_by_a_pass_a_turn(
     window: int, size: int, messages: int, more: dict[str, Any]
 ) -> None:

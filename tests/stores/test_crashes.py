@@ -24,20 +24,20 @@ def run(job, where, count):
     return done.stdout
 
 
-@pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.slow)])
 def test_a_writer_that_is_killed_loses_nothing_it_had_acknowledged(tmp_path, kills):
     assert f"{kills} kills" in run("kills", tmp_path / "agent.db", kills)
 
 
 @pytest.mark.slow
 def test_row_13_a_fork_that_is_killed_is_whole_or_not_there(tmp_path):
-    assert "60 kills" in run("forks", tmp_path / "agent.db", 60)
+    assert "40 kills" in run("forks", tmp_path / "agent.db", 40)
 
 
 @pytest.mark.slow
 def test_row_13_a_fork_that_is_killed_is_whole_or_not_there_in_postgresql():
     with own_schema() as url:
-        assert "40 kills" in run("forks", url, 40)
+        assert "20 kills" in run("forks", url, 20)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_eight_processes_on_one_session_in_postgresql():
 
 @pytest.mark.slow
 def test_processes_that_start_at_once_never_find_the_file_locked(tmp_path):
-    assert "400 start-ups" in run("start-ups", tmp_path / "agent.db", 400)
+    assert "200 start-ups" in run("start-ups", tmp_path / "agent.db", 200)
 
 
 @pytest.mark.slow

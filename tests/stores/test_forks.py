@@ -31,7 +31,7 @@ def run(job, where, count):
 @pytest.mark.slow
 def test_row_01_children_of_a_process_with_an_open_server_never_meet():
     with own_schema() as url:
-        run("server", url, 30)
+        run("server", url, 15)
 
 
 @pytest.mark.slow
@@ -48,13 +48,13 @@ def test_the_transaction_of_a_process_that_is_killed_ends_whatever_its_child_doe
 
 @pytest.mark.slow
 def test_row_08_children_of_a_process_whose_threads_write_a_file_can_write(tmp_path):
-    run("threads", tmp_path / "a.db", 40)
+    run("threads", tmp_path / "a.db", 20)
 
 
 @pytest.mark.slow
 def test_row_01_children_of_a_process_whose_threads_write_to_a_server_can_write():
     with own_schema() as url:
-        run("threads", url, 12)
+        run("threads", url, 8)
 
 
 @pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.slow)])
