@@ -53,6 +53,13 @@ def test_ci_runs_every_test_with_every_package() -> None:
     assert script.index('"$test_command"') < script.index("AUTOCONTEXT_REQUIRE_ALL=1") < script.index('"not soak"')
 
 
+def test_ci_waits_for_all_that_it_runs_beside_the_tests() -> None:
+    """And so fails if it fails."""
+    script = (ROOT / ".ci" / "run").read_text()
+    started, waited_for = (re.findall(rf"^{word} (\w+)$", script, re.MULTILINE) for word in ("beside", "finish"))
+    assert sorted(started) == sorted(waited_for) == ["documents", "frameworks_and_packages"]
+
+
 @pytest.mark.parametrize(
     "page", PAGES, ids=lambda page: page.name if page.parent == ROOT else f"{page.parent.name}/{page.name}"
 )
