@@ -311,6 +311,14 @@ def test_stale_while_revalidate(make_cache: Make, clock: Clock) -> None:
 
 
 @pytest.mark.sampled
+def test_a_stale_result_is_given_until_the_time_for_that_is_over(make_cache: Make, clock: Clock) -> None:
+    cache = make_cache()
+    for result in ("first", "second"):
+        assert cache.get_or_compute("t", {}, lambda r=result: r, ttl=10, stale_while_revalidate=5) == result
+        clock.now += 15
+
+
+@pytest.mark.sampled
 def test_stale_while_revalidate_for_coroutines(cache: ResultCache, clock: Clock) -> None:
     async def main() -> list[Any]:
         fn = Counted(lambda: fn.times)
