@@ -33,6 +33,12 @@ def test_each_part_of_a_tool_run_around_a_pinned_exchange_must_be_long_enough() 
     assert spans(history, strategies=("tool_runs",), last_keep=0, min_consecutive_tool_messages=6) == [8]
 
 
+def test_a_pass_condenses_five_tool_runs_the_oldest_first() -> None:
+    history = [m for n in range(4, 10) for m in (user("Go."), *calls(n), assistant("Done."))]
+    fields = {"strategies": ("tool_runs",), "last_keep": 0, "min_consecutive_tool_messages": 6}
+    assert spans([*history, user("And?")], **fields) == [8, 10, 12, 14, 16]
+
+
 @pytest.mark.parametrize(("least", "found"), [(80, [8]), (81, [])])
 def test_a_tool_run_of_just_enough_tokens_is_condensed(least: int, found: list[int]) -> None:
     config = AutoContextConfig(strategies=("tool_runs",), last_keep=0, min_compression_token_threshold=least)
