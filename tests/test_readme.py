@@ -50,7 +50,18 @@ def test_ci_runs_every_test_with_every_package() -> None:
     """All but the soak; README's command leaves out what is long, of the repository, or in need of other packages."""
     script = (ROOT / ".ci" / "run").read_text()
     assert script.count('-m pytest -q -n auto --dist worksteal -m "not soak" --hypothesis-profile=full') == 1
-    assert script.index('"$test_command"') < script.index("AUTOCONTEXT_REQUIRE_ALL=1") < script.index('"not soak"')
+    assert (
+        script.index('-c "$test_command"')
+        < script.index("export AUTOCONTEXT_REQUIRE_ALL=1")
+        < script.index('"not soak"')
+    )
+
+
+def test_ci_waits_for_all_that_it_runs_beside_the_tests() -> None:
+    """And so fails if it fails."""
+    script = (ROOT / ".ci" / "run").read_text()
+    started, waited_for = (re.findall(rf"^{word} (\w+)$", script, re.MULTILINE) for word in ("beside", "finish"))
+    assert sorted(started) == sorted(waited_for) == ["documents", "frameworks_and_packages"]
 
 
 @pytest.mark.parametrize(

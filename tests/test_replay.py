@@ -99,13 +99,13 @@ def in_loop(messages: list[Msg], window: int) -> Replay:
 
 
 def runs() -> Iterator[Any]:
-    """Every conversation in every window, sync and async; the short ones once are for every run."""
+    """Every conversation in every window, by turns sync and async; the short ones are for every run."""
     for at, name in enumerate(sorted(CONVERSATIONS)):
-        for feed, how in ((replay, "sync"), (in_loop, "async")):
-            for window in WINDOWS:
-                quick = len(CONVERSATIONS[name]) <= 100 and window == 4_000 and how == ("sync", "async")[at % 2]
-                marks = () if quick else pytest.mark.slow
-                yield pytest.param(name, feed, window, marks=marks, id=f"{name}-{how}-{window}")
+        for nth, window in enumerate(WINDOWS):
+            feed, how = ((replay, "sync"), (in_loop, "async"))[(at + nth) % 2]
+            quick = len(CONVERSATIONS[name]) <= 100 and window == 4_000
+            marks = () if quick else pytest.mark.slow
+            yield pytest.param(name, feed, window, marks=marks, id=f"{name}-{how}-{window}")
 
 
 @pytest.mark.sampled

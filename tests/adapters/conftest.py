@@ -6,5 +6,9 @@ import pytest
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "mode" in metafunc.fixturenames and metafunc.cls is not None:
+    if metafunc.cls is None:
+        return
+    if "mode" in metafunc.fixturenames:
         metafunc.parametrize("mode", metafunc.cls.driver.modes)
+    if "outer_mode" in metafunc.fixturenames:  # of a long test: the modes that have least in common
+        metafunc.parametrize("outer_mode", dict.fromkeys((metafunc.cls.driver.modes[0], metafunc.cls.driver.modes[-1])))

@@ -1,7 +1,9 @@
 """What a framework's list no longer holds goes out of view, unless a turn was cut off that its tools had acted in."""
 
+import pytest
+
 from autocontext import AutoContextMemory
-from autocontext.adapters._following import take_back
+from autocontext.adapters._following import first_new, take_back
 from autocontext.messages import Msg
 from autocontext.testing import assistant, tool_call, tool_result, user
 
@@ -38,3 +40,20 @@ def test_a_list_that_shares_nothing_takes_nothing_back() -> None:
     memory.add_messages([*OLD, *DONE])
     take_back(memory, ["new"])
     assert memory.messages == [*OLD, *DONE]
+
+
+def test_new_is_what_stands_behind_the_last_known_message() -> None:
+    memory = AutoContextMemory()
+    assert first_new(memory, ["u1", "a1"]) == 0
+    memory.add_messages(OLD)
+    assert first_new(memory, ["u1", "a1"]) == 2
+    assert first_new(memory, ["u1", "a1", "u2", "a2"]) == 2
+    assert first_new(memory, ["u2"]) == 0
+
+
+def test_what_stands_before_known_messages_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    memory = AutoContextMemory()
+    memory.add_messages(OLD)
+    assert [first_new(memory, ["summary", "u1", "other", "a1", "u2"]) for _ in range(2)] == [4, 4]
+    [told] = caplog.records
+    assert ": 2 messages were put into the history before" in told.getMessage()

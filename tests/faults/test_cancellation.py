@@ -80,10 +80,13 @@ def test_cancelled_at_every_await_of_the_pass(blocking: bool) -> None:
     dry = Fault()
     assert not attempt(dry)
     assert dry.seen >= 5
+    struck = 0
     for n in range(1, dry.seen + 1):
         fault = Fault(n, cancel_this_task)
-        assert attempt(fault), n
-        assert fault.struck
+        assert attempt(fault) == fault.struck, n
+        struck += fault.struck
+    # How often a loop waits for a thread depends on who is faster: the last places may not come in each run.
+    assert struck >= (5 if blocking else dry.seen)
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ S = SessionKey("u", "s")
 def test_a_disk_that_fails_from_any_operation_on_is_told_and_the_same_objects_go_on_once_it_works(error, tmp_path):
     control = tmp_path / "control"
     control.write_bytes(bytes(16))
-    told = preloaded.run("disk", "disk_worker", error, 7, DISK_UNDER=tmp_path / "disk", DISK_CONTROL=control)
+    told = preloaded.run("disk", "disk_worker", error, 13, DISK_UNDER=tmp_path / "disk", DISK_CONTROL=control)
     print(told)
     assert "StoreError: /agent.db: " in told
     assert ("full" in told) or error != "ENOSPC"

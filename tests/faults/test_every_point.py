@@ -18,16 +18,13 @@ def in_loop(memory: AutoContextMemory) -> list[Msg]:
 
 DRIVERS: dict[str, Turn] = {"sync": AutoContextMemory.get_messages, "async": in_loop}
 drivers = pytest.mark.parametrize("turn", list(DRIVERS.values()), ids=list(DRIVERS))
-steps = pytest.mark.parametrize(
-    "step", [pytest.param(1, marks=pytest.mark.slow, id="every"), pytest.param(7, id="seventh")]
-)
 AFTERWARDS = 5
 """Messages that are still added after a failure: a round."""
 
 
-def points(fault: Fault, step: int) -> list[int]:
-    """What a run without a failure has counted: each, or the first, every so many further on, and the last."""
-    return sorted({*range(1, fault.seen + 1, step), fault.seen})
+def points(fault: Fault) -> range:
+    """What a run without a failure has counted."""
+    return range(1, fault.seen + 1)
 
 
 def play(store: FaultyStore, fault: Fault, memory: AutoContextMemory, turn: Turn) -> list[Msg]:
@@ -60,9 +57,8 @@ def play(store: FaultyStore, fault: Fault, memory: AutoContextMemory, turn: Turn
 
 @pytest.mark.slow
 @drivers
-@steps
 @pytest.mark.parametrize("error", [ConnectionError, asyncio.CancelledError], ids=["an error", "its own cancellation"])
-def test_a_failure_at_every_model_call_costs_no_turn(turn: Turn, error: type[BaseException], step: int) -> None:
+def test_a_failure_at_every_model_call_costs_no_turn(turn: Turn, error: type[BaseException]) -> None:
     def fail() -> None:
         raise error
 
@@ -71,7 +67,7 @@ def test_a_failure_at_every_model_call_costs_no_turn(turn: Turn, error: type[Bas
     assert play(store, dry, memory, turn) == MESSAGES
     assert memory.usage.passes >= 3
     assert memory.usage.fallbacks == 0
-    for n in points(dry, step):
+    for n in points(dry):
         fault, store = Fault(n, fail), FaultyStore()
         memory = opened(store, model(fault))
         play(store, fault, memory, turn)
@@ -96,13 +92,12 @@ def test_a_model_that_fails_at_every_call_costs_no_turn(turn: Turn) -> None:
 
 @pytest.mark.slow
 @drivers
-@steps
-def test_a_failure_at_every_store_write_changes_nothing(turn: Turn, step: int) -> None:
+def test_a_failure_at_every_store_write_changes_nothing(turn: Turn) -> None:
     dry = Fault()
     store = FaultyStore(dry)
     play(store, dry, opened(store), turn)
     assert dry.seen > len(MESSAGES) + 3
-    for n in points(dry, step):
+    for n in points(dry):
         fault = Fault(n)
         store = FaultyStore(fault)
         play(store, fault, opened(store), turn)
@@ -110,13 +105,12 @@ def test_a_failure_at_every_store_write_changes_nothing(turn: Turn, step: int) -
 
 
 @pytest.mark.slow
-@steps
-def test_a_write_that_is_done_but_reported_as_failed_counts_once(step: int) -> None:
+def test_a_write_that_is_done_but_reported_as_failed_counts_once() -> None:
     """A lost connection: whoever adds the message again, as callers do, finds it there once, without reopening."""
     dry = Fault()
     store = FaultyStore(after=dry)
     play(store, dry, opened(store), AutoContextMemory.get_messages)
-    for n in points(dry, step):
+    for n in points(dry):
         store = FaultyStore(after=Fault(n))
         memory = opened(store)
         added: list[Msg] = []
@@ -134,15 +128,14 @@ def test_a_write_that_is_done_but_reported_as_failed_counts_once(step: int) -> N
 
 
 @pytest.mark.slow
-@steps
-def test_a_failure_at_every_await_leaves_a_view_that_was_on_the_way(step: int) -> None:
+def test_a_failure_at_every_await_leaves_a_view_that_was_on_the_way() -> None:
     async def turn(memory: AutoContextMemory, fault: Fault) -> None:
         await stepped(memory.aget_messages(), fault)
 
     dry, store = Fault(), FaultyStore()
     play(store, Fault(), opened(store), lambda memory: asyncio.run(turn(memory, dry)) or [])
     assert dry.seen > 20
-    places = points(dry, step)
+    places = points(dry)
     struck = 0
     for n in places:
         fault, store = Fault(n), FaultyStore()

@@ -226,13 +226,9 @@ PROGRAM = Path(__file__).with_name("killed_agent.py")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("days_", "deadly_days"), [(4, (3,)), pytest.param(45, (11, 12, 30), marks=pytest.mark.slow)], ids=["4", "45"]
-)
-def test_an_agent_that_is_killed_in_the_middle_of_a_tool_goes_on(
-    tmp_path: Path, days_: int, deadly_days: tuple[int, ...]
-) -> None:
+def test_an_agent_that_is_killed_in_the_middle_of_a_tool_goes_on(tmp_path: Path) -> None:
     """Steps of 18 KB in a window of 16,000 tokens; the process is killed with -9 inside a tool."""
+    days_, deadly_days = 45, (11, 12, 30)
     with FakeOpenAI(window=16_000, default=one_by_one(days_)) as service:
         environment = {**os.environ, "OPENAI_BASE_URL": service.base_url, "OPENAI_API_KEY": "test-key"}
         arguments = [sys.executable, str(PROGRAM), str(tmp_path / "agent.db")]

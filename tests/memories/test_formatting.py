@@ -17,6 +17,7 @@ from autocontext.memories import (
     format_memory_for_injection,
 )
 from autocontext.memories.counting import DEFAULT_COUNTER, ExactOrEstimate
+from autocontext.memories.relevance import Repeats
 from autocontext.tokens import get_counter
 from autocontext.tokens.vocabularies import encoding
 from tests.memories.documents import document, plain_facts
@@ -119,6 +120,16 @@ def test_004_10_the_guaranteed_share_has_its_own_limit() -> None:
     _, report = composed({"facts": corrections}, guaranteed_token_budget=100)
     sure = [f for f in report.selected if f.guaranteed]
     assert sum(f.tokens for f in sure) <= 100 < sum(f.tokens for f in report.selected)
+
+
+def test_a_fact_repeats_one_that_has_all_its_words_and_few_more() -> None:
+    words = [chr(ord("a") + n) * 5 for n in range(14)]
+    short = " ".join(words[:7])
+    for longer, is_repeat in ((13, True), (14, False)):
+        repeats = Repeats()
+        repeats.keep(" ".join(words[:longer]))
+        assert repeats.is_one(short) is is_repeat
+        assert not repeats.is_one(f"{short} zebra")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), None, True, "0.9", [], -3])

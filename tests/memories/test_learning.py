@@ -161,6 +161,7 @@ def test_004_9_the_update_rules() -> None:
         ("Jo", "correction"),
     ]
     assert (after["facts"][1]["source"], after["facts"][3]["expected_valid_days"]) == ("t1", 9)
+    assert after["facts"][2]["confidence"] == 0.7  # just enough; the later one is the same fact
 
 
 def test_004_9_too_many_facts_keep_the_surest() -> None:

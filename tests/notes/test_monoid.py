@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock
+from autocontext.messages import Msg, Origin, ToolResultBlock, ToolUseBlock
 from autocontext.notes.work import WorkLedger
 from tests.conversations import histories
 from tests.notes.pages import page
@@ -135,3 +135,10 @@ def test_a_fold_of_spans_reads_like_the_whole_history(spans: Sequence[list[Msg]]
 def test_unequal_histories_make_unequal_ledgers(x: list[Msg], y: list[Msg]) -> None:
     assert (WorkLedger.of(x) == WorkLedger.of(y)) == (x == y)
     assert WorkLedger.of(x) != x
+
+
+def test_nothing_of_a_system_message_and_of_a_note_is_taken_down() -> None:
+    text = "Never touch /srv/shop/prod.yaml before SHOP-4711 is closed."
+    note = Msg(role="user", content=text, origin=Origin(uuid="a" * 32, kind="fold"))
+    ledger = WorkLedger.of([Msg(role="system", content=text), note])
+    assert (ledger.values, ledger.user_sentences, ledger.rules) == ({}, [], [])

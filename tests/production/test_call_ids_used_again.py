@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg, ToolResultBlock, ToolUseBlock
@@ -18,6 +18,7 @@ from autocontext.formats.sendable import sendable
 from autocontext.sessions import SessionState, StateOptimizer
 from autocontext.testing import assistant, tool_call, tool_exchange, tool_result, user
 from tests.invariants import CONFIGS, ESTIMATE, without_accidents
+from tests.profiles import share
 
 _ID = re.compile(r"\bc[0-9]{5}\b|\bcall_[0-9]\b")
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,}|\bc_[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.+]*")
@@ -153,6 +154,7 @@ QUICK = ("compressed, window", "optimised", "named", "behind a compaction")
 @pytest.mark.parametrize(
     "reading", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in READINGS]
 )
+@settings(max_examples=share(15))  # eleven readings
 @given(history=conversations())
 def test_ids_that_are_used_again_change_nothing(reading: str, history: list[Msg]) -> None:
     of = READINGS[reading]

@@ -75,21 +75,10 @@ def windowed(window: int, **fields: object) -> AutoContextConfig:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("window", "ids"),
-    [
-        (2_100, ("sweagent/f36674", "sweagent/32df88")),
-        pytest.param(2_100, ("",), marks=pytest.mark.slow),
-        pytest.param(4_000, ("",), marks=pytest.mark.slow),
-    ],
-)
-def test_row_32_replayed_conversations_are_impossible_only_where_what_must_stay_is_too_large(
-    window: int, ids: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("window", [2_100, 4_000])
+def test_row_32_replayed_conversations_are_impossible_only_where_what_must_stay_is_too_large(window: int) -> None:
     """Of the current exchange, too, only a part must stay."""
-    records = [r for r in map(json.loads, REPLAYS.read_text(encoding="utf-8").splitlines()) if r["id"].startswith(ids)]
-    assert len(records) >= len(ids)
-    for record in records:
+    for record in map(json.loads, REPLAYS.read_text(encoding="utf-8").splitlines()):
         memory = AutoContextMemory(AutoContextConfig(max_token=window))
         count = memory.counter.count
 

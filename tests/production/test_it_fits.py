@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import count, islice
 from typing import Any
 
@@ -11,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
-from autocontext.config import STRATEGIES
 from autocontext.errors import ContextOverflowError
 from autocontext.messages import ToolUseBlock, is_user_turn
 from autocontext.strategies import Proposal, Question, View
@@ -184,11 +184,12 @@ def talk(size: int) -> Iterator[Msg]:
         yield assistant(f"It does; ticket SHOP-{4000 + n} explains why.")
 
 
-def outcomes(config: AutoContextConfig, messages: Iterable[Msg]) -> Counter[str]:
-    """Passes by their outcomes, where the view is read at each turn of the model."""
+@cache
+def outcomes(config: AutoContextConfig, size: int, messages: int) -> Counter[str]:
+    """Passes by their outcomes over so many messages, where the view is read at each turn of the model."""
     memory = AutoContextMemory(config)
     reports = with_reports(memory)
-    for m in messages:
+    for m in islice(talk(size), messages):
         memory.add_message(m)
         if m.role != "assistant":
             memory.get_messages()
@@ -201,18 +202,18 @@ def outcomes(config: AutoContextConfig, messages: Iterable[Msg]) -> Counter[str]
     [
         (4_000, 20, 400),
         (16_000, 100, 600),
-        pytest.param(16_000, 5, 2_000, marks=pytest.mark.slow),
-        pytest.param(64_000, 400, 1_000, marks=pytest.mark.slow),
+        (16_000, 5, 2_000),
+        (64_000, 400, 1_000),
     ],
 )
-@pytest.mark.parametrize("more", [{}, {"last_keep": 10}, {"strategies": STRATEGIES}, {"token_ratio": 0.9}], ids=str)
+@pytest.mark.parametrize("more", [{}, {"last_keep": 10}, {"token_ratio": 0.9}], ids=str)
 def test_with_the_five_strategies_another_window_is_kept_too_and_not_by_a_pass_a_turn(
     window: int, size: int, messages: int, more: dict[str, Any]
 ) -> None:
-    said, counter = list(islice(talk(size), messages)), {"token_counter": "bytes4"}
-    recommended = outcomes(AutoContextConfig.for_window(window, **counter), said)
+    counter = {"token_counter": "bytes4"}
+    recommended = outcomes(AutoContextConfig.for_window(window, **counter), size, messages)
     config = AutoContextConfig(max_token=window, **counter, **more)
-    passes = outcomes(config, said)
+    passes = outcomes(config, size, messages)
     room = int(config.msg_threshold * (1 - config.target_ratio))
     assert recommended.total() > 2
     assert passes.total() <= max(2 * recommended.total(), messages // room)
@@ -271,8 +272,8 @@ def test_after_a_pass_it_fits_or_the_report_is_impossible(history: list[Msg], re
 
 # ------------------------------------------------------------- the count trigger stays true; every turn compresses
 @pytest.mark.slow
-@pytest.mark.parametrize("adds", [2_000, pytest.param(10_000, marks=pytest.mark.slow)])
-def test_thousands_of_adds_take_a_bounded_number_of_passes_and_model_calls(adds: int) -> None:
+def test_thousands_of_adds_take_a_bounded_number_of_passes_and_model_calls() -> None:
+    adds = 6_000
     model = ScriptedModel("In short.")
     config = small(msg_threshold=200, max_token=1_000_000, **ESTIMATE)
     memory = AutoContextMemory(config, model)

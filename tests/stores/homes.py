@@ -17,6 +17,8 @@ from tests.extras import need
 
 SERVER = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
 HOMES = ("memory", "file", "postgresql")
+_NO_WAIT = "-csynchronous_commit%3Doff"
+"""The tests kill processes but never this server, so what it has acknowledged need not be on the disk yet."""
 
 
 @contextmanager
@@ -58,7 +60,7 @@ def own_schema() -> Iterator[str]:
     with psycopg.connect(SERVER, autocommit=True) as server:
         server.execute(f"CREATE SCHEMA {name}")
         try:
-            yield f"{SERVER}?options=-csearch_path%3D{name}"
+            yield f"{SERVER}?options={_NO_WAIT}%20-csearch_path%3D{name}"
         finally:
             server.execute(f"DROP SCHEMA {name} CASCADE")
 

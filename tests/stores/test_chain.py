@@ -26,6 +26,7 @@ def added(*texts):
 
 
 ENTRIES = added(*(f"what was said {i}" for i in range(20)))
+FLIPS = 1_500
 
 
 def execute(store, *statements):
@@ -176,9 +177,8 @@ def test_row_12_sessions_of_the_first_version_are_read_and_go_on(kind, tmp_path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flips", [120, pytest.param(6000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["sqlite file", "encrypted sqlite"])
-def test_row_12_a_bit_flipped_anywhere_is_never_silent(kind, flips, tmp_path):
+def test_row_12_a_bit_flipped_anywhere_is_never_silent(kind, tmp_path):
     whole, path = tmp_path / "whole.db", tmp_path / "damaged.db"
     with closing(opened(kind, whole)) as store:
         for i, entry in enumerate(ENTRIES):
@@ -187,9 +187,9 @@ def test_row_12_a_bit_flipped_anywhere_is_never_silent(kind, flips, tmp_path):
         found = store.search("said", user_id="u", limit=50)
         store.scrub()
     content = whole.read_bytes()
-    rng = random.Random(flips)
+    rng = random.Random(1)
     told = 0
-    for _ in range(flips):
+    for _ in range(FLIPS):
         damaged = bytearray(content)
         at = rng.randrange(100, len(damaged))
         damaged[at] ^= 1 << rng.randrange(8)
@@ -202,7 +202,7 @@ def test_row_12_a_bit_flipped_anywhere_is_never_silent(kind, flips, tmp_path):
             told -= 1
         for file in tmp_path.glob("damaged.db*"):
             file.unlink()
-    assert told > flips / 40  # the rest hit unused space, times and batches
+    assert told > FLIPS / 40  # the rest hit unused space, times and batches
 
 
 def checked(store, found, at):

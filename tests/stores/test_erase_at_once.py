@@ -90,7 +90,7 @@ def test_row_05_a_rotation_does_not_undo_a_redaction(kind, tmp_path):
 @pytest.mark.parametrize("kind", ["sqlite file", "encrypted sqlite", "postgresql", "encrypted postgresql"])
 def test_row_05_processes_redact_at_once(kind, tmp_path):
     with home(PLACES.get(kind, "postgresql"), tmp_path) as where:
-        for round_ in range(40):
+        for round_ in range(15):
             store = opened(kind, where)
             store.delete(S)
             messages = said_and_noted(store, 6)

@@ -12,7 +12,6 @@ from tests.stores.homes import own_schema
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 ROOT = Path(__file__).parents[2]
-many = pytest.mark.slow
 
 
 def run(job, where, count):
@@ -30,10 +29,9 @@ def run(job, where, count):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [3, pytest.param(30, marks=many)])
-def test_row_01_children_of_a_process_with_an_open_server_never_meet(count):
+def test_row_01_children_of_a_process_with_an_open_server_never_meet():
     with own_schema() as url:
-        run("server", url, count)
+        run("server", url, 15)
 
 
 @pytest.mark.slow
@@ -49,18 +47,17 @@ def test_the_transaction_of_a_process_that_is_killed_ends_whatever_its_child_doe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [3, pytest.param(40, marks=many)])
-def test_row_08_children_of_a_process_whose_threads_write_a_file_can_write(tmp_path, count):
-    run("threads", tmp_path / "a.db", count)
+def test_row_08_children_of_a_process_whose_threads_write_a_file_can_write(tmp_path):
+    run("threads", tmp_path / "a.db", 20)
 
 
 @pytest.mark.slow
 def test_row_01_children_of_a_process_whose_threads_write_to_a_server_can_write():
     with own_schema() as url:
-        run("threads", url, 12)
+        run("threads", url, 8)
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(8, marks=many)])
+@pytest.mark.parametrize("count", [1, pytest.param(8, marks=pytest.mark.slow)])
 def test_row_08_what_a_child_has_stored_outlives_a_parent_that_closes_the_file(tmp_path, count):
     run("closing", tmp_path / "a.db", count)
 

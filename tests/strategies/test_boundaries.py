@@ -6,6 +6,7 @@ from autocontext import AutoContextConfig, Msg
 from autocontext.messages import PINNED
 from autocontext.strategies import View, steps
 from autocontext.strategies.first_message import FirstMessage
+from autocontext.strategies.pastes import Pastes
 from autocontext.strategies.selection import is_large, may_be_large
 from autocontext.testing import assistant, tool_exchange, user
 
@@ -31,6 +32,12 @@ def test_each_part_of_a_tool_run_around_a_pinned_exchange_must_be_long_enough() 
     pinned = [m.model_copy(update={"metadata": {PINNED: True}}) for m in calls(1)]
     history = [user("Go."), *calls(3), *pinned, *calls(4), assistant("Done."), user("And?")]
     assert spans(history, strategies=("tool_runs",), last_keep=0, min_consecutive_tool_messages=6) == [8]
+
+
+def test_a_pass_condenses_five_tool_runs_the_oldest_first() -> None:
+    history = [m for n in range(4, 10) for m in (user("Go."), *calls(n), assistant("Done."))]
+    fields = {"strategies": ("tool_runs",), "last_keep": 0, "min_consecutive_tool_messages": 6}
+    assert spans([*history, user("And?")], **fields) == [8, 10, 12, 14, 16]
 
 
 @pytest.mark.parametrize(("least", "found"), [(80, [8]), (81, [])])
@@ -86,3 +93,19 @@ def test_the_first_and_the_latest_message_may_take_45_percent_of_the_window(
     history = [user("word " * tokens), assistant("Seen."), user("And?")]
     sizes = dict(zip((m.id for m in history), (tokens, 1, latest), strict=True))
     assert len(first.propose(View.of(history, lambda m: sizes[m.id]))) == found
+
+
+@pytest.mark.parametrize(("tokens", "excess", "found"), [(399, 1_000, 0), (400, 1_000, 1), (400, 0, 0)])
+def test_a_message_of_the_user_is_cut_from_400_tokens_on_if_something_is_in_excess(
+    tokens: int, excess: int, found: int
+) -> None:
+    pastes = Pastes(AutoContextConfig(), Numbers(), excess)  # type: ignore[arg-type]
+    assert len(pastes.propose(View.of([user("word " * tokens)], lambda _: tokens))) == found
+
+
+def test_the_longest_messages_of_the_user_are_cut_and_no_more_than_needed() -> None:
+    history = [user("word " * tokens) for tokens in (500, 900, 700)]
+    sizes = {m.id: len(m.text) // 5 for m in history}
+    pastes = Pastes(AutoContextConfig(), Numbers(), 900)  # type: ignore[arg-type]
+    cut = pastes.propose(View.of(history, lambda m: sizes[m.id]))
+    assert [proposal.span.ids for proposal in cut] == [(history[1].id,), (history[2].id,)]

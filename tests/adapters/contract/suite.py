@@ -76,10 +76,10 @@ class AdapterContract:
 
     # ------------------------------------------------------------------------------------------------ the long run
     def test_forty_steps_in_a_small_window(
-        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, outer_mode: Mode
     ) -> None:
         driver = self.driver(setup)
-        answers = asked(driver, mode, READ)
+        answers = asked(driver, outer_mode, READ)
         assert answers == ["All parts of alpha are read."]
         assert (server.refused, agent.faults) == ([], [])
         assert server.largest <= WINDOW
