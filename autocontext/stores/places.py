@@ -69,10 +69,11 @@ PLACES = (
         readable=("namespace", "ref", "expires_at", "created_at"),
     ),
     Place(
-        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags", "checksum"),
+        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags", "marks", "checksum"),
         ("key", "task"),
         readable=("namespace", "kind", "cost", "created", "expires", "gone", "used", "size"),
     ),
+    Place("cache", "autocontext_cache_mark", ("namespace", "mark", "key"), (), ("mark", "key"), ("namespace",)),
     Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag"), ("namespace",)),
     Place(
         "cache", "autocontext_cache_computation", ("namespace", "key", "slot"), (), ("key", "task"),
