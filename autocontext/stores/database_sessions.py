@@ -21,7 +21,7 @@ from autocontext.stores.closing import DatabasePart
 from autocontext.stores.database import Database, Row
 from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, storable, version_of
+from autocontext.stores.protocol import Entries, Page, Revision, SessionInfo, SessionKey, storable, version_of
 from autocontext.stores.records import (
     added,
     batch_number,
@@ -111,13 +111,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             return await in_thread(lambda: self.read(session, after=after, until=until))
         return self._unpacked(session, after, rows, _entry)
 
-    def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of all users), most recently written first."""
-        return self.database.read(partial(statements.sessions, user_id))
+    def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
+        """The sessions of a user (None: of all users), most recently written first; all, or a page of them."""
+        return self.database.read(partial(statements.sessions, user_id, **page))
 
-    async def asessions(self, user_id: str | None = None) -> list[SessionInfo]:
+    async def asessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
         """`sessions` without blocking the event loop."""
-        return await self.database.aread(partial(statements.sessions, user_id))
+        return await self.database.aread(partial(statements.sessions, user_id, **page))
 
     def delete(self, session: SessionKey) -> bool:
         """Delete a session; False if there was none."""

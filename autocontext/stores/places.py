@@ -95,9 +95,10 @@ PLACES = (
         ("digest",),
         readable=(
             "user_id", "id", "importance", "confidence", "created_at", "updated_at", "last_accessed", "access_count",
-            "last_confirmed_at", "confirmation_count", "expires_at", "revision",
+            "last_confirmed_at", "confirmation_count", "expires_at", "revision", "block",
         ),
     ),
+    Place("memories", "autocontext_memory_block", ("user_id", "block"), ("body",), readable=("user_id", "block")),
     Place(
         "memories", "autocontext_memory_sections", ("user_id", "name"), ("summary", "checksum"),
         readable=("user_id", "name", "updated_at"),
