@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import cached_property
 
 from autocontext.errors import StoreCorruptError
@@ -96,24 +96,28 @@ def candidates(blocks: Sequence[MemoryBlock], text: str) -> list[str]:
     """The ids of the memories that share words with a text, by BM25 over these words, best first."""
     different = list(dict.fromkeys(terms(text)))[:_MOST_TERMS]
     words = [term for term in different if term not in _WEAK] or different
-    scores = _scores(blocks, {term: [block.holders(term) for block in blocks] for term in _rare(blocks, words)})
+    rare = _rare(blocks, words, MemoryBlock.holders) or words[:1]
+    scores = _scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare})
     if len(scores) < _ENOUGH:
-        pieces = dict.fromkeys(piece for word in words for piece in _pieces(word))
+        every = dict.fromkeys(piece for word in words for piece in _pieces(word))
+        pieces = _rare(blocks, every, MemoryBlock.containing)
         found = {piece: [block.containing(piece) for block in blocks] for piece in pieces}
         for place, score in _scores(blocks, found).items():
             scores[place] = scores.get(place, 0.0) + score / len(pieces)
     return [blocks[n].ids[i] for _, n, i in sorted((-score, n, i) for (n, i), score in scores.items())]
 
 
-def _rare(blocks: Sequence[MemoryBlock], words: Sequence[str]) -> list[str]:
-    """The rarest words, judged by the largest block: so many that they lead to enough memories; at least one."""
+def _rare(
+    blocks: Sequence[MemoryBlock], words: Iterable[str], held_by: Callable[[MemoryBlock, str], Sized]
+) -> list[str]:
+    """The rarest words, judged by the largest block: so many that they lead to enough memories."""
     sample = max(blocks, key=lambda block: len(block.ids))
     share = max(_SHARE, 2 * _ENOUGH / sum(len(block.ids) for block in blocks))
     chosen: list[str] = []
     left = share * len(sample.ids)
-    for held, word in sorted((len(sample.holders(word)), word) for word in words):
+    for held, word in sorted((len(held_by(sample, word)), word) for word in words):
         left -= held
-        if left < 0 and chosen:
+        if left < 0:
             break
         chosen.append(word)
     return chosen
