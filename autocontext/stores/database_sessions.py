@@ -18,8 +18,8 @@ from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database, Row
-from autocontext.stores.indexing import SearchIndex
+from autocontext.stores.database import Database, Row, Work
+from autocontext.stores.indexing import SearchIndex, Span
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import Entries, Page, Revision, SessionInfo, SessionKey, storable, version_of
 from autocontext.stores.records import (
@@ -53,7 +53,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         self._ttl = checked_seconds("ttl", ttl)
         super().__init__(url, statements.SCHEMA)
         self._append = (postgres_sessions if self.database.dialect == "postgresql" else sqlite_sessions).append
-        self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
+        self._index = SearchIndex(self.database, self._read_spans)
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
@@ -80,6 +80,24 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
                 self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
             raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
         return self._unpacked(session, after, rows, _entry)
+
+    def _read_spans(self, spans: Sequence[Span]) -> list[list[Entry]]:
+        """The entries of each span, from one transaction."""
+
+        def work() -> Work[list[statements.Rows]]:
+            found = []
+            for span in spans:
+                found.append((yield from statements.read(*span)))
+            return found
+
+        try:
+            found = self.database.read(work)
+        except StoreCorruptError:
+            # The single reading finds and reports the damaged entry.
+            return [self.read(span.session, after=span.after, until=span.until) for span in spans]
+        return [
+            self._unpacked(span.session, span.after, rows, _entry) for span, rows in zip(spans, found, strict=True)
+        ]
 
     def read_lazily(self, session: SessionKey) -> Sequence[Entry | Stored]:
         """`read` for a Log: added messages are parsed later, but all checksums and the chain are checked now."""
