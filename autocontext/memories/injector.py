@@ -177,9 +177,7 @@ class MemoryInjector:
             return None
         return replace(last, report=replace(last.report, refreshed=False))
 
-    def _choose(
-        self, messages: Sequence[Msg], request: _Request, context: str, document: dict[str, Any]
-    ) -> _Injection:
+    def _choose(self, messages: Sequence[Msg], request: _Request, context: str, document: dict[str, Any]) -> _Injection:
         settings = self._settings if request.tokens is None else replace(self._settings, max_tokens=request.tokens)
         text, report = self._compose(document, context, settings, self._host_text(messages))
         injection = _Injection(_turn(messages), request, text, report)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import partial
 
 from autocontext.errors import StoreCorruptError

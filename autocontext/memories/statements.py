@@ -106,7 +106,9 @@ def some(user_id: str, memory_ids: Iterable[str]) -> Work[list[Memory]]:
     return found
 
 
-def foremost(user_id: str, by: Literal["importance", "confidence"], least: float, count: int, skip: int) -> Work[list[Memory]]:
+def foremost(
+    user_id: str, by: Literal["importance", "confidence"], least: float, count: int, skip: int
+) -> Work[list[Memory]]:
     """The memories with the highest importance or confidence, of at least that importance, the newest first."""
     rows = yield Statement(
         f"{_SELECT} AND archived IS NULL AND importance >= :least "

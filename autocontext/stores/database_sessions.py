@@ -87,7 +87,8 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         def work() -> Work[list[statements.Rows]]:
             found = []
             for span in spans:
-                found.append((yield from statements.read(*span)))
+                rows = yield from statements.read(*span)
+                found.append(rows)
             return found
 
         try:
@@ -95,9 +96,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         except StoreCorruptError:
             # The single reading finds and reports the damaged entry.
             return [self.read(span.session, after=span.after, until=span.until) for span in spans]
-        return [
-            self._unpacked(span.session, span.after, rows, _entry) for span, rows in zip(spans, found, strict=True)
-        ]
+        return [self._unpacked(span.session, span.after, rows, _entry) for span, rows in zip(spans, found, strict=True)]
 
     def read_lazily(self, session: SessionKey) -> Sequence[Entry | Stored]:
         """`read` for a Log: added messages are parsed later, but all checksums and the chain are checked now."""

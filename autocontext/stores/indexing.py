@@ -18,7 +18,7 @@ from autocontext.stores.search_index import BEFORE, LONGEST, Segment, segments
 _AT_ONCE = 2
 """Segments per transaction, so that the first search does not load a whole long history."""
 _MOST_KEPT = 16_000_000
-"""Stored bytes of the segments that a process keeps unpacked: about 160,000 short messages, or 30,000 short sessions."""
+"""Stored bytes of the segments that a process keeps unpacked: about 160,000 messages, or 30,000 short sessions."""
 _TOGETHER = 128
 """Sessions that grew by little since the last search: so many share a transaction."""
 _ATTEMPTS = 3

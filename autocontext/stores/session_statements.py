@@ -150,7 +150,9 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     return Rows(end, rows, head if until is None else None, Version(*version) if version else None)
 
 
-def sessions(user_id: str | None, limit: int | None = None, after: SessionInfo | None = None) -> Work[list[SessionInfo]]:
+def sessions(
+    user_id: str | None, limit: int | None = None, after: SessionInfo | None = None
+) -> Work[list[SessionInfo]]:
     """The sessions of a user (None: of all users), most recently written first; so many after one of them."""
     conditions: list[str] = []
     params: dict[str, Any] = {}
