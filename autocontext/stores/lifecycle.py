@@ -147,7 +147,7 @@ class Lifecycle:
 
     async def asessions(self: SessionStore, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
         """`sessions` in a thread."""
-        return await in_thread(lambda: self.sessions(user_id, **page))  # type: ignore[call-arg]  # as EncryptedSessionStore
+        return await in_thread(lambda: self.sessions(user_id, **page))  # type: ignore[misc]  # as EncryptedSessionStore
 
     async def adelete(self: SessionStore, session: SessionKey) -> bool:
         """`delete` in a thread."""

@@ -9,9 +9,11 @@ from autocontext import Msg
 from autocontext.memories import MemoryInjector, MemoryStore
 from autocontext.memories.candidates import MemoryBlock, candidates
 from autocontext.memories.large import FEW, MOST
+from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import TfidfRanker
 from autocontext.stores import EncryptedDatabase
 from autocontext.stores.database import Statement
+from autocontext.stores.moving import copy_parts
 from tests.costs import CountingDatabase
 from tests.extras import need
 from tests.stores.homes import HOMES, database
@@ -153,3 +155,13 @@ def test_frequent_words_choose_candidates_only_if_there_are_no_others() -> None:
     block = MemoryBlock.of(rows)
     assert len(candidates([block], "machine 77")) == 1
     assert len(candidates([block], "machine")) == 3000
+
+
+def test_a_copy_is_indexed_anew(tmp_path) -> None:
+    with database("file", tmp_path) as db, database("memory", tmp_path) as other:
+        store = filled(MemoryStore(db))
+        found(store, "machine")
+        copy_parts(db, other, [SCHEMA])
+        copied = MemoryStore(other)
+        assert (len(blocks(store)), len(blocks(copied)), len(outside(copied))) == (2, 0, MANY)
+        assert found(copied, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]
