@@ -116,7 +116,7 @@ class EncryptedSessionStore(Lifecycle):
 
     def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
         """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
-        return self.store.sessions(user_id, **page)  # type: ignore[call-arg]  # one of your own may know no pages
+        return self.store.sessions(user_id, **page)  # type: ignore[misc]  # one of your own may know no pages
 
     def delete(self, session: SessionKey) -> bool:
         """Delete a session; False if there was none."""
