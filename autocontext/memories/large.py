@@ -88,14 +88,25 @@ class LargeIndex:
         rest = yield from statements.outside(user_id, FEW + 1)
         if len(rest) > FEW:
             return None
-        with self._lock:
-            found = {n: self._kept[user_id, n][0] for n in numbers if (user_id, n) in self._kept}
+        found = self._known(user_id, numbers)
         for number in numbers:
             if number not in found:
                 body = yield from statements.block(user_id, number)
                 found[number] = MemoryBlock.unpacked(body)
                 self._keep((user_id, number), found[number], len(body))
         return [*found.values(), MemoryBlock.of(rest)]
+
+    def _known(self, user_id: str, numbers: Collection[int]) -> dict[int, MemoryBlock]:
+        """The kept ones of these blocks; others of this user are forgotten, because they went."""
+        found = {}
+        with self._lock:
+            for key in [key for key in self._kept if key[0] == user_id]:
+                if key[1] in numbers:
+                    self._kept.move_to_end(key)
+                    found[key[1]] = self._kept[key][0]
+                else:
+                    self._size -= self._kept.pop(key)[1]
+        return found
 
     def _keep(self, key: tuple[str, int], block: MemoryBlock, size: int) -> None:
         with self._lock:
