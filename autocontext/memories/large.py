@@ -25,7 +25,7 @@ FEW = 512
 MOST = 1024
 """Memories of a block: it is made anew when one of them changes."""
 _MOST_KEPT = 16_000_000
-"""Stored bytes of the blocks that a process keeps: about half a million memories."""
+"""Stored bytes of the blocks that a process keeps: more than 100,000 memories, 90 MB when unpacked."""
 _RANKED = 100
 """Memories to rank first; more if these are too few."""
 
