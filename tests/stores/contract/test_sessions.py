@@ -82,7 +82,7 @@ def test_sessions_in_pages_are_all_of_them_once(store, user):
     for i in range(7):  # some in the same millisecond
         store.append(SessionKey(f"u{i % 2}", f"s{6 - i}"), added("x"), after=0)
     pages = [store.sessions(user, limit=2)]
-    while len(pages[-1]) == 2:
+    while len(pages[-1]) == 2 and len(pages) < 9:
         pages.append(store.sessions(user, limit=2, after=pages[-1][-1]))
     assert [info for page in pages for info in page] == store.sessions(user)
     assert asyncio.run(store.asessions(user, limit=1)) == pages[0][:1]
