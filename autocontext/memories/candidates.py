@@ -23,7 +23,7 @@ _LEVEL = 2
 _MOST_TERMS = 128
 """Words of a query that count: the first ones, each once."""
 _SHARE = 0.05
-"""Share of the memories that the rarest words of a query lead to; more frequent words choose no candidates."""
+"""Share of the memories that the rarest words of a query lead to; more frequent words choose only some candidates."""
 _ENOUGH = 200
 """With fewer candidates, also memories are candidates that share only a piece of a word with the query."""
 _PIECE = 4
@@ -96,7 +96,7 @@ def candidates(blocks: Sequence[MemoryBlock], text: str) -> list[str]:
     """The ids of the memories that share words with a text, by BM25 over these words, best first."""
     different = list(dict.fromkeys(terms(text)))[:_MOST_TERMS]
     words = [term for term in different if term not in _WEAK] or different
-    rare = _rare(blocks, words, MemoryBlock.holders) or words[:1]
+    rare = _rare(blocks, words, MemoryBlock.holders)
     scores = _scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare})
     if len(scores) < _ENOUGH:
         every = dict.fromkeys(piece for word in words for piece in _pieces(word))
@@ -104,6 +104,10 @@ def candidates(blocks: Sequence[MemoryBlock], text: str) -> list[str]:
         found = {piece: [block.containing(piece) for block in blocks] for piece in pieces}
         for place, score in _scores(blocks, found).items():
             scores[place] = scores.get(place, 0.0) + score / len(pieces)
+    for word in words:
+        if word not in rare and len(scores) < _ENOUGH:
+            for place, score in _scores(blocks, {word: _some(blocks, word)}).items():
+                scores[place] = scores.get(place, 0.0) + score
     return [blocks[n].ids[i] for _, n, i in sorted((-score, n, i) for (n, i), score in scores.items())]
 
 
@@ -121,6 +125,14 @@ def _rare(
             break
         chosen.append(word)
     return chosen
+
+
+def _some(blocks: Sequence[MemoryBlock], word: str) -> list[Counter[int]]:
+    """Enough of the memories that hold a frequent word: the blocks after these are not looked at."""
+    found: list[Counter[int]] = []
+    for block in blocks:
+        found.append(block.holders(word) if sum(map(len, found)) < _ENOUGH else Counter())
+    return found
 
 
 def _pieces(word: str) -> Iterator[str]:
