@@ -2,6 +2,12 @@
 
 import sys
 from collections.abc import Callable
+from typing import TypeVar
+
+from autocontext.stores.database import Row, Work
+from autocontext.stores.sqlite_database import SqliteDatabase
+
+T = TypeVar("T")
 
 
 def python_calls(of: Callable[[], object]) -> int:
@@ -19,3 +25,23 @@ def python_calls(of: Callable[[], object]) -> int:
     finally:
         sys.setprofile(before)
     return found
+
+
+class CountingDatabase(SqliteDatabase):
+    """A file that counts the rows that it is asked for by reading transactions."""
+
+    rows = 0
+
+    def read(self, work: Callable[[], Work[T]]) -> T:
+        return super().read(lambda: self._counted(work()))
+
+    def _counted(self, work: Work[T]) -> Work[T]:
+        rows: list[Row] | None = None
+        while True:
+            try:
+                statement = work.send(rows)  # type: ignore[arg-type]  # None starts a generator
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            rows = yield statement
+            self.rows += len(rows)

@@ -65,6 +65,8 @@ class CacheEntry(NamedTuple):
     used: int = 0
     size: int = 0
     tags: str = "[]"
+    marks: str | None = None
+    """What erasing finds it by (see `marks`); None: erasing looks at the entry itself."""
     pages: Pages | None = None
     """Not a column: the text of a `content`."""
 

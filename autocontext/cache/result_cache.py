@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
@@ -231,11 +231,16 @@ class ResultCache(Closing):
 
     clear, aclear = sync_and_async(_clear)
 
-    def _discard(self, chosen: Callable[[CacheEntry], bool]) -> Flow[int]:
-        """Remove the results that a function chooses, expired ones and exceptions too. Returns their number."""
+    def _discard(self, chosen: Callable[[CacheEntry], bool], *, marks: Collection[str] | None = None) -> Flow[int]:
+        """Remove the results that a function chooses, expired ones and exceptions too. Returns their number.
+
+        With `marks` (see `autocontext.cache.marks`) it is asked only about results that may have one of them.
+        """
         if self._database is None:
             return 0
-        entries = yield from read(lambda: rows.every(self._namespace, whole=True))
+        entries = yield from read(
+            lambda: rows.every(self._namespace, whole=True) if marks is None else rows.marked(self._namespace, marks)
+        )
         keys = yield SlowCall(lambda: [entry.key for entry in entries if chosen(entry)])
         removed = 0
         for key in keys:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from autocontext.cache import leases
 from autocontext.cache.leases import Claim
+from autocontext.cache.marks import marks_of
 from autocontext.cache.namespace import (
     CHECKED,
     COLUMNS,
@@ -19,7 +20,7 @@ from autocontext.cache.namespace import (
 from autocontext.content import queries as contents
 from autocontext.content.contents import FOREVER, Metadata, Upload
 from autocontext.content.paging import packed
-from autocontext.stores.database import Schema, Statement, Work, safe, unsafe
+from autocontext.stores.database import Row, Schema, Statement, Work, safe, unsafe
 from autocontext.stores.records import row_checksum
 
 SCHEMA = Schema(
@@ -60,13 +61,20 @@ SCHEMA = Schema(
             """CREATE TABLE autocontext_cache_file (
                 namespace TEXT NOT NULL, file TEXT NOT NULL, PRIMARY KEY (namespace, file))""",
         ),
+        (
+            # NULL in rows of version 3.
+            "ALTER TABLE autocontext_cache ADD COLUMN marks TEXT",
+            "CREATE INDEX autocontext_cache_unmarked ON autocontext_cache (namespace, key) WHERE marks IS NULL",
+            """CREATE TABLE autocontext_cache_mark (
+                namespace TEXT NOT NULL, mark TEXT NOT NULL, key TEXT NOT NULL, PRIMARY KEY (namespace, mark, key))""",
+        ),
     ),
 )
 
 _CHECKS_PER_LIMIT = 64
 """The limits are checked once per 1/64 of them written, because counting costs more than a write."""
 _BATCH = 500
-"""Entries that one round of eviction looks at."""
+"""Entries that one round of eviction looks at, and parameters of a statement that looks for texts."""
 _ALL = ", ".join(COLUMNS)
 _INSERT = (
     f"INSERT INTO autocontext_cache (namespace, {_ALL}) "
@@ -78,7 +86,7 @@ _REPLACE = (
     "WHERE namespace = :ns AND key = :key"
 )
 # Changes nothing, but locks the row and returns its current values; those of a SELECT could be replaced meanwhile.
-_LOCK = "UPDATE autocontext_cache SET cost = cost WHERE namespace = :ns AND key = :key RETURNING kind, tags"
+_LOCK = "UPDATE autocontext_cache SET cost = cost WHERE namespace = :ns AND key = :key RETURNING kind, tags, marks"
 
 
 def fits(namespace: CacheNamespace, entry: CacheEntry) -> bool:
@@ -92,6 +100,7 @@ def storing(namespace: CacheNamespace, entry: CacheEntry, claim: Claim | None = 
     With a claim it also ends that computation; if that has ended before, it stores nothing.
     """
     large = None
+    entry = entry._replace(marks=marks_of(entry))
     if len(entry.body) >= namespace.large_bytes and entry.kind == "value":
         content = packed(entry.body)
         metadata = Metadata(name=entry.task, path="", type="json", summary="")
@@ -135,6 +144,11 @@ def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
     if entry.tags != "[]":
         tags = [{**place, "tag": safe(tag)} for tag in json.loads(entry.tags)]
         yield Statement("INSERT INTO autocontext_cache_tag (namespace, key, tag) VALUES (:ns, :key, :tag)", tags)
+    if replaced and replaced[0][2]:
+        yield from _unmark([{**place, "mark": mark} for mark in replaced[0][2].split()])
+    if entry.marks:
+        marks = [{**place, "mark": mark} for mark in entry.marks.split()]
+        yield Statement("INSERT INTO autocontext_cache_mark (namespace, mark, key) VALUES (:ns, :mark, :key)", marks)
     if large is not None:
         yield from contents.put(large)
     elif replaced and replaced[0][0] == "content":
@@ -144,14 +158,20 @@ def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
 def remove(condition: str, params: Mapping[str, Any], now: int) -> Work[int]:
     """Delete the entries that meet an SQL condition, with their tags and contents; returns their number."""
     rows = yield Statement(
-        f"DELETE FROM autocontext_cache WHERE {condition} RETURNING namespace, key, kind, tags", params
+        f"DELETE FROM autocontext_cache WHERE {condition} RETURNING namespace, key, kind, tags, marks", params
     )
-    if tagged := [{"ns": ns, "key": key} for ns, key, _, tags in rows if tags != "[]"]:
+    if tagged := [{"ns": ns, "key": key} for ns, key, _, tags, _ in rows if tags != "[]"]:
         yield Statement("DELETE FROM autocontext_cache_tag WHERE namespace = :ns AND key = :key", tagged)
-    for ns, key, kind, _ in rows:
+    if gone := [{"ns": ns, "key": key, "mark": mark} for ns, key, *_, marks in rows for mark in (marks or "").split()]:
+        yield from _unmark(gone)
+    for ns, key, kind, *_ in rows:
         if kind == "content":
             yield from contents.delete(content_space(ns), content_key(unsafe(key)), now)
     return len(rows)
+
+
+def _unmark(marks: list[dict[str, str]]) -> Work[None]:
+    yield Statement("DELETE FROM autocontext_cache_mark WHERE namespace = :ns AND mark = :mark AND key = :key", marks)
 
 
 def evict(ns: str, entries: int, size: int, now: int) -> Work[int]:
@@ -188,12 +208,46 @@ def every(namespace: CacheNamespace, *, whole: bool = False) -> Work[list[CacheE
         + "ORDER BY key",
         {"ns": namespace.text, "now": now},
     )
+    return (yield from _entries(namespace, (row for row in rows if whole or not CacheEntry(*row).is_ahead(now))))
+
+
+def marked(namespace: CacheNamespace, marks: Collection[str]) -> Work[list[CacheEntry]]:
+    """The results with one of these marks, and those without any; also expired ones and exceptions."""
+    ns, keys = {"ns": namespace.text}, set[str]()
+    for names in _numbered(marks):
+        keys |= {
+            key
+            for (key,) in (
+                yield Statement(
+                    "SELECT key FROM autocontext_cache_mark WHERE namespace = :ns "
+                    f"AND mark IN ({', '.join(f':{name}' for name in names)})",
+                    {**ns, **names},
+                )
+            )
+        }
+    rows = yield Statement(f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns AND marks IS NULL", ns)
+    for names in _numbered(keys):
+        rows += yield Statement(
+            f"SELECT {_ALL} FROM autocontext_cache WHERE namespace = :ns "
+            f"AND key IN ({', '.join(f':{name}' for name in names)})",
+            {**ns, **names},
+        )
+    return (yield from _entries(namespace, rows))
+
+
+def _numbered(texts: Collection[str]) -> Iterator[dict[str, str]]:
+    """Texts as parameters, as many as one statement may have."""
+    every = sorted(texts)
+    for start in range(0, len(every), _BATCH):
+        yield {f"p{i}": text for i, text in enumerate(every[start : start + _BATCH])}
+
+
+def _entries(namespace: CacheNamespace, rows: Iterable[Row]) -> Work[list[CacheEntry]]:
     entries = []
     for row in rows:
         entry = CacheEntry(*row)
-        if whole or not entry.is_ahead(now):
-            entry = (yield from namespace.completed(entry)) or entry
-            entries.append(entry._replace(key=unsafe(entry.key), task=unsafe(entry.task)))
+        entry = (yield from namespace.completed(entry)) or entry
+        entries.append(entry._replace(key=unsafe(entry.key), task=unsafe(entry.task)))
     return entries
 
 

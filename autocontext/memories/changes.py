@@ -57,10 +57,10 @@ def add(new: Memory, limits: MemoryLimits) -> Work[Memory]:
     same = yield from statements.find_same(new.user_id, new.content)
     if same is None:
         stored = replace(new, id=new.id or (yield from statements.free_id(new.user_id)), revision=revision)
-        yield from statements.put(stored)
+        yield from statements.put(stored, None)
     else:
         stored = replace(confirmed(same, new), revision=revision)
-        yield from statements.put(stored)
+        yield from statements.put(stored, same)
     if limits.most is not None:
         archived = yield from statements.archive_least(
             new.user_id, limits.most, new.updated_at, revision, limits.protected
@@ -101,7 +101,7 @@ def update(user_id: str, memory_id: str, fields: Mapping[str, Any], expected: in
     changed = checked(replace(old, **fields))
     yield from statements.require_unique(changed)
     revision = yield from statements.next_revision(user_id)
-    return (yield from statements.put(replace(changed, revision=revision)))
+    return (yield from statements.put(replace(changed, revision=revision), old))
 
 
 def _later(one: int | None, other: int | None) -> int | None:

@@ -97,7 +97,7 @@ def take_in(
         old = old or (yield from statements.find_same(user_id, memory.content))
         if old is None:
             stored = replace(memory, id=memory.id or (yield from statements.free_id(user_id)), revision=revision)
-            yield from statements.put(stored)
+            yield from statements.put(stored, None)
             added += 1
         elif old.updated_at > written_at and old.content != memory.content:
             skipped.append((place, f"memory {old.id} was changed after this document was written"))
@@ -105,7 +105,7 @@ def take_in(
             other = yield from statements.find_same(user_id, memory.content)
             same_text = other is not None and other.id != old.id
             merged = confirmed(old, memory) if old.content == memory.content or same_text else _renewed(old, memory)
-            yield from statements.put(replace(merged, revision=revision))
+            yield from statements.put(replace(merged, revision=revision), old)
             confirmed_count += 1
     sections = sections_in(document, now)
     yield from statements.put_sections(user_id, sections)

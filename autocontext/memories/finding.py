@@ -14,6 +14,7 @@ from autocontext.memories.records import (
     Memory,
     ScoredMemory,
     dynamic_importance,
+    indexed_text,
     millis,
     normalised_tags,
     recency,
@@ -153,7 +154,7 @@ class UserIndex:
 
 
 def _indexed(memory: Memory) -> str:
-    return " ".join([memory.content, *(tag.replace("_", " ") for tag in memory.tags)])
+    return indexed_text(memory.content, memory.tags)
 
 
 def _scored(memory: Memory, similarities: dict[str, float] | None, now: int, *, explain: bool) -> ScoredMemory | None:

@@ -16,6 +16,7 @@ from autocontext.memories.counting import DEFAULT_COUNTER
 from autocontext.memories.formatting import InjectionSettings, compose
 from autocontext.memories.relevance import FactIndex
 from autocontext.memories.reports import InjectionReport
+from autocontext.memories.store import MemoryStore
 from autocontext.messages import Msg, TextBlock, as_messages, freeze
 from autocontext.ranking import RelevanceRanker
 from autocontext.tokens import TokenCounter
@@ -34,6 +35,10 @@ _GAP = "\n\n"
 _CONVERSATIONS = 64
 _SAME_ENOUGH = 0.7
 _ADDED = "_injected_characters"
+_SPARE = 100
+"""Memories to choose among besides those that fit."""
+_LEAST_TOKENS = 8
+"""Tokens of a short memory in the block."""
 
 
 class MemorySource(Protocol):
@@ -95,6 +100,8 @@ class MemoryInjector:
             if value not in allowed:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)} (got {value!r})")
         self._store, self._user_id = store, user_id
+        # With a ranker of its own it chooses among all memories: they may share no word with the conversation.
+        self._about = store if isinstance(store, MemoryStore) and ranker is None else None
         self._refresh, self._placement, self._max_turns = refresh, placement, max_turns
         self._settings = settings or InjectionSettings()
         if max_tokens is not None:
@@ -115,11 +122,16 @@ class MemoryInjector:
         originals, request = without_injected(messages), _Request(query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
+            context = self._context(originals, request)
             try:
-                document = self._store.document(user_id=self._user_id)
+                document = (
+                    self._store.document(user_id=self._user_id)
+                    if self._about is None
+                    else self._about.document_about(context, **self._wanted(request))
+                )
             except StoreCorruptError as e:
                 document = self._none(e)
-            injection = self._choose(originals, request, document)
+            injection = self._choose(originals, request, context, document)
         return self._with_block(originals, injection)
 
     async def ainject(
@@ -129,12 +141,27 @@ class MemoryInjector:
         originals, request = without_injected(messages), _Request(query, max_tokens)
         injection = self._reusable(originals, request)
         if injection is None:
+            context = self._context(originals, request)
             try:
-                document = await self._store.adocument(user_id=self._user_id)
+                document = await (
+                    self._store.adocument(user_id=self._user_id)
+                    if self._about is None
+                    else self._about.adocument_about(context, **self._wanted(request))
+                )
             except StoreCorruptError as e:
                 document = self._none(e)
-            injection = await in_thread(lambda: self._choose(originals, request, document))
+            injection = await in_thread(lambda: self._choose(originals, request, context, document))
         return self._with_block(originals, injection)
+
+    def _context(self, messages: Sequence[Msg], request: _Request) -> str:
+        """What memories are ranked against."""
+        return request.query or extract_conversation_context(messages, self._max_turns)
+
+    def _wanted(self, request: _Request) -> dict[str, Any]:
+        """Which memories to choose among: more than fit."""
+        tokens = request.tokens or self._settings.max_tokens
+        categories = self._settings.guaranteed_categories
+        return {"user_id": self._user_id, "categories": categories, "count": _SPARE + tokens // _LEAST_TOKENS}
 
     def _none(self, error: StoreCorruptError) -> dict[str, Any]:
         """No memories instead of damaged ones: the turn goes on, and the log says which to delete."""
@@ -150,8 +177,7 @@ class MemoryInjector:
             return None
         return replace(last, report=replace(last.report, refreshed=False))
 
-    def _choose(self, messages: Sequence[Msg], request: _Request, document: dict[str, Any]) -> _Injection:
-        context = request.query or extract_conversation_context(messages, self._max_turns)
+    def _choose(self, messages: Sequence[Msg], request: _Request, context: str, document: dict[str, Any]) -> _Injection:
         settings = self._settings if request.tokens is None else replace(self._settings, max_tokens=request.tokens)
         text, report = self._compose(document, context, settings, self._host_text(messages))
         injection = _Injection(_turn(messages), request, text, report)

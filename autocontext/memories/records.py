@@ -117,6 +117,11 @@ def normalised_tags(
     return tuple(unique)
 
 
+def indexed_text(content: str, tags: Iterable[str]) -> str:
+    """What a memory is found by."""
+    return " ".join([content, *(tag.replace("_", " ") for tag in tags)])
+
+
 def digest_of(content: str) -> str:
     """A hash that ignores case, width and white space."""
     plain = " ".join(normalized(content, "NFKC").casefold().split())

@@ -27,6 +27,13 @@ CREATE TABLE autocontext_memory_sections (
   PRIMARY KEY (user_id, name)
 )"""
 
+_BLOCKS = """
+CREATE TABLE autocontext_memory_block (
+  user_id TEXT NOT NULL, block BIGINT NOT NULL, body BYTEA NOT NULL,
+  PRIMARY KEY (user_id, block)
+)"""
+"""The index of a user with many memories. Those of a block have its number; NULL: the memory is in none."""
+
 SCHEMA = Schema(
     "memories",
     (
@@ -37,5 +44,11 @@ SCHEMA = Schema(
             "ALTER TABLE autocontext_memory_sections ADD COLUMN checksum TEXT",
             "DROP TABLE autocontext_memory_tags",
         ),
+        (
+            "ALTER TABLE autocontext_memories ADD COLUMN block BIGINT",
+            "CREATE INDEX autocontext_memories_block ON autocontext_memories (user_id, block, id)",
+            _BLOCKS,
+        ),
     ),
+    derived=("autocontext_memory_block", "block"),
 )

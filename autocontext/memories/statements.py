@@ -10,7 +10,7 @@ import json
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, cast
 
 from autocontext.errors import Conflict, InvalidMemory, StoreCorruptError
 from autocontext.memories.records import Memory, digest_of, retention
@@ -29,6 +29,10 @@ _PUT = (
     f"VALUES ({', '.join(':' + n for n in _NAMES)}, :digest, :checksum) ON CONFLICT (user_id, id) DO UPDATE SET "
     + ", ".join(f"{n} = excluded.{n}" for n in (*_NAMES[2:], "digest", "checksum"))
 )
+
+
+_AT_ONCE = 500
+"""Ids of one statement."""
 
 
 def next_revision(user_id: str) -> Work[int]:
@@ -90,8 +94,95 @@ def changes(user_id: str, known_revision: int, held_ids: Collection[str]) -> Wor
     return revision, [_memory(row) for row in rows], True
 
 
-def put(memory: Memory) -> Work[Memory]:
-    """Write one memory."""
+def some(user_id: str, memory_ids: Iterable[str]) -> Work[list[Memory]]:
+    """These memories; unknown ones are left out."""
+    every, found = list(memory_ids), list[Memory]()
+    for start in range(0, len(every), _AT_ONCE):
+        ids = {f"id_{i}": memory_id for i, memory_id in enumerate(every[start : start + _AT_ONCE])}
+        rows = yield Statement(
+            f"{_SELECT} AND id IN ({', '.join(f':{name}' for name in ids)})", {"user_id": user_id, **ids}
+        )
+        found += map(_memory, rows)
+    return found
+
+
+def foremost(
+    user_id: str, by: Literal["importance", "confidence"], least: float, count: int, skip: int
+) -> Work[list[Memory]]:
+    """The memories with the highest importance or confidence, of at least that importance, the newest first."""
+    rows = yield Statement(
+        f"{_SELECT} AND archived IS NULL AND importance >= :least "
+        f"ORDER BY {by} DESC, created_at DESC, id LIMIT :count OFFSET :skip",
+        {"user_id": user_id, "least": least, "count": count, "skip": skip},
+    )
+    return [_memory(row) for row in rows]
+
+
+def more_than(user_id: str, few: int) -> Work[bool]:
+    """Whether a user has blocks, or more memories than these."""
+    rows = yield Statement(
+        "SELECT 1 WHERE EXISTS (SELECT 1 FROM autocontext_memory_block WHERE user_id = :user_id) "
+        "OR EXISTS (SELECT 1 FROM autocontext_memories WHERE user_id = :user_id LIMIT 1 OFFSET :few)",
+        {"user_id": user_id, "few": few},
+    )
+    return bool(rows)
+
+
+def blocks(user_id: str) -> Work[list[int]]:
+    """The numbers of a user's blocks."""
+    rows = yield Statement("SELECT block FROM autocontext_memory_block WHERE user_id = :user_id", {"user_id": user_id})
+    return [int(number) for (number,) in rows]
+
+
+def block(user_id: str, number: int) -> Work[bytes]:
+    """The body of a block."""
+    [(body,)] = yield Statement(
+        "SELECT body FROM autocontext_memory_block WHERE user_id = :user_id AND block = :block",
+        {"user_id": user_id, "block": number},
+    )
+    return cast("bytes", body)
+
+
+def outside(user_id: str, most: int) -> Work[list[Row]]:
+    """Memories that are in no block, at most so many, by id: id, content, tags, category."""
+    return (
+        yield Statement(
+            "SELECT id, content, tags, category FROM autocontext_memories WHERE user_id = :user_id AND block IS NULL "
+            "ORDER BY id LIMIT :most",
+            {"user_id": user_id, "most": most},
+        )
+    )
+
+
+def put_block(user_id: str, number: int, last: str, body: bytes) -> Work[None]:
+    """Store the block of the memories that were outside, up to the last of them."""
+    params = {"user_id": user_id, "block": number}
+    yield Statement(
+        "INSERT INTO autocontext_memory_block (user_id, block, body) VALUES (:user_id, :block, :body)",
+        {**params, "body": body},
+    )
+    yield Statement(
+        "UPDATE autocontext_memories SET block = :block WHERE user_id = :user_id AND block IS NULL AND id <= :last",
+        {**params, "last": last},
+    )
+
+
+def drop_blocks(user_id: str, number: int | None = None) -> Work[None]:
+    """Delete a block (None: all of them); what it has is in none until the next search."""
+    one, params = ("", {}) if number is None else (" AND block = :block", {"block": number})
+    for change in ("DELETE FROM autocontext_memory_block", "UPDATE autocontext_memories SET block = NULL"):
+        yield Statement(f"{change} WHERE user_id = :user_id{one}", {"user_id": user_id, **params})
+
+
+def put(memory: Memory, was: Memory | None) -> Work[Memory]:
+    """Write one memory; `was` is what is stored of it now."""
+    if was is not None and (was.content, was.tags, was.category) != (memory.content, memory.tags, memory.category):
+        [(number,)] = yield Statement(
+            "SELECT block FROM autocontext_memories WHERE user_id = :user_id AND id = :id",
+            {"user_id": memory.user_id, "id": memory.id},
+        )
+        if number is not None:
+            yield from drop_blocks(memory.user_id, number)
     yield Statement(_PUT, _row(memory))
     return memory
 
@@ -108,10 +199,12 @@ def remove(user_id: str, memory_id: str) -> Work[bool]:
     """Delete one memory permanently; whether it existed."""
     yield from lock(user_id)
     gone = yield Statement(
-        "DELETE FROM autocontext_memories WHERE user_id = :user_id AND id = :id RETURNING id",
+        "DELETE FROM autocontext_memories WHERE user_id = :user_id AND id = :id RETURNING block",
         {"user_id": user_id, "id": memory_id},
     )
     if gone:
+        if gone[0][0] is not None:
+            yield from drop_blocks(user_id, gone[0][0])
         yield from next_revision(user_id)
     return bool(gone)
 
@@ -121,6 +214,7 @@ def remove_all(user_id: str) -> Work[int]:
     yield from next_revision(user_id)
     [(count,)] = yield Statement("SELECT COUNT(*) FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
     yield Statement("DELETE FROM autocontext_memories WHERE user_id = :u", {"u": user_id})
+    yield Statement("DELETE FROM autocontext_memory_block WHERE user_id = :u", {"u": user_id})
     yield Statement("DELETE FROM autocontext_memory_sections WHERE user_id = :u", {"u": user_id})
     return int(count)
 
@@ -157,7 +251,7 @@ def archive_least(user_id: str, most: int, now: int, revision: int, protected: s
     protected_ids = {m.id for m in [m for m in by_value if m.category == protected][: most // 10]}
     excess = [m for m in reversed(by_value) if m.id not in protected_ids][: len(memories) - most]
     for memory in excess:
-        yield from put(replace(memory, archived="over max_memories", revision=revision))
+        yield from put(replace(memory, archived="over max_memories", revision=revision), memory)
     return [m.id for m in excess]
 
 

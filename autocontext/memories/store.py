@@ -17,6 +17,7 @@ from autocontext.memories import changes, exchange, statements
 from autocontext.memories.changes import MemoryLimits
 from autocontext.memories.exchange import ImportReport
 from autocontext.memories.finding import UserIndex, make_query
+from autocontext.memories.large import FEW, LargeIndex
 from autocontext.memories.records import Memory, MemoryStats, ScoredMemory, checked_user, stats_of
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import RelevanceRanker, default_ranker
@@ -59,6 +60,7 @@ class MemoryStore(DatabasePart):
         self._limits = MemoryLimits(max_memories)
         self._ranker, self._clock = ranker, clock
         self._users: OrderedDict[str, UserIndex] = OrderedDict()
+        self._large = LargeIndex(self.database)
         self._lock = fork_lock()
 
     def _add(
@@ -157,41 +159,54 @@ class MemoryStore(DatabasePart):
             tag_match=tag_match, categories=changes.listed("categories", categories), since=since, until=until,
             explain=explain,
         )  # fmt: skip
-        index = yield from self._current(user_id)
-        now = self._clock()
-        hits = yield from compute(lambda: index.search(search, now))
+        if (yield from self._is_large(user_id)):
+            now = self._clock()
+            hits = yield from compute(lambda: self._large.search(user_id, search, now))
+        else:
+            index = yield from self._current(user_id)
+            now = self._clock()
+            hits = yield from compute(lambda: index.search(search, now))
         if hits:
             memory_ids = [hit.memory.id for hit in hits]
             yield from write(lambda: statements.touch(user_id, memory_ids, now))
-            index.touched(memory_ids, now)
+            if (known := self._users.get(user_id)) is not None:
+                known.touched(memory_ids, now)
         return hits
 
     search, asearch = sync_and_async(_search)
 
     def _all(self, *, user_id: str, archived: bool = False) -> Steps[list[Memory]]:
         """All memories in use, oldest first; with `archived=True` expired and archived ones too."""
-        index = yield from self._current(user_id)
+        memories, _ = yield from self._listed(user_id)
         now = self._clock()
-        return [m for m in index.listed() if archived or m.in_use(now)]
+        return [m for m in memories if archived or m.in_use(now)]
 
     all, aall = sync_and_async(_all)
 
     def _stats(self, *, user_id: str) -> Steps[MemoryStats]:
         """Number of memories in use, their mean importance, and the five most used tags."""
-        index = yield from self._current(user_id)
-        now = self._clock()
-        return stats_of([m for m in index.listed() if m.in_use(now)])
+        return stats_of((yield from self._all(user_id=user_id)))
 
     stats, astats = sync_and_async(_stats)
 
     def _document(self, *, user_id: str) -> Steps[dict[str, Any]]:
         """Facts in use and section summaries for an injector, in the form of memory.json."""
-        index = yield from self._current(user_id)
-        sections = yield from read(lambda: statements.sections(user_id))
-        now = self._clock()
-        return exchange.for_injection((m for m in index.listed() if m.in_use(now)), sections)
+        memories = yield from self._all(user_id=user_id)
+        return exchange.for_injection(memories, (yield from read(lambda: statements.sections(user_id))))
 
     document, adocument = sync_and_async(_document)
+
+    def _document_about(
+        self, text: str, *, user_id: str, categories: Collection[str] = (), count: int = 500
+    ) -> Steps[dict[str, Any]]:
+        """`document`; of many memories only some near the text, of these categories and the surest: `count` each."""
+        if not (yield from self._is_large(user_id)):
+            return (yield from self._document(user_id=user_id))
+        now = self._clock()
+        memories = yield from compute(lambda: self._large.near(user_id, text, categories, count, now))
+        return exchange.for_injection(memories, (yield from read(lambda: statements.sections(user_id))))
+
+    document_about, adocument_about = sync_and_async(_document_about)
 
     def _import_json(
         self, source: str | Path | Mapping[str, Any], *, user_id: str, expected_revision: int | None = None
@@ -211,16 +226,28 @@ class MemoryStore(DatabasePart):
 
     def _export_json(self, path: str | Path | None = None, *, user_id: str) -> Steps[dict[str, Any]]:
         """The memory.json document of a user; written atomically to `path` if there is one."""
-        index = yield from self._current(user_id)
+        memories, revision = yield from self._listed(user_id)
         sections = yield from read(lambda: statements.sections(user_id))
         now = self._clock()
-        memories = [m for m in index.listed() if m.in_use(now)]
-        document = exchange.document_of(memories, sections, index.revision, now)
+        document = exchange.document_of([m for m in memories if m.in_use(now)], sections, revision, now)
         if path is not None:
             exchange.write_whole(path, document)
         return document
 
     export_json, aexport_json = sync_and_async(_export_json)
+
+    def _is_large(self, user_id: str) -> Steps[bool]:
+        """Whether a user's memories are indexed in blocks. A ranker of one's own may find what shares no word."""
+        owner = checked_user(user_id)
+        return self._ranker is default_ranker and (yield from read(lambda: statements.more_than(owner, FEW)))
+
+    def _listed(self, user_id: str) -> Steps[tuple[list[Memory], int]]:
+        """All memories, oldest first, and the revision. Those of a user with many are not kept in memory."""
+        if (yield from self._is_large(user_id)):
+            revision, memories, _ = yield from read(partial(statements.changes, user_id, 0, ()))
+            return memories, revision
+        index = yield from self._current(user_id)
+        return index.listed(), index.revision
 
     def _current(self, user_id: str) -> Steps[UserIndex]:
         """The user's index, in step with the database."""

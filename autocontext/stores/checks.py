@@ -61,6 +61,13 @@ def checked_patience(patience: Any) -> float:
     return float(min(patience, 1e6))  # twelve days: SQLite counts milliseconds in 32 bits
 
 
+def checked_limit(limit: Any) -> int | None:
+    """How many to list; None stays None. Raises ConfigError unless it is a whole number above 0."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ConfigError(f"limit must be a whole number above 0, or None for all (got {short(limit)})")
+    return limit
+
+
 def checked_ids(ids: Any) -> frozenset[str]:
     """Ids of messages, each once. Raises InvalidMessage unless it is a list of texts."""
     listed: list[Any] = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, str) else [None]

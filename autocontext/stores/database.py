@@ -106,6 +106,8 @@ class Schema(NamedTuple):
 
     part: str
     versions: tuple[tuple[str, ...], ...]
+    derived: tuple[str, ...] = ()
+    """Tables and columns that are made of the others: they are not copied."""
 
 
 class Database(ABC):

@@ -18,10 +18,10 @@ from autocontext.stores import session_statements as statements
 from autocontext.stores.chain import follow
 from autocontext.stores.checks import checked_seconds
 from autocontext.stores.closing import DatabasePart
-from autocontext.stores.database import Database, Row
-from autocontext.stores.indexing import SearchIndex
+from autocontext.stores.database import Database, Row, Work
+from autocontext.stores.indexing import SearchIndex, Span
 from autocontext.stores.lifecycle import Lifecycle
-from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, storable, version_of
+from autocontext.stores.protocol import Entries, Page, Revision, SessionInfo, SessionKey, storable, version_of
 from autocontext.stores.records import (
     added,
     batch_number,
@@ -53,7 +53,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         self._ttl = checked_seconds("ttl", ttl)
         super().__init__(url, statements.SCHEMA)
         self._append = (postgres_sessions if self.database.dialect == "postgresql" else sqlite_sessions).append
-        self._index = SearchIndex(self.database, lambda key, after, until: self.read(key, after=after, until=until))
+        self._index = SearchIndex(self.database, self._read_spans)
 
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
@@ -80,6 +80,23 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
                 self.read(session, after=after, until=lost)  # an entry before it that was changed is reported first
             raise StoreCorruptError(f"{self._place(session, lost)}: {e}") from e
         return self._unpacked(session, after, rows, _entry)
+
+    def _read_spans(self, spans: Sequence[Span]) -> list[list[Entry]]:
+        """The entries of each span, from one transaction."""
+
+        def work() -> Work[list[statements.Rows]]:
+            found = []
+            for span in spans:
+                rows = yield from statements.read(*span)
+                found.append(rows)
+            return found
+
+        try:
+            found = self.database.read(work)
+        except StoreCorruptError:
+            # The single reading finds and reports the damaged entry.
+            return [self.read(span.session, after=span.after, until=span.until) for span in spans]
+        return [self._unpacked(span.session, span.after, rows, _entry) for span, rows in zip(spans, found, strict=True)]
 
     def read_lazily(self, session: SessionKey) -> Sequence[Entry | Stored]:
         """`read` for a Log: added messages are parsed later, but all checksums and the chain are checked now."""
@@ -111,13 +128,13 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
             return await in_thread(lambda: self.read(session, after=after, until=until))
         return self._unpacked(session, after, rows, _entry)
 
-    def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of all users), most recently written first."""
-        return self.database.read(partial(statements.sessions, user_id))
+    def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
+        """The sessions of a user (None: of all users), most recently written first; all, or a page of them."""
+        return self.database.read(partial(statements.sessions, user_id, **page))
 
-    async def asessions(self, user_id: str | None = None) -> list[SessionInfo]:
+    async def asessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
         """`sessions` without blocking the event loop."""
-        return await self.database.aread(partial(statements.sessions, user_id))
+        return await self.database.aread(partial(statements.sessions, user_id, **page))
 
     def delete(self, session: SessionKey) -> bool:
         """Delete a session; False if there was none."""

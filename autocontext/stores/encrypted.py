@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Unpack
 
 from autocontext.errors import Conflict, StoreError
 from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
-from autocontext.stores.protocol import Entries, Revision, SessionInfo, SessionKey, SessionStore, storable, version_of
+from autocontext.stores.protocol import (
+    Entries,
+    Page,
+    Revision,
+    SessionInfo,
+    SessionKey,
+    SessionStore,
+    storable,
+    version_of,
+)
 from autocontext.stores.sealing import Keyring
 
 _AT_ONCE = 500
@@ -104,9 +114,9 @@ class EncryptedSessionStore(Lifecycle):
         """The earlier states of a session, oldest first."""
         return self.store.revisions(session)
 
-    def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of all users), most recently written first."""
-        return self.store.sessions(user_id)
+    def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
+        """All sessions of a user (None: of all users), most recently written first; all, or a page of them."""
+        return self.store.sessions(user_id, **page)  # type: ignore[misc]  # one of your own may know no pages
 
     def delete(self, session: SessionKey) -> bool:
         """Delete a session; False if there was none."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 from autocontext.errors import Conflict, InvalidMessage
 from autocontext.flows.forking import fork_lock
 from autocontext.history.entries import Entry
-from autocontext.stores.checks import check_id, checked_seconds
+from autocontext.stores.checks import check_id, checked_limit, checked_seconds
 from autocontext.stores.lifecycle import Lifecycle
 from autocontext.stores.protocol import (
     Entries,
+    Page,
     Revision,
     SessionInfo,
     SessionKey,
@@ -60,8 +62,8 @@ class InMemorySessionStore(Lifecycle):
             kept = self._sessions.get(storable(session))
             return list(kept.revisions) if kept else []
 
-    def sessions(self, user_id: str | None = None) -> list[SessionInfo]:
-        """All sessions of a user (None: of all users), most recently written first."""
+    def sessions(self, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
+        """The sessions of a user (None: of all users), most recently written first; all, or a page of them."""
         if user_id is not None:
             check_id("user_id", user_id, InvalidMessage)
         with self._lock:
@@ -77,7 +79,10 @@ class InMemorySessionStore(Lifecycle):
                 for key, s in self._sessions.items()
                 if user_id in (None, key.user_id)
             ]
-        return sorted(infos, key=lambda info: (-info.updated_at, info.key))
+        infos.sort(key=_place)
+        if (after := page.get("after")) is not None:
+            infos = [info for info in infos if _place(info) > _place(after)]
+        return infos[: checked_limit(page.get("limit"))]
 
     def delete(self, session: SessionKey) -> bool:
         """Delete a session; False if there was none."""
@@ -114,6 +119,10 @@ class InMemorySessionStore(Lifecycle):
             for key in expired:
                 del self._sessions[key]
             return len(expired)
+
+
+def _place(info: SessionInfo) -> tuple[int, SessionKey]:
+    return -info.updated_at, info.key
 
 
 class _Session:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -11,22 +11,32 @@ from autocontext.errors import StoreCorruptError
 from autocontext.flows.forking import fork_lock
 from autocontext.history.entries import Entry
 from autocontext.stores import search_statements as statements
-from autocontext.stores.database import Database
+from autocontext.stores.database import Database, Work
 from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.search_index import BEFORE, LONGEST, Segment, segments
 
 _AT_ONCE = 2
 """Segments per transaction, so that the first search does not load a whole long history."""
-_MOST_KEPT = 4_000_000
-"""Stored bytes of the segments that a process keeps unpacked: about 40,000 short messages."""
+_MOST_KEPT = 16_000_000
+"""Stored bytes of the segments that a process keeps unpacked: about 160,000 messages, or 30,000 short sessions."""
+_TOGETHER = 128
+"""Sessions that grew by little since the last search: so many share a transaction."""
 _ATTEMPTS = 3
 """Attempts; each follows a damaged index, or one that another process is rebuilding."""
 
 
-class SearchIndex:
-    """The segments of all sessions in a database; `read(session, after, until)` returns entries."""
+class Span(NamedTuple):
+    """Some entries of a session, by number."""
 
-    def __init__(self, database: Database, read: Callable[[SessionKey, int, int], Sequence[Entry]]) -> None:
+    session: SessionKey
+    after: int
+    until: int
+
+
+class SearchIndex:
+    """The segments of all sessions in a database; `read` returns the entries of each span, from one transaction."""
+
+    def __init__(self, database: Database, read: Callable[[Sequence[Span]], Sequence[Sequence[Entry]]]) -> None:
         self._database, self._read = database, read
         self._kept = _Kept()
 
@@ -37,9 +47,8 @@ class SearchIndex:
         """
         for _ in range(_ATTEMPTS):
             known = self._database.read(partial(statements.known, user_id, session_id))
-            for session in known:
-                if session.until < session.entries:
-                    self._extend(session)
+            for together in _together([session for session in known if session.until < session.entries]):
+                self._extend(together)
             try:
                 segments = self._stored(user_id, session_id, {session.key: session.version for session in known})
             except StoreCorruptError:
@@ -51,18 +60,23 @@ class SearchIndex:
                 return [(key, segment) for key, _, segment in segments]
         raise StoreCorruptError(f"{self._database.name}: the search index of user {user_id!r} cannot be rebuilt")
 
-    def _extend(self, session: statements.Known) -> None:
-        """Index the new entries of a session. A last segment that is not full yet is rebuilt with them."""
-        step = _AT_ONCE * LONGEST
-        for begin in range(session.start, session.entries, step):
-            lead = max(0, begin - BEFORE)
-            part = self._read(session.key, lead, min(session.entries, begin + step))
-            before, entries = part[: begin - lead], part[begin - lead :]
-            made, start = [], begin
+    def _extend(self, together: Sequence[tuple[statements.Known, int, int]]) -> None:
+        """Index entries of sessions, from one number to another."""
+        spans = [Span(known.key, max(0, begin - BEFORE), end) for known, begin, end in together]
+        made = []
+        for (known, begin, _), span, part in zip(together, spans, self._read(spans), strict=True):
+            before, entries = part[: begin - span.after], part[begin - span.after :]
+            bodies, start = [], begin
             for until, segment in segments(begin, entries, before):
-                made.append((start, until, segment.packed(session.key, start, until)))
+                bodies.append((start, until, segment.packed(known.key, start, until)))
                 start = until
-            self._database.write(partial(statements.put, session.key, session.version, made))
+            made.append((known.key, known.version, bodies))
+
+        def put() -> Work[None]:
+            for key, version, bodies in made:
+                yield from statements.put(key, version, bodies)
+
+        self._database.write(put)
 
     def _stored(
         self, user_id: str, session_id: str | None, versions: Mapping[SessionKey, Version]
@@ -86,6 +100,25 @@ class SearchIndex:
                 raise StoreCorruptError(f"the search index of session {session[1]!r} has a gap before entry {start}")
             ends[session] = until
         return [(key.session, key.until, segment) for key, segment in found.items()]
+
+
+def _together(grown: Sequence[statements.Known]) -> Iterator[list[tuple[statements.Known, int, int]]]:
+    """What one transaction indexes: a part of a long session, or many that are short.
+
+    A last segment that is not full yet is rebuilt.
+    """
+    group: list[tuple[statements.Known, int, int]] = []
+    room = step = _AT_ONCE * LONGEST
+    for known in sorted(grown, key=lambda known: known.key):  # two searches lock sessions in the same order
+        for begin in range(known.start, known.entries, step):
+            end = min(known.entries, begin + step)
+            if group and (end - begin > room or len(group) == _TOGETHER):
+                yield group
+                group, room = [], step
+            group.append((known, begin, end))
+            room -= end - begin
+    if group:
+        yield group
 
 
 class _Key(NamedTuple):

@@ -22,7 +22,7 @@ from autocontext.stores.protocol import SessionKey, storable, stored_entries
 if TYPE_CHECKING:
     from typing import Protocol, Unpack
 
-    from autocontext.stores.protocol import SessionInfo, SessionStore
+    from autocontext.stores.protocol import Page, SessionInfo, SessionStore
     from autocontext.stores.search import Filters, Found
 
     class _Searching(SessionStore, Protocol):
@@ -145,9 +145,9 @@ class Lifecycle:
         """`read` in a thread."""
         return await in_thread(lambda: self.read(session, after=after, until=until))
 
-    async def asessions(self: SessionStore, user_id: str | None = None) -> list[SessionInfo]:
+    async def asessions(self: SessionStore, user_id: str | None = None, **page: Unpack[Page]) -> list[SessionInfo]:
         """`sessions` in a thread."""
-        return await in_thread(lambda: self.sessions(user_id))
+        return await in_thread(lambda: self.sessions(user_id, **page))  # type: ignore[misc]  # as EncryptedSessionStore
 
     async def adelete(self: SessionStore, session: SessionKey) -> bool:
         """`delete` in a thread."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -43,7 +43,8 @@ def copy_parts(
         source.ensure(schema)
         to.ensure(schema)
         for table in tables_of(schema):
-            copied += _copy(source, to, table, progress)
+            if table.name not in schema.derived:
+                copied += _copy(source, to, table, schema.derived, progress)
     return copied
 
 
@@ -58,8 +59,14 @@ def tables_of(schema: Schema) -> Iterator[Table]:
             yield Table(match[1], tuple(name.strip() for name in key[1].split(",")))
 
 
-def _copy(source: Database, to: Database, table: Table, progress: Callable[[str, int], object] | None) -> int:
-    columns = source.read(partial(_columns, table, source.dialect))
+def _copy(
+    source: Database,
+    to: Database,
+    table: Table,
+    without: Collection[str],
+    progress: Callable[[str, int], object] | None,
+) -> int:
+    columns = [name for name in source.read(partial(_columns, table, source.dialect)) if name not in without]
     place = [columns.index(name) for name in table.key]
     copied, after = 0, None
     while rows := source.read(partial(rows_after, table.name, table.key, columns, after)):

@@ -69,10 +69,11 @@ PLACES = (
         readable=("namespace", "ref", "expires_at", "created_at"),
     ),
     Place(
-        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags", "checksum"),
+        "cache", "autocontext_cache", ("namespace", "key"), ("version", "args", "body", "tags", "marks", "checksum"),
         ("key", "task"),
         readable=("namespace", "kind", "cost", "created", "expires", "gone", "used", "size"),
     ),
+    Place("cache", "autocontext_cache_mark", ("namespace", "mark", "key"), (), ("mark", "key"), ("namespace",)),
     Place("cache", "autocontext_cache_tag", ("namespace", "key", "tag"), (), ("key", "tag"), ("namespace",)),
     Place(
         "cache", "autocontext_cache_computation", ("namespace", "key", "slot"), (), ("key", "task"),
@@ -94,9 +95,10 @@ PLACES = (
         ("digest",),
         readable=(
             "user_id", "id", "importance", "confidence", "created_at", "updated_at", "last_accessed", "access_count",
-            "last_confirmed_at", "confirmation_count", "expires_at", "revision",
+            "last_confirmed_at", "confirmation_count", "expires_at", "revision", "block",
         ),
     ),
+    Place("memories", "autocontext_memory_block", ("user_id", "block"), ("body",), readable=("user_id", "block")),
     Place(
         "memories", "autocontext_memory_sections", ("user_id", "name"), ("summary", "checksum"),
         readable=("user_id", "name", "updated_at"),

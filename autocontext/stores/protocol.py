@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import NamedTuple, Protocol, Self, TypedDict, TypeVar
 
 from autocontext.errors import ConfigError, Conflict, InvalidMessage, SessionGone, short
 from autocontext.history.entries import Entry
@@ -118,6 +118,15 @@ class SessionInfo(NamedTuple):
     def key(self) -> SessionKey:
         """The key that the store's methods take."""
         return SessionKey(self.user_id, self.session_id)
+
+
+class Page(TypedDict, total=False):
+    """Which sessions a store lists, by default all. A session that is written meanwhile moves to the front."""
+
+    limit: int | None
+    """At most so many."""
+    after: SessionInfo | None
+    """Those after this one: the last of the page before."""
 
 
 class Revision(NamedTuple):

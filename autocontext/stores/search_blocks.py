@@ -78,6 +78,19 @@ class Block:
         codes = self._codes(term)
         return self._count(codes, self._text, self._places[1]) if codes else Counter()
 
+    def containing(self, piece: str) -> Counter[int]:
+        """How often each text holds a chunk with these characters in it, in any case, by the text's number."""
+        if is_cjk(piece):
+            return self.holders(piece)
+        codes: dict[str, int] = {}
+        lowered = self._lowered
+        at, line, counted = lowered.find(piece), -1, 0
+        while at >= 0:
+            line += lowered.count("\n", counted, at)
+            codes[_code(line)] = 1
+            counted, at = at, lowered.find(piece, lowered.find("\n", at))
+        return self._count(codes, self._text, self._places[1]) if codes else Counter()
+
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
         codes: dict[str, int] = {}

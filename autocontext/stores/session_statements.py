@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from autocontext.errors import Conflict, InvalidMessage, StoreCorruptError
-from autocontext.stores.checks import check_id
+from autocontext.stores.checks import check_id, checked_limit
 from autocontext.stores.database import OnSqlite, Row, Schema, Statement, Work
 from autocontext.stores.places import forget
 from autocontext.stores.protocol import SessionInfo, SessionKey, Version, check_version, new_version, storable
@@ -150,13 +150,28 @@ def read(session: SessionKey, after: int, until: int | None) -> Work[Rows]:
     return Rows(end, rows, head if until is None else None, Version(*version) if version else None)
 
 
-def sessions(user_id: str | None) -> Work[list[SessionInfo]]:
-    """All sessions of a user (None: of all users)."""
+def sessions(
+    user_id: str | None, limit: int | None = None, after: SessionInfo | None = None
+) -> Work[list[SessionInfo]]:
+    """The sessions of a user (None: of all users), most recently written first; so many after one of them."""
+    conditions: list[str] = []
+    params: dict[str, Any] = {}
+    if user_id is not None:
+        conditions.append("user_id = :user_id")
+        params |= _owner(user_id)
+    if after is not None:
+        conditions.append(
+            "(updated_at < :at OR (updated_at = :at AND (user_id > :owner OR (user_id = :owner AND session_id > :id))))"
+        )
+        params |= {"at": after.updated_at, "owner": after.user_id, "id": after.session_id}
+    if checked_limit(limit) is not None:
+        params["limit"] = limit
     rows = yield Statement(
         "SELECT user_id, session_id, entries, created_at, updated_at, expires_at FROM autocontext_sessions "
-        + ("" if user_id is None else "WHERE user_id = :user_id ")
-        + "ORDER BY updated_at DESC, user_id, session_id",
-        {} if user_id is None else _owner(user_id),
+        + (f"WHERE {' AND '.join(conditions)} " if conditions else "")
+        + "ORDER BY updated_at DESC, user_id, session_id"
+        + ("" if limit is None else " LIMIT :limit"),
+        params,
     )
     infos = (SessionInfo(*row) for row in rows)
     return [info._replace(expires_at=None, stays=True) if info.expires_at == NEVER else info for info in infos]

@@ -79,7 +79,7 @@ def erase(context: AutoContext, session: SessionKey, ids: Iterable[str] | None) 
     texts = _erase_contents(context, session, said, seen, whole=targets is None)
     called = Called(said.messages, texts | said.texts)
     forget = partial(forgetting, session, called, whole=targets is None)
-    context.cache_of(session.user_id).discard(called.hold)
+    context.cache_of(session.user_id).discard(called.hold, marks=called.marks())
     context.database.write(forget)
     done = (
         context.sessions.delete(session) and len(said.ids)

@@ -7,12 +7,13 @@ calls beside it are found by their arguments and texts.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from autocontext.cache import leases, rows
 from autocontext.cache.canonical import canonical
 from autocontext.cache.invalidating import ToolCall
+from autocontext.cache.marks import OWN, item_marks, leaves, loaded, text_mark, texts
 from autocontext.errors import StoreCorruptError, UncacheableError
 from autocontext.messages import Msg
 from autocontext.stores.database import Statement, Work
@@ -22,28 +23,31 @@ if TYPE_CHECKING:
     from autocontext.cache.namespace import CacheEntry
     from autocontext.stores.protocol import SessionKey
 
-_OWN = 8
-"""Minimum length of a text that tells a call apart from others."""
-
 
 class Called:
     """The tool calls of some messages, and what they said."""
 
-    def __init__(self, messages: Collection[Msg], texts: Collection[str]) -> None:
+    def __init__(self, messages: Collection[Msg], said: Collection[str]) -> None:
         uses = [use for m in messages for use in m.tool_uses]
         self.ids = frozenset([use.id for use in uses] + [result.id for m in messages for result in m.tool_results])
-        self.texts = frozenset(texts)
+        self.texts = frozenset(said)
         """The whole texts of the messages, and of the contents that hold their rest."""
         self._calls = [(use.name, arguments) for use in uses if (arguments := _arguments(use.input))]
         self._tasks = frozenset(name for name, _ in self._calls)
-        values = [value for text in self.texts if (value := _loaded(text)) is not None]
+        values = [value for text in self.texts if (value := loaded(text)) is not None]
         self._results = [value for value in values if isinstance(value, dict)]
-        leaves = [*self.texts, *_leaves(values), *_leaves([dict(use.input) for use in uses])]
-        self._own = frozenset(text for text in leaves if len(text) >= _OWN)
+        parts = [*self.texts, *leaves(values), *leaves([dict(use.input) for use in uses])]
+        self._own = frozenset(text for text in parts if len(text) >= OWN)
+
+    def marks(self) -> set[str]:
+        """The marks of the results that `hold` may choose."""
+        marks = {text_mark(text) for text in self.texts | self._own}
+        marks.update(mark for name, arguments in self._calls for mark in item_marks(name, arguments))
+        return marks.union(*(item_marks("", value) for value in self._results))
 
     def hold(self, entry: CacheEntry) -> bool:
         """Whether a result comes from these calls: some options store a part of the arguments, or of the result."""
-        arguments = _loaded(entry.args) or {}
+        arguments = loaded(entry.args) or {}
         if entry.task in self._tasks and any(
             entry.task == name and arguments.items() <= theirs.items() for name, theirs in self._calls
         ):
@@ -54,8 +58,8 @@ class Called:
             value = None
         if isinstance(value, dict) and value and any(_part(value, theirs) for theirs in self._results):
             return True
-        return any(text in self.texts for text in _texts(entry, value)) or not self._own.isdisjoint(
-            _leaves([arguments, value])
+        return any(text in self.texts for text in texts(entry, value)) or not self._own.isdisjoint(
+            leaves([arguments, value])
         )
 
 
@@ -82,30 +86,3 @@ def _arguments(inputs: Any) -> dict[str, Any]:
 
 def _part(value: dict[str, Any], of: dict[str, Any]) -> bool:
     return all(name in of and of[name] == item for name, item in value.items())
-
-
-def _texts(entry: CacheEntry, value: Any) -> Iterator[str]:
-    """The texts that a message with this result may have."""
-    yield value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    if entry.kind == "error" and isinstance(value, dict):
-        yield from (f"Error: {value['error'].rpartition('.')[2]}: {argument}" for argument in value["args"])
-
-
-def _leaves(values: list[Any]) -> Iterator[str]:
-    """The texts in JSON values."""
-    waiting = list(values)
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            waiting += item.values()
-        elif isinstance(item, list | tuple):
-            waiting += item
-
-
-def _loaded(text: str) -> Any:
-    try:
-        return json.loads(text) if text[:1] in ("{", "[") else None
-    except (ValueError, RecursionError):
-        return None

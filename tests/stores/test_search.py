@@ -209,11 +209,11 @@ def test_an_index_that_another_process_makes_anew_meanwhile_is_completed(tmp_pat
         store.append(SessionKey("u", "t"), added("second"), after=0)
         reads = []
 
-        def read(key, after, until):
-            reads.append(key)
+        def read(spans):
+            reads.append(spans)
             if len(reads) == 1:
                 place(store).write(lambda: forget("u"))
-            return store.read(key, after=after, until=until)
+            return [store.read(span.session, after=span.after, until=span.until) for span in spans]
 
         segments = SearchIndex(place(store), read).segments("u", None)
         assert [key.session_id for key, _ in segments] == ["s", "t"]

@@ -13,7 +13,7 @@ from autocontext import AutoContextMemory, Msg
 from autocontext.errors import InvalidMessage
 from autocontext.history.entries import Added, Cleared, Offloaded
 from autocontext.messages import TextBlock, ToolResultBlock, ToolUseBlock
-from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
+from autocontext.stores import DatabaseSessionStore, InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.log_search import LogSearch
 from autocontext.stores.search_blocks import Block, BlockWriter
@@ -22,6 +22,7 @@ from autocontext.stores.sqlite_database import SqliteDatabase
 from autocontext.text.stems import roots, stem
 from autocontext.text.words import is_cjk, split, terms, terms_of_chunk
 from tests.conversations import texts
+from tests.stores.homes import database
 from tests.stores.stores import KINDS, place, stored
 
 U = SessionKey("u", "s")
@@ -378,3 +379,20 @@ def test_segments_follow_each_other(tmp_path):
     assert [until for until, _ in large] == [9, 11]
     assert all(b > a for a, b in pairwise(until for until, _ in made))
     assert json.loads(json.dumps(made[0][1].messages.numbers))[:3] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["file", "postgresql"])
+def test_many_sessions_are_indexed_together_and_a_long_one_in_parts(kind, tmp_path):
+    with database(kind, tmp_path) as db:
+        store, writes = DatabaseSessionStore(db), []
+        write = db.write
+        db.write = lambda work: (writes.append(work), write(work))[1]
+        for i in range(300):
+            store.append(SessionKey("u", f"s{i}"), added(f"word{i} is here"), after=0)
+        store.append(SessionKey("u", "long"), added(*["again and again"] * (2 * LONGEST + 1)), after=0)
+        writes.clear()
+        assert [hit.session.session_id for hit in store.search("word77", user_id="u")] == ["s77"]
+        assert 3 <= len(writes) <= 6
+        writes.clear()
+        assert len(store.search("again", user_id="u", limit=20)) == 20
+        assert writes == []

@@ -7,6 +7,8 @@ import pytest
 
 from autocontext import Msg
 from autocontext.cache import ResultCache
+from autocontext.stores.database import Statement
+from autocontext.suite.erasing_results import Called
 from autocontext.testing import tool_exchange
 from tests.suite.test_erasing import KEY, SECRET, found, opened, said, where
 
@@ -143,3 +145,42 @@ def test_other_calls_keep_their_results(tmp_path):
         assert ac.cache_of("ann").stats().entries == 2
         ac.erase("s", [use.id, answer.id], user_id="ann")
         assert ac.cache_of("ann").stats().entries == 1
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_erasing_looks_only_at_results_that_may_hold_what_was_said(key, tmp_path):
+    with opened(tmp_path / "a.db", key) as ac:
+        cache, looked = ac.cache_of("ann"), []
+        for i in range(100):
+            cache.get_or_compute("look up", {"page": i}, lambda page: {"text": f"page {page} of the book", "ok": True})
+        cache.set("long", [f"line {i} of a long list" for i in range(100)])
+        args = {"page": 7}
+        said_by = Called([Msg.model_validate(tool_exchange("look up", args, "")[0].to_dict())], {"page 8 of the book"})
+        cache.discard(lambda entry: looked.append(entry.args or entry.key), marks=said_by.marks())
+        assert sorted(looked) == ["long", '{"page":7}', '{"page":8}']
+
+
+def test_results_of_earlier_versions_are_looked_at_one_by_one(tmp_path):
+    with opened(tmp_path / "a.db") as ac:
+        ac.cache_of("ann").set("k", {"text": said("answer")})
+        for sql in ("UPDATE autocontext_cache SET marks = NULL", "DELETE FROM autocontext_cache_mark"):
+            ac.database.write(lambda sql=sql: (yield Statement(sql)))
+        session = ac.session("s", user_id="ann")
+        session.add(Msg(role="user", content=said("answer")))
+        assert erased(ac, session, whole=False, folder=tmp_path) == []
+
+
+def test_the_marks_of_a_result_go_with_it(tmp_path):
+    with opened(tmp_path / "a.db") as ac:
+        cache = ac.cache_of("ann")
+
+        def marks():
+            return ac.database.read(lambda: (yield Statement("SELECT mark FROM autocontext_cache_mark")))
+
+        cache.set("k", {"text": said("answer")})
+        before = set(marks())
+        cache.set("k", {"text": said("another answer")})
+        assert len(before) == len(set(marks()))
+        assert before != set(marks())
+        cache.delete("k")
+        assert marks() == []

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from autocontext import AutoContextMemory, Msg, ToolResultBlock, ToolUseBlock
-from autocontext.errors import Conflict, InvalidMessage
+from autocontext.errors import ConfigError, Conflict, InvalidMessage
 from autocontext.history.entries import Added, Cleared, NoteReplaced, Offloaded
 from autocontext.stores import InMemorySessionStore, Revision, SessionKey, SqliteSessionStore, copy_sessions
 from autocontext.testing import conversation
@@ -75,6 +75,19 @@ def test_sessions_are_listed_latest_first_with_their_sizes_and_times(store):
     assert before <= listed[0].created_at < listed[0].updated_at <= time.time_ns() // 1_000_000
     assert len(store.sessions()) == 3
     assert store.sessions("nobody") == []
+
+
+@pytest.mark.parametrize("user", ["u1", None])
+def test_sessions_in_pages_are_all_of_them_once(store, user):
+    for i in range(7):  # some in the same millisecond
+        store.append(SessionKey(f"u{i % 2}", f"s{6 - i}"), added("x"), after=0)
+    pages = [store.sessions(user, limit=2)]
+    while len(pages[-1]) == 2 and len(pages) < 9:
+        pages.append(store.sessions(user, limit=2, after=pages[-1][-1]))
+    assert [info for page in pages for info in page] == store.sessions(user)
+    assert asyncio.run(store.asessions(user, limit=1)) == pages[0][:1]
+    with pytest.raises(ConfigError, match="limit must be a whole number above 0"):
+        store.sessions(user, limit=0)
 
 
 def test_a_deleted_session_is_gone_and_can_begin_anew(store):

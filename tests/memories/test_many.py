@@ -1,0 +1,171 @@
+"""Users with many memories: a stored index leads to those that a query may mean, and the rest is not read."""
+
+import asyncio
+from contextlib import closing
+
+import pytest
+
+from autocontext import Msg
+from autocontext.memories import MemoryInjector, MemoryStore
+from autocontext.memories.candidates import MemoryBlock, candidates
+from autocontext.memories.large import FEW, MOST
+from autocontext.memories.schema import SCHEMA
+from autocontext.ranking import TfidfRanker
+from autocontext.stores import EncryptedDatabase
+from autocontext.stores.database import Statement
+from autocontext.stores.moving import copy_parts
+from tests.costs import CountingDatabase
+from tests.extras import need
+from tests.stores.homes import HOMES, database
+
+MANY = FEW + 100
+USER = {"user_id": "ann"}
+
+
+def filled(store, count=MANY, user="ann"):
+    facts = [
+        {"id": f"fact_{i}", "content": f"Machine {i} stands in room {i % 50} beside the printer", "confidence": 0.5}
+        for i in range(count)
+    ]
+    store.import_json({"version": "1.0", "facts": facts}, user_id=user)
+    return store
+
+
+@pytest.fixture(params=HOMES)
+def store(request, tmp_path):
+    with database(request.param, tmp_path) as db:
+        yield filled(MemoryStore(db))
+
+
+def found(store, query, **options):
+    return [hit.memory.content for hit in store.search(query, **USER, **options)]
+
+
+def blocks(store):
+    return store.database.read(lambda: (yield Statement("SELECT user_id, body FROM autocontext_memory_block")))
+
+
+def outside(store):
+    sql = "SELECT id FROM autocontext_memories WHERE block IS NULL"
+    return {id_ for (id_,) in store.database.read(lambda: (yield Statement(sql)))}
+
+
+def test_words_parts_of_words_and_chinese_words_of_two_characters_are_found(store) -> None:
+    store.add("She prefers pytest", **USER)
+    store.add("用户喜欢配置文件", **USER)
+    assert found(store, "What does she prefer?")[0] == "She prefers pytest"
+    assert found(store, "tests", limit=1) == ["She prefers pytest"]
+    assert found(store, "配置") == ["用户喜欢配置文件"]
+    assert found(store, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]
+    assert found(store, "the of and") == found(store, "zebra") == []
+    assert asyncio.run(store.asearch("pytest", **USER))[0].memory.content == "She prefers pytest"
+    assert blocks(store)
+
+
+def test_filters_come_before_the_ranking_and_the_limit(store) -> None:
+    kept = store.add("Machine 77 is the user's own", tags=["own"], importance=9, **USER)
+    assert found(store, "printer room", tags=["own"]) == []
+    assert found(store, "machine", tags=["own"]) == [kept.content]
+    assert found(store, "", min_importance=8) == [kept.content]
+    assert len(found(store, "", limit=300)) == 300
+    store.update(kept.id, archived="old", **USER)
+    assert found(store, "machine", tags=["own"]) == found(store, "", min_importance=8) == []
+
+
+def test_other_users_see_nothing_of_it(store) -> None:
+    filled(store, user="bob")
+    store.add("The secret word is xyzzy", user_id="bob")
+    assert found(store, "xyzzy") == []
+    assert {user for user, _ in blocks(store)} == {"ann"}
+    assert store.clear(user_id="bob") == MANY + 1
+    assert len(store.all(**USER)) == MANY
+
+
+@pytest.mark.parametrize("change", ["delete", "update", "clear"])
+def test_a_block_goes_with_what_it_says(store, change) -> None:
+    found(store, "machine")
+    before = blocks(store)
+    if change == "delete":
+        store.delete("fact_7", **USER)
+    elif change == "update":
+        store.update("fact_7", content="Something else", **USER)
+    else:
+        store.clear(**USER)
+    left = blocks(store)
+    assert len(left) == (0 if change == "clear" else len(before) - 1)
+    assert "fact_7" not in {id_ for _, body in left for id_ in MemoryBlock.unpacked(body).ids}
+    assert "Machine 7 stands in room 7 beside the printer" not in found(store, "machine 7")
+    assert len(outside(store)) <= FEW
+
+
+def test_what_is_not_said_anew_stays_in_its_block(store) -> None:
+    found(store, "machine")
+    before = blocks(store)
+    store.update("fact_7", confidence=0.9, importance=2, archived="old", **USER)
+    store.add("Machine 8 stands in room 8 beside the printer", **USER)
+    assert blocks(store) == before
+
+
+def test_a_damaged_block_is_made_anew(store) -> None:
+    found(store, "machine")
+    store.database.write(lambda: (yield Statement("UPDATE autocontext_memory_block SET body = :b", {"b": b"x"})))
+    with MemoryStore(store.database) as again:
+        assert len(found(again, "machine 77")) == 5
+
+
+def test_a_search_reads_as_many_rows_at_every_size(tmp_path) -> None:
+    read = []
+    for count in (MOST, 4 * MOST):
+        database = CountingDatabase(tmp_path / f"{count}.db")
+        with closing(database):
+            store = filled(MemoryStore(database), count)
+            found(store, "machine 77")
+            database.rows = 0
+            found(store, "machine 77")
+            read.append([database.rows - count // MOST])  # without the numbers of the blocks
+            database.rows = 0
+            store.document_about("machine 77", **USER)
+            read[-1].append(database.rows - count // MOST)
+    assert read[0] == read[1]
+
+
+def test_a_request_gets_what_is_near_what_is_sure_and_corrections(store) -> None:
+    store.add("Never restart the printer at noon", category="correction", **USER)
+    store.add("The user is called Ann", confidence=1.0, **USER)
+    outgoing, report = MemoryInjector(store, **USER).inject([Msg(role="user", content="Where is machine 77?")])
+    block = outgoing[0].text
+    for line in ("Never restart", "called Ann", "Machine 77 stands"):
+        assert line in block
+    assert len(report.selected) + len(report.dropped) < FEW
+    mine = MemoryInjector(store, **USER, ranker=TfidfRanker()).inject([Msg(role="user", content="Machine 77?")])[1]
+    assert len(mine.selected) + len(mine.dropped) == MANY + 2
+
+
+def test_an_encrypted_index_says_nothing(tmp_path) -> None:
+    need("crypto")
+    with database("file", tmp_path) as db, MemoryStore(EncryptedDatabase(db, b"k" * 32)) as store:
+        filled(store).add("Our codeword is xyzzy", **USER)
+        assert found(store, "xyzzy") == ["Our codeword is xyzzy"]
+        sealed = db.read(lambda: (yield Statement("SELECT body FROM autocontext_memory_block")))
+        assert sealed
+        for (body,) in sealed:
+            with pytest.raises(Exception, match="damaged"):
+                MemoryBlock.unpacked(body)
+
+
+def test_frequent_words_choose_no_more_candidates_than_are_missing() -> None:
+    rows = [(f"{i}", f"machine {i}", "[]", "context") for i in range(3000)]
+    blocks = [MemoryBlock.of(rows[start : start + 1000]) for start in (0, 1000, 2000)]
+    assert len(candidates(blocks, "machine")) == 1000
+    found = candidates(blocks, "machine 2077")
+    assert (found[0], len(found)) == ("2077", 1001)
+
+
+def test_a_copy_is_indexed_anew(tmp_path) -> None:
+    with database("file", tmp_path) as db, database("memory", tmp_path) as other:
+        store = filled(MemoryStore(db))
+        found(store, "machine")
+        copy_parts(db, other, [SCHEMA])
+        copied = MemoryStore(other)
+        assert (len(blocks(store)), len(blocks(copied)), len(outside(copied))) == (1, 0, MANY)
+        assert found(copied, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]
