@@ -31,8 +31,9 @@ _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
 _ABOUT = 60
 """Characters of a label that stands for its call among others."""
-_SHORT_ANSWER = 1_500
-"""Characters; in a longer answer a word of an error is a part of what was read."""
+_SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
+"""Characters of an answer that is quoted of such a call; in one longer than the second, a word of an error is a part of
+what was read."""
 _FOLDER = re.compile(r"cd \S{1,200} *(?:&&|;) *(?=\S)")
 """The head that many commands share."""
 
@@ -215,7 +216,8 @@ class Deeds:
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
 
-        "" if an answer reads like an error that nothing marks: the name alone would say that all went well.
+        An answer that reads like an error without a mark is quoted; "" if there are several such calls: the name alone
+        would say that all went well.
         """
         times = f"{about} {len(calls)}x" if len(calls) > 1 else about
         answered = [call for call in calls if call.answer is not None]
@@ -229,8 +231,13 @@ class Deeds:
             )
         if empty:
             return f"{times} -> nothing" if empty == len(calls) else f"{times} ({empty} with nothing)"
-        texts = map(self._ledger.result_of, answered)
-        return "" if any(len(text) <= _SHORT_ANSWER and ERROR.search(text) for text in texts) else times
+        if not any(self._reads_like_an_error(call) for call in answered):
+            return times
+        return f"{about} -> {self.answer(calls[0], _SHORT_ANSWER)}" if len(calls) == 1 else ""
+
+    def _reads_like_an_error(self, call: Call) -> bool:
+        text = self._ledger.result_of(call)
+        return len(text) <= _LONG_ANSWER and ERROR.search(text) is not None
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
         """Lines about calls: those about one thing together under its name, in the order of their newest."""

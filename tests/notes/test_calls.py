@@ -251,6 +251,7 @@ def test_calls_without_a_line_are_named_by_what_they_were_about(tool: str, argum
         (["no", "another row"], True, "X 2x (1 with error or exit code)"),
         (["String not found in X", "another row"], False, None),
         (["Datei nicht gefunden", "another row"], False, None),
+        (["Error: no such order"], False, 'X -> "Error: no such order"'),
     ],
 )
 def test_calls_without_a_line_say_what_the_structure_says(answers: list[str], marked: bool, words: str | None) -> None:
@@ -261,5 +262,5 @@ def test_calls_without_a_line_say_what_the_structure_says(answers: list[str], ma
             result = Msg(role="tool", content=[result.tool_results[0].model_copy(update={"is_error": True})])
         ledger.append(call)
         ledger.append(result)
-    deeds = Deeds(ledger, {1, 3}, 60)
+    deeds = Deeds(ledger, {*range(1, len(ledger) + 1)}, 60)
     assert deeds.in_short("X", deeds.calls) == (words or "")
