@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
@@ -65,8 +64,8 @@ _NARROW, _WIDER = 56, (90, 160, 280)
 
 _MOST_NAMES = 4
 """Tools that are named of calls without a line."""
-_MOST_THINGS, _TOKENS_A_THING = 16, 60
-"""What such calls are about is named, one for so many tokens of the note."""
+_MORE_SHARE = 0.08
+"""Share of the tokens in which the others are named by what they were about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +340,12 @@ class _Page:
             things.setdefault(self._deeds.about(call), []).append(call)
         ordered = sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number))
         lines = (self._deeds.in_short(what, calls) for what, calls in ordered if what and what not in named)
-        counts += islice(filter(None, lines), min(_MOST_THINGS, self._budget // _TOKENS_A_THING))
+        left = int(self._budget * _MORE_SHARE)
+        for line in filter(None, lines):
+            left -= self._room.cost(line)
+            if left < 0:
+                break
+            counts.append(line)
         more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
         return ": ".join((more, "; ".join(counts))) if counts else more
 
