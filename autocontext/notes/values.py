@@ -126,7 +126,7 @@ def _names_something(token: str) -> bool:
     if len(token) < 4:
         with_unit = len(token) > 1 and token[:1].isdigit() and not token.isascii()
         return with_unit or (len(token) == 3 and token.isdigit())
-    if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
+    if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(map(str.isalnum, token)):
         return False
     if len(token) < _LEAST_ENCODED:
         return True
