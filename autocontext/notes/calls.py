@@ -119,6 +119,9 @@ class Call:
     """Whether the result is marked as an error."""
     answer: Answer | None = None
 
+    def __hash__(self) -> int:  # every note asks for it thousands of times; the dataclass's own hashes all fields
+        return self.number ^ self.digest
+
 
 def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
     """The Call for a block, without its result."""
