@@ -55,14 +55,13 @@ def find(value: str, text: str) -> int:
 
 def values_in(text: str) -> set[str]:
     """The values of a text; in very long ones only the ends and slices between are searched."""
-    values: dict[str, None] = {}
+    values: set[str] = set()
     for piece in _pieces(_ELEMENT.sub("", text) if "[ref=" in text else text):
         for run in _RUN.findall(piece):
-            for value in _names(run):
-                values[value] = None
+            values.update(_names(run))
             if len(values) >= _MOST:
-                return set(values)
-    return set(values)
+                return values
+    return values
 
 
 @lru_cache(maxsize=512)

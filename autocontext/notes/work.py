@@ -163,9 +163,13 @@ class WorkLedger:
             if msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (result_values if msg.role == "tool" else speech_values).update(values_in(text))
-        heard, spoken = Occurrences(0, False, (number,)), Occurrences(1, True, (number,))  # most values are new
-        for value in sorted(result_values | speech_values):  # the same order in every process
-            self._add_occurrences(value, spoken if value in speech_values else heard)
+        heard, spoken, known = Occurrences(0, False, (number,)), Occurrences(1, True, (number,)), self.values
+        for value in result_values | speech_values:
+            occurrence = spoken if value in speech_values else heard
+            if value in known:
+                self._add_occurrences(value, occurrence)
+            else:  # most are new
+                known[value] = occurrence
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
         """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""
