@@ -1,7 +1,7 @@
-"""Draws docs/pictures/long.svg: processor seconds of each operation against the messages of a session, both logarithmic.
+"""Draws docs/pictures/long.svg: processor seconds of each operation against the messages of a session.
 
-A level line costs the same at any length; one that rises by a decade for each decade is linear. `page.py` writes it from
-the table of results/long.md.
+Both axes are logarithmic. A level line costs the same at any length; one that rises by a decade for each decade is
+linear. `page.py` writes it from the table of results/long.md.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ def picture(table: Table) -> str:
         parts.append(f'<polyline class="lead" points="{lead}"/>')
         parts.append(f'<text class="note" x="{WIDTH - RIGHT + 14}" y="{places[name] + 4:.1f}">{escape(name)}</text>')
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
-    style = f"{STYLE}  .flat {{ stroke: #bc4c00; stroke-width: 2 }}\n  .grows {{ stroke: #0969da; stroke-width: 1.5 }}\n"
+    style = (
+        f"{STYLE}  .flat {{ stroke: #bc4c00; stroke-width: 2 }}\n  .grows {{ stroke: #0969da; stroke-width: 1.5 }}\n"
+    )
     frame = f'<rect class="page" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>'
     style += "  polyline { fill: none }\n"
     whole = [f'{head} role="img">', f"<title>{_TITLE}</title>", f"<style>\n{style}</style>", frame, *parts, "</svg>"]

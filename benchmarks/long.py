@@ -1,4 +1,4 @@
-"""What a session of up to 100,000 messages costs in CPU time, at five sizes: a cost grows with what is new, never with history.
+"""The CPU time of all that is done with a session, at five sizes: it should grow with what is new, not with history.
 
 Seeded rounds of question, two tool exchanges and answer, 200 characters each, in a SQLite file and a window of 16,000
 tokens. `the next messages` is an agent at work: `get_messages` after every message, passes included. The others are

@@ -2,9 +2,9 @@
 
 Usage: `python benchmarks/page.py [NAME]...`, e.g. `recall cost`; without names, all. `--list` names them. A table
 stands between `<!-- begin NAME -->` and `<!-- end NAME -->` of NAME.md. After each, the summary of docs/benchmarks.md,
-the rest of results/handover.md and the pictures (`three_ways`, `handover_page`, `draw_handover`, `draw_long`), and the figures that
-README.md and the documentation claim (see `claims`) are written from the tables; `--summary` does only that, and
-`--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
+the rest of results/handover.md and the pictures (`three_ways`, `handover_page`, `draw_handover`, `draw_long`), and the
+figures that README.md and the documentation claim (see `claims`) are written from the tables; `--summary` does only
+that, and `--check` only compares. Exit code 1 when a benchmark broke a promise or no table backs a claim.
 """
 
 from __future__ import annotations

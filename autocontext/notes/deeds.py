@@ -73,7 +73,7 @@ class Deeds:
 
     @classmethod
     def of(cls, ledger: WorkLedger, only: Runs, width: int) -> Deeds:
-        """The same as the constructor makes, from an earlier note about these messages while the history is the same."""
+        """What the constructor makes, shared by the notes about these messages until another one is added."""
         key = cls, only.pairs, width
         if key not in ledger.memo:
             ledger.memo[key] = cls(ledger, only, width)

@@ -11,7 +11,9 @@ from autocontext.text import signs
 from autocontext.text.caseless import Caseless
 
 USED = [value for module in (answers, sentences, signs) for value in vars(module).values() if type(value) is Caseless]
-WORDS = st.sampled_from([*"aBkK\u212as\u017fi\u0130\u0131 .\n\x1cé", "MUST", "Thanks!", "let's ", "Error", "Weil ", "не", "必须"])
+WORDS = st.sampled_from(
+    [*"aBkK\u212as\u017fi\u0130\u0131 .\n\x1cé", "MUST", "Thanks!", "let's ", "Error", "Weil ", "не", "必须"]
+)
 
 
 @pytest.mark.parametrize("pattern", USED, ids=lambda pattern: pattern.pattern[:12])
