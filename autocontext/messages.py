@@ -531,7 +531,9 @@ def is_user_turn(msg: Msg) -> bool:
 def said_in(msg: Msg) -> tuple[str, ...]:
     """The words of the user that the caller has named in this message's results (`metadata={"said_by_user": ...}`)."""
     said = msg.metadata.get(SAID_BY_USER) if msg.metadata else None
-    return tuple(words for words in ([said] if isinstance(said, str) else said or ()) if isinstance(words, str))
+    if not said:
+        return ()
+    return tuple(words for words in ([said] if isinstance(said, str) else said) if isinstance(words, str))
 
 
 def words_of_user(msg: Msg) -> str:

@@ -94,6 +94,7 @@ def is_plan_block(block: ContentBlock) -> bool:
 
 _PLAN_LISTS = ("todos", "subtasks", "steps", "plan", "tasks", "items", "task_list", "todo_list")
 """Arguments for the whole list of steps in other frameworks' plan tools."""
+_LISTS = frozenset(_PLAN_LISTS)
 _STATES = frozenset(
     {
         "todo", "pending", "open", "not_started", "not-started", "planned", "in_progress", "in-progress", "in progress",
@@ -117,6 +118,8 @@ def lists_steps(arguments: Mapping[str, Any]) -> bool:
 
 def _steps_of(arguments: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """The steps in a call's arguments, if any."""
+    if _LISTS.isdisjoint(arguments):  # nearly all calls
+        return ()
     for key in _PLAN_LISTS:
         steps = arguments.get(key)
         if isinstance(steps, list | tuple) and steps and all(isinstance(s, dict) and _step_name(s) for s in steps):

@@ -139,5 +139,4 @@ def _list(numbers: Runs) -> str:
     """The numbers as ranges, of many only the first."""
     if len(numbers.pairs) <= _MOST_RANGES:
         return names(numbers)
-    first = names(n for low, high in numbers.pairs[:_MOST_RANGES] for n in range(low, high + 1))
-    return f"{first},… ({len(numbers):,} in all)"
+    return f"{names(Runs(numbers.pairs[:_MOST_RANGES]))},… ({len(numbers):,} in all)"

@@ -288,10 +288,11 @@ class Log:
 
     def handle(self, uuid: str) -> str:
         """The full UUID of an offload entry for a UUID or prefix; "" if none fits, or more than one."""
-        handles = {*self.offloads, self.ledger_handle} - {""}
-        if uuid in handles:
+        if uuid and (uuid in self.offloads or uuid == self.ledger_handle):
             return uuid
-        fits = [handle for handle in handles if handle.startswith(uuid)] if len(uuid) >= LEAST_PREFIX else []
+        if len(uuid) < LEAST_PREFIX:
+            return ""
+        fits = [handle for handle in {*self.offloads, self.ledger_handle} if handle.startswith(uuid)]
         return fits[0] if len(fits) == 1 else ""
 
     @property

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
+from autocontext.history.runs import Runs
 from autocontext.history.view import View, exchange_of
 from autocontext.messages import Msg
 
@@ -31,13 +32,8 @@ def name(number: int) -> str:
 
 def names(numbers: Iterable[int]) -> str:
     """Ascending numbers as a list with ranges, "m1,m3-m5", which `parse` reads."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    return ",".join(name(low) if low == high else f"{name(low)}-{name(high)}" for low, high in runs)
+    runs = numbers if isinstance(numbers, Runs) else Runs.of(numbers)
+    return ",".join(name(low) if low == high else f"{name(low)}-{name(high)}" for low, high in runs.pairs)
 
 
 def short_list(numbers: Iterable[int], longest: int = 200) -> str:

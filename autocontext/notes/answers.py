@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.values import known_values
+from autocontext.text.caseless import Caseless
 from autocontext.text.excerpts import alone
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
@@ -81,12 +82,11 @@ _TELLING_KEY = re.compile(
     re.IGNORECASE,
 )
 """Fields of a record that tell it from others or say what happened."""
-_SAYS_NOTHING = re.compile(
+_SAYS_NOTHING = Caseless(
     r"(?:</?[\w-]{1,40}>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
     r"|\d{1,9}[.,:)|]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
-    r"|\S{0,40}[$#](?: .*)?|npm (?:ERR!|error)\W*|\d{1,3} ?%.*|\(?(?:open file|current directory):.*)",
-    re.IGNORECASE,
+    r"|\S{0,40}[$#](?: .*)?|npm (?:err!|error)\W*|\d{1,3} ?%.*|\(?(?:open file|current directory):.*)",
 )
 """A line that is no answer: a tag, a header, a prompt with a command, a bare exit code, a step of progress."""
 _PROGRESS = re.compile(r"[━█▏▎▍▌▋▊▉░▒▓=#.\-]{8}.{0,80}\d ?%|\d ?%.{0,80}[━█▏▎▍▌▋▊▉░▒▓=#\-]{8}")

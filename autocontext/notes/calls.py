@@ -26,6 +26,7 @@ Effect: TypeAlias = Literal["reads", "changes", "runs"]
 
 PATH_KEYS = ("path", "file_path", "filepath", "file_name", "filename", "file", "target_file", "notebook_path", "uri",
              "filePath", "fileName", "absolute_path", "AbsolutePath", "relative_path", "TargetFile")  # fmt: skip
+_NAMES_FILE = frozenset(PATH_KEYS)
 COMMAND_KEYS = ("command", "cmd", "script", "shell_command")
 _MAIN_ARGUMENTS = (
     "url", "query", "order_id", "reservation_id", "line_id", "customer_id", "user_id", "product_id", "id",
@@ -126,6 +127,9 @@ class Call:
     """Whether the result is marked as an error."""
     answer: Answer | None = None
 
+    def __hash__(self) -> int:  # every note asks for it thousands of times; the dataclass's own hashes all fields
+        return self.number ^ self.digest
+
 
 def call_of(use: ToolUseBlock, number: int, table: Mapping[str, Effect]) -> Call:
     """The Call for a block, without its result."""
@@ -154,7 +158,7 @@ def digest_of(arguments: Mapping[str, Any]) -> int:
 # --------------------------------------------------------------------------------------------------- what it is about
 def command_line(arguments: Mapping[str, Any]) -> str:
     """The command that a call runs in a shell; "" if it runs none."""
-    if any(key in arguments for key in PATH_KEYS):
+    if not _NAMES_FILE.isdisjoint(arguments):
         return ""
     for key in COMMAND_KEYS:
         value = arguments.get(key)

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
+from autocontext.history.runs import Runs
 from autocontext.notes.answers import came_back, lines_and_fields, quoted, telling
 from autocontext.notes.calls import MOST_CALLS, Call, shorten
 from autocontext.notes.notes import is_note_tool
@@ -58,6 +59,8 @@ class Deeds:
         self.width: dict[Call, int] = {}
         """By the newest of equal calls."""
         self._telling: dict[Call, list[tuple[int, str]]] = {}
+        self._lines: dict[tuple[Call, int, int, str], str] = {}
+        """By the newest of equal calls, their number, the characters and the thing."""
         newest = ledger.calls[-MOST_CALLS:]
         self.calls = [c for c in newest if c.number in only and not is_note_tool(c.name)]
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
@@ -69,11 +72,22 @@ class Deeds:
         groups: dict[tuple[str, int], list[Call]] = {}
         for call in self.calls:
             key = call.name, call.digest
-            groups[key] = [*groups.pop(key, ()), call]
+            groups[key] = groups.pop(key, [])
+            groups[key].append(call)
         self.groups = [Group(tuple(calls)) for calls in groups.values()]
         """Distinct calls, the latest at the end."""
         self._things = self._known_things()
         self._labels = self._distinct_labels()
+
+    @classmethod
+    def of(cls, ledger: WorkLedger, only: Runs, width: int) -> Deeds:
+        """What the constructor makes, shared by the notes about these messages until another one is added."""
+        key = cls, only.pairs, width
+        if key not in ledger.memo:
+            ledger.memo[key] = cls(ledger, only, width)
+        deeds: Deeds = ledger.memo[key]
+        deeds.width = {}
+        return deeds
 
     # -------------------------------------------------------------------------------------------------------- labels
     def _distinct_labels(self) -> dict[tuple[str, str], int]:
@@ -121,6 +135,13 @@ class Deeds:
         """What the calls did and what came back; label, new text and answer take at most `longest` characters each."""
         call = group.newest
         longest = longest or self.width.get(call, self._width)
+        key = call, len(group.calls), longest, thing
+        if key not in self._lines:
+            self._lines[key] = self._line(group, longest, thing)
+        return self._lines[key]
+
+    def _line(self, group: Group, longest: int, thing: str) -> str:
+        call = group.newest
         is_label = bool(call.new) and call.new.rstrip("…") in call.label  # then it is not said twice
         label = self.label(call, longest * (1 + is_label), thing=thing)
         new = "" if is_label else shorten(call.new, longest)
@@ -246,7 +267,8 @@ class Deeds:
             thing = self.thing(group.newest)
             # Alone under a name of its own, where it names nothing.
             key = thing or f"\n{group.newest.number} {group.newest.digest}"
-            by_thing[key] = [*by_thing.pop(key, ()), group]
+            by_thing[key] = by_thing.pop(key, [])
+            by_thing[key].append(group)
         return [line for thing, about in by_thing.items() for line in self._about(thing, about)]
 
     def _about(self, thing: str, groups: Sequence[Group]) -> Iterator[str]:

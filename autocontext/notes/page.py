@@ -123,7 +123,7 @@ class _Page:
         self._hidden: dict[str, list[Group]] = {}
         self._reasons: list[tuple[int, str]] = []
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
-        self._deeds = Deeds(ledger, self._only, _NARROW)
+        self._deeds = Deeds.of(ledger, self._only, _NARROW)
         self._states = request.state
         self._standing: set[Call] = set()
         """Those of the shown calls that have started something of which no end was seen, or read instructions."""

@@ -7,11 +7,13 @@ German, Portuguese, Italian and Russian.
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from autocontext.notes.values import values_in
+from autocontext.text.caseless import Caseless
 
 GREETING, PASTE, PLAIN, CLAUSE, RULE = range(5)
 """Worth of a user's sentence, ascending: politeness; the inside of a long paste; any other; an instruction, limit,
@@ -48,7 +50,7 @@ _BLANK = re.compile(r"\S")
 _MAY_PART = re.compile(r"[\s\u3000-\u9fff\uac00-\ud7af\uff00-\uffef]")
 """Blanks, and characters of scripts without blanks."""
 
-_RULE = re.compile(
+_RULE = Caseless(
     r"""\b(?: do\ not|does\ not|did\ not|don.?t|doesn.?t|never|without|avoid|must|mustn.?t|shall|should(?:n.?t|\ not)?
       | need(?:s)?\ to|ha(?:ve|s)\ to|may\ (?:not|only)|can(?:not|.?t|\ not|\ only)|only|always|until|unless|instead
       | rather\ than|except|at\ (?:most|least)|no\ (?:more|less|longer|need|new|other|further|external)
@@ -81,11 +83,11 @@ _RULE = re.compile(
       | 至少|最多|不超过|以内|之前|请用|应该|应当|需要|以后|记住|注意|保持|优先|允许|可以|确认|其实|不对
       | ないで|しない|禁止|必ず|だけ|のみ|常に|まで|以外|代わり|なければ|べき|ください|許可
       | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
 _EMPHATIC = re.compile(r"[!！]\W*$")
 """What a user says with emphasis, in any language, is meant to be kept."""
-_POLITE = re.compile(
+_POLITE = Caseless(
     r"""(?:\W* (?: (?:hi|hello|hey|there|all|everyone|thanks?|thx|thank|you.?re|you|your|so|very|really|much|a\ lot
       |for|the|help|helping|ok|okay|great|good|morning|afternoon|evening|night|day|bye|goodbye|cheers|welcome|perfect|cool|nice
       |awesome|excellent|wonderful|have|an?|weekend|too|again|in\ advance|how\ are|see\ you|wow|never\ mind|hola
@@ -97,7 +99,7 @@ _POLITE = re.compile(
       | こんにちは|こんばんは|おはよう|ありがとう|ございま(?:す|した)|どうも|よろしく
       | お願いします|お疲れ様(?:です|でした)?|はい
       | 안녕(?:하세요)?|감사(?:합니다|해요)?|고마워요?|고맙습니다|네|좋아요 ) ){1,14} \W*""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
 """Only polite words, unlike "Great, now delete it"."""
 _CUES = {
@@ -113,24 +115,22 @@ _CUES = {
     "ru": r"потому|поэтому|причин\w*|проблем\w*|решил\w*|вместо|нужно|должн\w*",
 }
 """By language, words in sentences that give a reason, a finding, a decision or a plan. They only choose."""
-_CUE = re.compile(
+_CUE = Caseless(
     rf"\b(?:{'|'.join(_CUES.values())})\b"
     r"|因为|所以|原因|问题|决定|下一步|发现|需要|因此|应该|必须|原因は|ため|なので|問題|べき|때문|그래서|문제",
-    re.IGNORECASE,
 )
-_HYPOTHETICAL = re.compile(
+_HYPOTHETICAL = Caseless(
     r"\b(?:let.?s (?:say|assume|imagine|suppose)|suppose|imagine|assum(?:e|ing)|hypothetical\w*|what if|angenommen"
     r"|supongamos|supposons|supponiamo|предположим)\b|假设|如果说|仮に|가정",
-    re.IGNORECASE,
 )
-_ANNOUNCEMENT = re.compile(
+_ANNOUNCEMENT = Caseless(
     r"""\W*(?:(?:now|first|next|then|okay|ok|alright|great|good|perfect|sure|so)\W+){0,2}
       (?:let\ me|let.?s|i.?ll|i\ will|i.?m\ going\ to|i\ am\ going\ to|i\ (?:should|need\ to|can|want\ to)\ (?:now
       |first|check|look|see|view|start)
       |we.?ll|we\ will|time\ to|让我|我来|我先|接下来我|现在我)""",
-    re.IGNORECASE | re.VERBOSE,
+    re.VERBOSE,
 )
-_CONSEQUENCE = re.compile(r"(?:therefore|thus|hence|so|consequently|this means|as a result)\b|因此|所以", re.IGNORECASE)
+_CONSEQUENCE = Caseless(r"(?:therefore|thus|hence|so|consequently|this means|as a result)\b|因此|所以")
 """The beginning of a sentence that needs the one before it."""
 _ITEM = re.compile(r"(?:[-*•]|\d{1,3}[.)])\s")
 """The beginning of a list's item."""
@@ -248,14 +248,19 @@ _LISTING = re.compile(r"\W*\d+\s?[:|]|[\[(](?:File|Open|Current|\d)|\W*(?:\w+/){
 """The beginning of a line of a listing or a log."""
 
 
+_LETTERS = string.ascii_letters.encode()
+_BLANKS_AND_DIGITS = bytes(i for i in range(128) if chr(i).isspace() or chr(i).isdigit())
+
+
 def _is_prose(sentence: str) -> bool:
     """Whether a line is prose, not code or a log."""
     if _LISTING.match(sentence):
         return False
     if not sentence.isascii():
         return True
-    letters = sum(map(str.isalpha, sentence))
-    signs = len(sentence) - sum(ch.isdigit() or ch.isspace() for ch in sentence)
+    ascii_signs = sentence.encode()  # `bytes.translate` counts a hundred times as fast as a loop
+    signs = len(ascii_signs.translate(None, _BLANKS_AND_DIGITS))
+    letters = len(sentence) - len(ascii_signs.translate(None, _LETTERS))
     # "Only 18:30 or 20:45 on 14 March." is prose, too.
     return (
         letters >= 0.4 * len(sentence)

@@ -24,7 +24,6 @@ from autocontext.notes.sentences import (
     last_question,
 )
 from autocontext.notes.shown import Shown
-from autocontext.notes.values import known_values
 from autocontext.text.gaps import gap
 from autocontext.text.rendering import one_line
 from autocontext.text.words import terms
@@ -75,16 +74,23 @@ class Speech:
         if worth < CLAUSE:
             newest = list(islice(reversed(history), _MOST))
         else:
-            newest = [history[at] for at in islice(reversed(self._ledger.rules), _MOST)]
-            newest = sorted(newest, key=self._verbosity)
-            if brief is not None:
-                newest = [item for item in newest if (len(self.text(*item)) <= _SHORT_RULE) is brief]
+            newest = [item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief]
         for number, sentence in newest:
             if sentence.worth == worth and number in self._only:
                 text = self.text(number, sentence)
                 if text and text not in texts and not self._shown.has(("sentence", text)):
                     texts.add(text)
                     yield number, sentence
+
+    @property
+    def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
+        """The newest instructions, limits and the like with their characters, those that cost little first."""
+        memo, history = self._ledger.memo, self._ledger.user_sentences
+        if "rules" not in memo:
+            newest = [history[at] for at in islice(reversed(self._ledger.rules), _MOST)]
+            memo["rules"] = [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
+        rules: list[tuple[tuple[int, Sentence], int]] = memo["rules"]
+        return rules
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
@@ -214,7 +220,7 @@ def reasons(
     def worth(number: int, sentence: Sentence) -> float:
         text = ledger.messages[number - 1].text[sentence.start : sentence.stop]
         about = len(focus & set(terms(text))) if focus else 0
-        names = min(2.0, sum(map(ledger.used, sorted(known_values(text)))))
+        names = min(2.0, ledger.used_in(text))
         return about + sentence.worth + names + (number in failed)
 
     for number, sentence in sorted(newest, key=lambda r: (-worth(*r), -r[0], r[1].start)):

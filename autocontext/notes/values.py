@@ -55,14 +55,13 @@ def find(value: str, text: str) -> int:
 
 def values_in(text: str) -> set[str]:
     """The values of a text; in very long ones only the ends and slices between are searched."""
-    values: dict[str, None] = {}
+    values: set[str] = set()
     for piece in _pieces(_ELEMENT.sub("", text) if "[ref=" in text else text):
         for run in _RUN.findall(piece):
-            for value in _names(run):
-                values[value] = None
+            values.update(_names(run))
             if len(values) >= _MOST:
-                return set(values)
-    return set(values)
+                return values
+    return values
 
 
 @lru_cache(maxsize=512)
@@ -126,7 +125,7 @@ def _names_something(token: str) -> bool:
     if len(token) < 4:
         with_unit = len(token) > 1 and token[:1].isdigit() and not token.isascii()
         return with_unit or (len(token) == 3 and token.isdigit())
-    if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(ch.isalnum() for ch in token):
+    if (token.isalpha() and token.islower()) or not _SHAPE.search(token) or not any(map(str.isalnum, token)):
         return False
     if len(token) < _LEAST_ENCODED:
         return True

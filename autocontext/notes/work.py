@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from heapq import nlargest
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
@@ -22,7 +22,7 @@ from autocontext.notes.calls import Call, Effect, call_of, facts_of
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
-from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, values_in
+from autocontext.notes.values import FADED, FADING, FLOOR, argument_values, fading, known_values, values_in
 from autocontext.plan import is_plan_call
 
 _NEWEST = 3
@@ -72,7 +72,7 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
+        "_open", "_orphans", "calls", "effects", "instructions", "memo", "messages", "notes",
         "plan_calls", "remarks", "rules", "sources", "user_sentences", "values",
     )  # fmt: skip
 
@@ -98,6 +98,8 @@ class WorkLedger:
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
         self._orphans: list[Result] = []
+        self.memo: dict[Hashable, Any] = {}
+        """What notes have worked out about these messages, for the next note; a further message empties it."""
 
     @classmethod
     def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
@@ -111,7 +113,9 @@ class WorkLedger:
         return len(self.messages)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, WorkLedger) and all(getattr(self, k) == getattr(other, k) for k in self.__slots__)
+        return isinstance(other, WorkLedger) and all(
+            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k != "memo"
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -141,6 +145,7 @@ class WorkLedger:
 
     def append(self, msg: Msg) -> None:
         """Add the next message, in place."""
+        self.memo.clear()
         self.messages.append(msg)
         number = len(self.messages)
         result_values: set[str] = set()
@@ -158,9 +163,13 @@ class WorkLedger:
             if msg.role == "assistant":
                 self.remarks += [(number, s) for s in of_agent(text)]
             (result_values if msg.role == "tool" else speech_values).update(values_in(text))
-        for value in sorted(result_values | speech_values):  # the same order in every process
-            spoken = value in speech_values
-            self._add_occurrences(value, Occurrences(spoken, spoken, (number,)))
+        heard, spoken, known = Occurrences(0, False, (number,)), Occurrences(1, True, (number,)), self.values
+        for value in result_values | speech_values:
+            occurrence = spoken if value in speech_values else heard
+            if value in known:
+                self._add_occurrences(value, occurrence)
+            else:  # most are new
+                known[value] = occurrence
 
     def _append_blocks(self, msg: Msg, number: int, result_values: set[str], speech_values: set[str]) -> None:
         """Add the calls and results of a message, and their values to `result_values` and `speech_values`."""
@@ -200,8 +209,8 @@ class WorkLedger:
     def _add_occurrences(self, value: str, later: Occurrences) -> None:
         old = self.values.get(value)
         if old is not None:
-            newest = (later.numbers + old.numbers)[:_NEWEST]
-            later = Occurrences(old.in_speech + later.in_speech, old.begins_in_speech, newest)
+            in_speech, begins, numbers = old
+            later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
         self.values[value] = later
 
     def result_of(self, call: Call) -> str:
@@ -222,9 +231,18 @@ class WorkLedger:
         found = self.values.get(value)
         return 0.0 if found is None else min(1.0, found.taken_up / _OFTEN)
 
+    def used_in(self, text: str) -> float:
+        """How much the values of a text were used, together; notes of one pass ask the same again and again."""
+        key = "used in", text
+        if key not in self.memo:
+            self.memo[key] = sum(map(self.used, sorted(known_values(text))))
+        worth: float = self.memo[key]
+        return worth
+
     def trim(self) -> None:
         """Drop the least important values, in place, if there are very many."""
         if len(self.values) > _MOST_VALUES:
+            self.memo.clear()
             now = len(self.messages)
             # What only results have may be taken up yet.
             ranked = nlargest(

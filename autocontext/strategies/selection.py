@@ -9,7 +9,7 @@ from typing import Literal
 from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import Proposal, Question
 from autocontext.history.view import View
-from autocontext.messages import Msg, is_pinned
+from autocontext.messages import Msg, is_pinned, is_tool_message
 from autocontext.plan import is_plan_block, plan_line
 from autocontext.strategies.instructions import instructions
 from autocontext.text import rendering
@@ -80,9 +80,14 @@ def _of_tools(view: View, tools: frozenset[str]) -> set[str]:
     called: dict[str, str] = {}
     found: set[str] = set()
     for i, m in enumerate(view.messages):
-        called.update((use.id, use.name) for use in m.tool_uses)
-        names = {use.name for use in m.tool_uses}
-        names.update(result.name or called.get(result.id, "") for result in m.tool_results)
+        if not is_tool_message(m):
+            continue
+        names: set[str] = set()
+        for use in m.tool_uses:
+            called[use.id] = use.name
+            names.add(use.name)
+        for result in m.tool_results:
+            names.add(result.name or called.get(result.id, ""))
         if not names.isdisjoint(tools if i > view.latest_user else tools - {RELOAD_TOOL}):
             found.add(m.id)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from autocontext.text.caseless import Caseless
 
 WORDS_OF_ERRORS = {
     "en": r"error(?!s?[\"']?\s{0,9}[:=]\s{0,9}(?:false|null|none|\"\"|''|\[\]))"
@@ -19,5 +19,5 @@ WORDS_OF_ERRORS = {
     "ru": r"ошибк|не удалось|не найден|отказано",
 }
 """By language, pieces of words in lines that give the reason of a failure; no field that says there is no error."""
-ERROR = re.compile("|".join(WORDS_OF_ERRORS.values()), re.IGNORECASE)
+ERROR = Caseless("|".join(WORDS_OF_ERRORS.values()))
 """A word of a line that may give the reason of a failure."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextMemory, Msg, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.history.numbering import name, names, parse, with_exchanges
+from autocontext.history.runs import Runs
 from autocontext.stores import InMemorySessionStore, SqliteSessionStore
 from autocontext.testing import ScriptedModel, assistant, conversation, tool_exchange, user
 from tests.conversations import histories
@@ -170,6 +171,12 @@ def test_a_reload_costs_the_same_in_a_long_session() -> None:
         return found
 
     assert cost(20) == cost(500)
+
+
+def test_a_list_of_numbers_costs_as_much_as_it_has_ranges() -> None:
+    few, many = Runs([(1, 9), (12, 12)]), Runs([(1, 90_000), (100_000, 100_000)])
+    assert (names(few), names(many)) == ("m1-m9,m12", "m1-m90000,m100000")
+    assert python_calls(lambda: names(few)) == python_calls(lambda: names(many))
 
 
 # ------------------------------------------------------------------------------------- numbers beside other handles

@@ -18,6 +18,7 @@ from autocontext.notes.work import WorkLedger
 from autocontext.testing import assistant, tool_result, user
 from autocontext.tokens import get_counter
 from tests.conversations import histories
+from tests.costs import python_calls
 from tests.notes.desks import calls, use, work
 from tests.notes.pages import page
 from tests.test_replay import CONVERSATIONS
@@ -118,9 +119,29 @@ def test_a_rendering_is_the_same_in_every_process() -> None:
 @given(histories(max_moves=8), st.integers(100, 3_000))
 def test_rendering_twice_gives_the_same(messages: list[Msg], budget: int) -> None:
     ledger = WorkLedger.of(messages)
-    before = repr([getattr(ledger, name) for name in WorkLedger.__slots__])
+    facts = [name for name in WorkLedger.__slots__ if name != "memo"]
+    before = repr([getattr(ledger, name) for name in facts])
     assert page(ledger, budget, len) == page(ledger, budget, len)
-    assert repr([getattr(ledger, name) for name in WorkLedger.__slots__]) == before
+    assert repr([getattr(ledger, name) for name in facts]) == before
+
+
+def test_what_earlier_notes_worked_out_changes_no_later_note() -> None:
+    messages = long_work(16)
+    ledger = WorkLedger.of(messages[:-12])
+    for msg in [*messages[-12:], user("You must never use value_3 in module_2.py.")]:
+        page(ledger, 500, len)
+        ledger.append(msg)
+        for budget in (2_000, 500):
+            assert page(ledger, budget, len) == page(WorkLedger.of(ledger.messages), budget, len)
+
+
+def test_notes_of_one_history_share_what_they_work_out() -> None:
+    messages = long_work(40)
+    ledger = WorkLedger.of(messages)
+    first, again = (python_calls(lambda: page(ledger, 1_000, len)) for _ in range(2))
+    assert again < 0.6 * first
+    ledger.append(user("And then?"))
+    assert python_calls(lambda: page(ledger, 1_000, len)) > again
 
 
 # ----------------------------------------------------------------------------------------------------------- quotes
