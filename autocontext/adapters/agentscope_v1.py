@@ -153,11 +153,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         return known & ids
 
     async def get_memory(
-        self,
-        mark: str | None = None,
-        exclude_mark: str | None = None,
-        prepend_summary: bool = True,
-        **_more: Any,
+        self, mark: str | None = None, exclude_mark: str | None = None, prepend_summary: bool = True, **_more: Any
     ) -> list[AgentScopeMsg]:
         """What the model should see, in a form that services take; compresses first when a threshold is reached."""
         for name, value in (("mark", mark), ("exclude_mark", exclude_mark)):
