@@ -18,6 +18,7 @@ from autocontext.notes.values import values_in
 from autocontext.notes.work import WorkLedger
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.text.excerpts import Excerpts
+from autocontext.text.quoting import quoted
 from autocontext.text.rendering import cut, escape_tags, unfence
 from autocontext.text.signs import ERROR
 from autocontext.tokens import TokenCounter, get_counter
@@ -99,11 +100,11 @@ def _note(transcript: str, limit: int, measure: Callable[[str], int]) -> str:
 def _excerpt(text: str, limit: int, measure: Callable[[str], int]) -> str:
     """The lines that tell most of a text in which nothing was said or called: a document, the result of one call."""
     excerpts, characters = Excerpts(text, _worth), _USUAL * limit
-    while short := escape_tags(excerpts.of(characters).text):
+    while short := quoted(escape_tags(excerpts.of(characters).text)):
         if (size := measure(short)) <= limit:
             return short
         characters = min(characters, len(short)) * limit // (size + 1)
-    return _clip(text[: _WIDEST * limit], limit, measure)
+    return _clip(quoted(escape_tags(text[: _WIDEST * limit])), limit, measure)
 
 
 def _worth(piece: str) -> float:
