@@ -13,14 +13,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from autocontext.notes.page import PageRequest, render
-from autocontext.notes.values import values_in
-from autocontext.notes.work import WorkLedger
 from autocontext.requests import ModelReply, ModelRequest, Usage
-from autocontext.text.excerpts import Excerpts
 from autocontext.text.quoting import quoted
 from autocontext.text.rendering import cut, escape_tags, unfence
-from autocontext.text.signs import ERROR
 from autocontext.tokens import TokenCounter, get_counter
 
 _SHARE_WITHOUT_LIMIT = 0.3
@@ -92,6 +87,10 @@ def _note(transcript: str, limit: int, measure: Callable[[str], int]) -> str:
         return "(no text)"
     if len(transcript) <= _WIDEST * limit and measure(transcript) <= limit:
         return transcript
+    # Imported here, and below: a memory makes this model when it is opened, and needs the notes at its first pass.
+    from autocontext.notes.page import PageRequest, render  # noqa: PLC0415
+    from autocontext.notes.work import WorkLedger  # noqa: PLC0415
+
     page = _NUMBER.sub("- ", render(WorkLedger.of(messages_of(transcript)), PageRequest(limit, measure)))
     page = _REFERENCE.sub("", page)
     return page or _excerpt(transcript, limit, measure)
@@ -99,16 +98,19 @@ def _note(transcript: str, limit: int, measure: Callable[[str], int]) -> str:
 
 def _excerpt(text: str, limit: int, measure: Callable[[str], int]) -> str:
     """The lines that tell most of a text in which nothing was said or called: a document, the result of one call."""
-    excerpts, characters = Excerpts(text, _worth), _USUAL * limit
+    from autocontext.notes.values import values_in  # noqa: PLC0415 (as above)
+    from autocontext.text.excerpts import Excerpts  # noqa: PLC0415
+    from autocontext.text.signs import ERROR  # noqa: PLC0415
+
+    def worth(piece: str) -> float:
+        return 0.1 + 0.3 * min(len(values_in(piece)), 3) + (ERROR.search(piece) is not None)
+
+    excerpts, characters = Excerpts(text, worth), _USUAL * limit
     while short := quoted(escape_tags(excerpts.of(characters).text)):
         if (size := measure(short)) <= limit:
             return short
         characters = min(characters, len(short)) * limit // (size + 1)
     return _clip(quoted(escape_tags(text[: _WIDEST * limit])), limit, measure)
-
-
-def _worth(piece: str) -> float:
-    return 0.1 + 0.3 * min(len(values_in(piece)), 3) + (ERROR.search(piece) is not None)
 
 
 def messages_of(transcript: str) -> Iterator[Msg]:
