@@ -489,10 +489,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         """
         from autocontext.steering import context_tools  # noqa: PLC0415 (only agents that steer need it)
 
-        everything: list[ContextOffloadTool | ContextTool] = [
-            ContextOffloadTool(self),
-            *context_tools(self._parts()),
-        ]
+        everything: list[ContextOffloadTool | ContextTool] = [ContextOffloadTool(self), *context_tools(self._parts())]
         tools = {tool.name: tool for tool in everything}
         wanted = [name if name in tools else f"context_{name}" for name in names]
         for name, full in zip(names, wanted, strict=True):

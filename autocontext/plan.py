@@ -43,22 +43,18 @@ class PlanLike(Protocol):
     @property
     def name(self) -> str:
         """The plan's name."""
-        ...
 
     @property
     def description(self) -> str:
         """The goal."""
-        ...
 
     @property
     def expected_outcome(self) -> str:
         """How to know that it is reached."""
-        ...
 
     @property
     def subtasks(self) -> Iterable[object]:
         """Steps with a `name` and a `state`."""
-        ...
 
 
 def is_plan(value: object) -> bool:

@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from autocontext.compression.telemetry import count_reload
 from autocontext.flows.threads import in_thread
+from autocontext.formats.openai_parts import function_schema
 from autocontext.history import numbering
 from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX
 from autocontext.messages import ImageBlock, Msg, TextBlock
-from autocontext.telemetry import count_reload
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 from autocontext.text.words import rarity, terms
@@ -79,19 +80,15 @@ class Originals(Protocol):
 
     def handle(self, uuid: str) -> str:
         """The full UUID for a UUID or prefix."""
-        ...
 
     def reload(self, uuid: str) -> list[Msg]:
         """The original messages of an offload entry."""
-        ...
 
     def numbered(self, numbers: str) -> dict[int, Msg]:
         """The originals with these numbers."""
-        ...
 
     def get_original_memory_msgs(self) -> list[Msg]:
         """Every message ever added."""
-        ...
 
 
 class ContextOffloadTool:
@@ -176,11 +173,7 @@ class ContextOffloadTool:
             "limit": {"type": "integer", "description": "Most characters to return; leave it out for a full page."},
             "query": {"type": "string", "description": "Return only the passages that match these words."},
         }
-        parameters = {"type": "object", "properties": properties, "required": ["working_context_offload_uuid"]}
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+        return function_schema(self.name, self.description, properties, ["working_context_offload_uuid"])
 
     def _from_originals(self, key: str) -> _Source | None:
         """Their transcript."""
@@ -326,20 +319,9 @@ def _whole(value: Any) -> int | None:
         return None
 
 
-def _passages(text: str) -> Iterator[tuple[int, str]]:
-    """Passages of whole lines of up to _PASSAGE characters, with their starts."""
-    start = 0
-    while start < len(text):
-        stop = min(len(text), start + _PASSAGE)
-        if stop < len(text):
-            stop = text.rfind("\n", start, stop) + 1 or rendering.cut(text, stop)
-        yield start, text[start:stop].rstrip("\n")
-        start = stop
-
-
 def _rank(text: str, query: str) -> Iterator[tuple[int, str]]:
     """Passages with a term of the query, best first: rare terms weigh more (inverse document frequency)."""
-    passages = [(start, passage, Counter(terms(passage))) for start, passage in _passages(text)]
+    passages = [(start, p.rstrip("\n"), Counter(terms(p))) for start, p in rendering.passages(text, _PASSAGE)]
     asked = dict.fromkeys(terms(query))
     holders = Counter(t for *_, bag in passages for t in bag if t in asked)
     weights = {t: rarity(n, len(passages)) for t, n in holders.items()}

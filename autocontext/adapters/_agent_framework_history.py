@@ -30,10 +30,7 @@ class Placed:
 
 
 def follow(
-    memory: AutoContextMemory,
-    messages: Sequence[Message],
-    histories: Sequence[str] = (),
-    before: Sequence[Placed] = (),
+    memory: AutoContextMemory, messages: Sequence[Message], histories: Sequence[str] = (), before: Sequence[Placed] = ()
 ) -> list[Placed]:
     """Add the messages that the memory has not seen; what context providers other than `histories` put in passes by.
 

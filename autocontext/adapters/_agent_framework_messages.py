@@ -14,15 +14,7 @@ from typing import Any
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember, source_of, url_of
 from autocontext.formats.openai_parts import read_function, write_function
-from autocontext.messages import (
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    as_messages,
-    thaw,
-)
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 try:
     from agent_framework import Content, Message
@@ -98,19 +90,9 @@ def _read_call(content: Content, fields: dict[str, Any]) -> ToolUseBlock:
         value = jsonable(dict(arguments))
         return ToolUseBlock(id=content.call_id or "", name=content.name or "", input=value, metadata=rest)
     body = {"name": content.name or "", "arguments": arguments or ""}
-    form = _remember_nothing(rest) if arguments is None else _remember_text(rest)
+    form = {KEY: {**rest.get(KEY, {}), "nothing" if arguments is None else "text": True}}
     read = read_function(body, "function_call", content.call_id or "")
     return ToolUseBlock(**{**dict(read), "metadata": {**read.metadata, **rest, **form}})
-
-
-def _remember_text(rest: Mapping[str, Any]) -> dict[str, Any]:
-    """That the arguments came as a text."""
-    return {KEY: {**rest.get(KEY, {}), "text": True}}
-
-
-def _remember_nothing(rest: Mapping[str, Any]) -> dict[str, Any]:
-    """That there were no arguments."""
-    return {KEY: {**rest.get(KEY, {}), "nothing": True}}
 
 
 def _rest(fields: Mapping[str, Any], *known: str, keep: str | None = None) -> dict[str, Any]:

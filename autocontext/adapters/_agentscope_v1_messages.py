@@ -12,15 +12,7 @@ from typing import Any
 
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.formats.blocks import MEDIA, carried_text, carries, hints, jsonable, remember
-from autocontext.messages import (
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    as_messages,
-    thaw,
-)
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, thaw
 
 try:
     from agentscope.message import Msg as AgentScopeMsg

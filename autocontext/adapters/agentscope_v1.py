@@ -15,13 +15,9 @@ from autocontext.adapters._agentscope_v1_messages import from_agentscope, marks_
 from autocontext.adapters._opening import Openable
 from autocontext.adapters._sessions import Sessions
 from autocontext.adapters.options import MemoryOptions, with_memory_options
-from autocontext.config import AutoContextConfig
 from autocontext.errors import ConfigError, MissingExtraError, StateError
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import Msg
-from autocontext.models import AsyncChatModel, ChatModel
-from autocontext.plan import PlanLike
-from autocontext.stores import SessionStore
 from autocontext.tools import INSTRUCTIONS
 
 try:
@@ -153,11 +149,7 @@ class AutoContextAgentScopeMemory(Openable, MemoryBase):
         return known & ids
 
     async def get_memory(
-        self,
-        mark: str | None = None,
-        exclude_mark: str | None = None,
-        prepend_summary: bool = True,
-        **_more: Any,
+        self, mark: str | None = None, exclude_mark: str | None = None, prepend_summary: bool = True, **_more: Any
     ) -> list[AgentScopeMsg]:
         """What the model should see, in a form that services take; compresses first when a threshold is reached."""
         for name, value in (("mark", mark), ("exclude_mark", exclude_mark)):
@@ -255,21 +247,10 @@ def _function(tool: Any) -> Any:
 
 
 def attach(
-    agent: Any,
-    memory: AutoContextMemory | None = None,
-    *,
-    config: AutoContextConfig | None = None,
-    model: ChatModel | AsyncChatModel | None = None,
-    store: SessionStore | None = None,
-    session_id: str | None = None,
-    user_id: str = "",
-    plan: PlanLike | None = None,
+    agent: Any, memory: AutoContextMemory | None = None, **options: Unpack[MemoryOptions]
 ) -> AutoContextAgentScopeMemory:
     """Give an agent that exists this memory, `context_reload` and its instructions; returns the memory.
 
     Raises ConfigError when the agent compresses by itself.
     """
-    made = AutoContextAgentScopeMemory(
-        memory, config=config, model=model, store=store, session_id=session_id, user_id=user_id, plan=plan
-    )
-    return made.attach(agent)
+    return AutoContextAgentScopeMemory(memory, **options).attach(agent)

@@ -14,16 +14,7 @@ from typing import Any
 from autocontext.errors import InvalidMessage, MissingExtraError
 from autocontext.formats.blocks import MEDIA, carried_text, carries, compaction_block, hints, jsonable, remember
 from autocontext.formats.openai_parts import is_plain, read_part, stand_in, write_part
-from autocontext.messages import (
-    Msg,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    as_messages,
-    freeze,
-    thaw,
-)
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, as_messages, freeze, thaw
 
 try:
     from langchain_core.messages import (

@@ -33,20 +33,16 @@ class Conversations(Protocol):
     @property
     def name(self) -> str:
         """Of the file or the session."""
-        ...
 
     @property
     def broken(self) -> int:
         """Lines so far that could not be read."""
-        ...
 
     def at(self, line: int) -> str:
         """Where a conversation stands, for messages about it."""
-        ...
 
     def __iter__(self) -> Iterator[Conversation]:
         """One conversation after another."""
-        ...
 
 
 class _Session:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from autocontext import AutoContextMemory, ContextOffloadTool, Msg, TextBlock, ThinkingBlock, ToolResultBlock
-from autocontext.messages import ContentBlock, OriginKind, ToolUseBlock
+from autocontext.messages import OriginKind, ToolUseBlock
+from autocontext.text import rendering
 
 _KINDS: tuple[OriginKind, ...] = ("tool_run", "round_summary", "stub", "current_round", "fold", "archive")
 _MORE = re.compile(r"\A\[[^\n]*; continue with offset=(\d+)\]\n")
@@ -154,19 +155,15 @@ def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:
 def _texts(msg: Msg) -> Iterable[str]:
     """Every text in a message, as the reload tool shows it."""
     for block in msg.content:
-        yield from _text(block)
-
-
-def _text(block: ContentBlock) -> Iterable[str]:
-    if isinstance(block, TextBlock):
-        yield block.text
-    elif isinstance(block, ThinkingBlock):
-        yield block.thinking
-    elif isinstance(block, ToolUseBlock):
-        yield json.dumps(block.input, ensure_ascii=False)
-    elif isinstance(block, ToolResultBlock):
-        parts = (TextBlock(text=block.output),) if isinstance(block.output, str) else block.output
-        yield from (part.text for part in parts if isinstance(part, TextBlock))
+        match block:
+            case TextBlock() | ToolResultBlock(output=str()):
+                yield block.text
+            case ThinkingBlock():
+                yield block.thinking
+            case ToolUseBlock():
+                yield rendering.arguments(block)
+            case ToolResultBlock():
+                yield from (part.text for part in block.output if isinstance(part, TextBlock))
 
 
 def _kind(note: Msg) -> OriginKind:

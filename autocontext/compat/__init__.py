@@ -6,13 +6,7 @@ Methods keep their names; they take Msg and SessionState instead of dicts.
 from __future__ import annotations
 
 from autocontext.sessions import ContextSelector as ContextManager
-from autocontext.sessions import (
-    ConversationCompressor,
-    ErrorPatternAnalyzer,
-    SessionState,
-    StateConfig,
-    StateOptimizer,
-)
+from autocontext.sessions import ConversationCompressor, ErrorPatternAnalyzer, SessionState, StateConfig, StateOptimizer
 
 __all__ = [
     "ContextManager",

@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from autocontext.compression.questions import Ask
+from autocontext.compression.telemetry import call_span
 from autocontext.config import AutoContextConfig
 from autocontext.errors import ModelError, told
 from autocontext.flows import lazy
 from autocontext.flows.threads import in_thread, run_to_end
 from autocontext.history.redacting import shown
 from autocontext.requests import Answer, ModelReply, ModelRequest, Usage, text_of
-from autocontext.telemetry import call_span
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 

@@ -13,6 +13,7 @@ from autocontext.compression.engine import Pass, compress
 from autocontext.compression.limits import PassOptions, due
 from autocontext.compression.lock import LockHolder, PassLock, inside
 from autocontext.compression.questions import Ask
+from autocontext.compression.telemetry import PassSpan
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict
@@ -20,7 +21,6 @@ from autocontext.events import CompressionReport
 from autocontext.history.entries import Entry
 from autocontext.history.log import Log
 from autocontext.requests import Answer, Usage
-from autocontext.telemetry import PassSpan
 
 if TYPE_CHECKING:
     from autocontext.notes.work import WorkLedger

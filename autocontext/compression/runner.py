@@ -28,6 +28,7 @@ from autocontext.compression.pass_run import PassContext, PassRun, Recorder
 from autocontext.compression.paying import PromptCache, is_reply
 from autocontext.compression.questions import Ask
 from autocontext.compression.recalling import Recaller
+from autocontext.compression.telemetry import PassSpan, count_calls, in_use
 from autocontext.compression.token_sum import TokenSum
 from autocontext.config import AutoContextConfig
 from autocontext.errors import Conflict, ContextOverflowError
@@ -40,7 +41,6 @@ from autocontext.history.log import Log
 from autocontext.history.redacting import HOOK_FAILED
 from autocontext.plan import PlanLike
 from autocontext.requests import Answer
-from autocontext.telemetry import PassSpan, count_calls, in_use
 
 if TYPE_CHECKING:
     from autocontext.compression.repeats import RepeatMeter

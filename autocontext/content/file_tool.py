@@ -9,6 +9,7 @@ from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.records import ContentInfo, Page
 from autocontext.content.store import ContentStore, checked_content_store
 from autocontext.flows.threads import in_thread
+from autocontext.formats.openai_parts import function_schema
 
 DEFAULT_LENGTH = 5_000
 MAX_LENGTH = 10_000
@@ -72,11 +73,7 @@ class FileContentTool:
                 "description": f"Characters to read, default {DEFAULT_LENGTH}, at most {MAX_LENGTH}.",
             },
         }  # fmt: skip
-        parameters = {"type": "object", "properties": properties, "required": ["file_name"]}
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+        return function_schema(self.name, self.description, properties, ["file_name"])
 
     def _page(self, info: ContentInfo, start: int, size: int) -> Page | None:
         if self._store is None:

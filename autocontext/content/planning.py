@@ -9,15 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from autocontext.content import placeholders
 from autocontext.content.policy import PrunePolicy
 from autocontext.history.view import View
-from autocontext.messages import (
-    Msg,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    is_compressed,
-    is_pinned,
-    is_user_turn,
-)
+from autocontext.messages import Msg, TextBlock, ToolResultBlock, ToolUseBlock, is_compressed, is_pinned, is_user_turn
 from autocontext.text.failures import first_line, is_failure
 
 PRUNED = "pruned"
@@ -97,9 +89,8 @@ def planned(messages: Sequence[Msg], policy: PrunePolicy, tokens: Callable[[str]
             due.extend(_user(m, i, policy))
     chosen = dict(recent)
     for change in _full_batches(due, recent, policy.clear_at_least_tokens, tokens or policy.tokens):
-        milder = recent.get(change.place)
         # The first line of an error can be longer than the beginning that is kept: a text never grows again.
-        if milder is None or len(change.replacement(_ANY_REF)) < len(milder.replacement(_ANY_REF)):
+        if _is_milder(recent.get(change.place), change):
             chosen[change.place] = change
     return [chosen[place] for place in sorted(chosen, key=lambda p: (p.message, p.block, p.inner or 0))]
 

@@ -9,7 +9,7 @@ from autocontext.content.contents import StoredContent
 from autocontext.content.paging import unpack
 from autocontext.content.records import ContentHit
 from autocontext.ranking import default_ranker
-from autocontext.text.rendering import cut
+from autocontext.text import rendering
 from autocontext.text.words import is_cjk, pairs, rarity, words
 
 _PASSAGE = 600
@@ -36,7 +36,10 @@ class Passages:
         if not exact or limit < 1:
             return []
         ranker = default_ranker()
-        passages = [p for page in self._candidate_pages(exact) for p in _passages(*page)]
+        pages = self._candidate_pages(exact)
+        passages = [
+            (page, start + at, p) for page, start, text in pages for at, p in rendering.passages(text, _PASSAGE)
+        ]
         for i, (*_, text) in enumerate(passages):
             ranker.update(str(i), text)
         scores = ranker.scores(query)
@@ -68,14 +71,3 @@ def _terms(query: str) -> Iterator[str]:
             yield from pairs(word)
         else:
             yield word[:_STEM]
-
-
-def _passages(content: StoredContent, start: int, text: str) -> Iterator[tuple[StoredContent, int, str]]:
-    """Stretches of whole lines, where lines are short enough, with the character they start at."""
-    at = 0
-    while at < len(text):
-        stop = min(len(text), at + _PASSAGE)
-        if stop < len(text):
-            stop = text.rfind("\n", at, stop) + 1 or at + cut(text[at : stop + 1], stop - at)
-        yield content, start + at, text[at:stop]
-        at = stop

@@ -33,31 +33,24 @@ class ContentStore(Protocol):
         summary: str = "", namespace: str = "", ttl: float | None = None,
     ) -> ContentInfo:  # fmt: skip
         """Store a content; it is durable when this returns. The same content is stored once."""
-        ...
 
     def read(self, ref_or_key: str, offset: int = 0, limit: int | None = None, *, namespace: str = "") -> Page | None:
         """A part of a content; None for an unknown handle or key."""
-        ...
 
     def info(self, ref_or_key: str, *, namespace: str = "") -> ContentInfo | None:
         """The metadata of a content; None for an unknown handle or key."""
-        ...
 
     def find(self, name: str, *, namespace: str = "") -> list[ContentInfo]:
         """The content with this handle or key, or else all contents with this file name."""
-        ...
 
     def keys(self, *, namespace: str = "", limit: int = 100) -> list[str]:
         """The first keys in alphabetical order."""
-        ...
 
     def search(self, query: str, ref: str | None = None, limit: int = 10, *, namespace: str = "") -> list[ContentHit]:
         """The passages that match best."""
-        ...
 
     def delete(self, ref_or_key: str, *, namespace: str = "") -> bool:
         """Delete a content by its handle, or one of its keys."""
-        ...
 
 
 def checked_content_store(store: ContentStore, owner: str) -> ContentStore:

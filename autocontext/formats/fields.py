@@ -104,9 +104,7 @@ _INPUT_PARTS: Final = {
         "type! image_url file_id detail prompt_cache_breakpoint", image_url=str, file_id=str, detail=_DETAIL, **_CACHED
     ),
     "input_file": fields(
-        "type! detail file_data file_id file_url filename prompt_cache_breakpoint",
-        **_FILE,
-        **_CACHED,
+        "type! detail file_data file_id file_url filename prompt_cache_breakpoint", **_FILE, **_CACHED
     ),
 }
 _MESSAGE_ID = re.compile("msg.*", re.DOTALL)

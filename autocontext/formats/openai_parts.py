@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -60,6 +60,12 @@ def rest(message: Mapping[str, Any], known: Collection[str], where: str = "") ->
         except ValueError as e:
             raise InvalidMessage(f"{at}: {e}") from None
     return extra
+
+
+def function_schema(name: str, description: str, properties: dict[str, Any], required: Sequence[str]) -> dict[str, Any]:
+    """A tool as an OpenAI function schema; `properties` are its parameters, in JSON Schema."""
+    parameters = {"type": "object", "properties": properties, "required": list(required)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
 def put_back(target: dict[str, Any], remembered: Any) -> dict[str, Any]:

@@ -24,11 +24,9 @@ class ToolObject(Protocol):
 
     def schema(self) -> dict[str, Any]:
         """The tool as the chat completions API takes it."""
-        ...
 
     def __call__(self, **arguments: Any) -> Any:
         """The result of a call."""
-        ...
 
 
 _OWN = '{"type": "function", "function": {"name": ..., "parameters": ...}}'

@@ -16,14 +16,7 @@ if TYPE_CHECKING:
     from autocontext.models.extractive import ExtractiveModel
     from autocontext.models.openai import OpenAIChatModel
 
-__all__ = [
-    "AsyncChatModel",
-    "CallableModel",
-    "ChatModel",
-    "DashScopeChatModel",
-    "ExtractiveModel",
-    "OpenAIChatModel",
-]
+__all__ = ["AsyncChatModel", "CallableModel", "ChatModel", "DashScopeChatModel", "ExtractiveModel", "OpenAIChatModel"]
 
 _MODULES = {
     "CallableModel": "callable",
@@ -45,7 +38,6 @@ class ChatModel(Protocol):
 
     def complete(self, request: ModelRequest) -> ModelReply:
         """The reply. Raises ModelError when there is none."""
-        ...
 
 
 @runtime_checkable
@@ -54,4 +46,3 @@ class AsyncChatModel(Protocol):
 
     async def acomplete(self, request: ModelRequest) -> ModelReply:
         """The reply. Raises ModelError when there is none."""
-        ...

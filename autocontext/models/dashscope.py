@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -17,17 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from autocontext.errors import ModelError
 from autocontext.models.per_loop import PerLoop
-from autocontext.models.providers import (
-    chat_messages,
-    count,
-    is_retryable,
-    retry_after,
-    scrub,
-    shown_url,
-    usable_text,
-)
+from autocontext.models.providers import chat_messages, is_retryable, retry_after, scrub, shown_url
 from autocontext.models.services import ServiceModel
-from autocontext.requests import ModelReply, ModelRequest, Usage
+from autocontext.requests import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     import ssl
@@ -35,24 +26,7 @@ if TYPE_CHECKING:
     import aiohttp
     import requests
 
-_KEY_VARIABLE = "DASHSCOPE_API_KEY"
 _KEY_FILE_VARIABLE = "DASHSCOPE_API_KEY_FILE_PATH"
-_OURS = frozenset(
-    {
-        "api_key",
-        "base_address",
-        "history",
-        "messages",
-        "model",
-        "n",
-        "prompt",
-        "request_timeout",
-        "result_format",
-        "session",
-        "stream",
-        "tools",
-    }
-)
 _POOL = 32
 """Pooled connections of `complete`; the SDK's shared session pools 10 and warns about each further one."""
 
@@ -68,7 +42,11 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
         DashScopeChatModel("qwen-plus", temperature=0.2)      # with DASHSCOPE_API_KEY set
     """
 
-    sdk, service = "dashscope", "DashScope"
+    sdk, service, key_variable = "dashscope", "DashScope", "DASHSCOPE_API_KEY"
+    reserved = frozenset({
+        "api_key", "base_address", "history", "messages", "model", "n", "prompt", "request_timeout", "result_format",
+        "session", "stream", "tools",
+    })  # fmt: skip
 
     def __init__(
         self,
@@ -80,15 +58,9 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
         timeout: float = 60.0,
         **extra: Any,
     ) -> None:
-        super().__init__(
-            model,
-            key=api_key or _key_from_environment(),
-            key_variable=_KEY_VARIABLE,
-            base_url=base_url,
-            timeout=timeout,
-            settings=extra if temperature is None else {"temperature": temperature, **extra},
-            reserved=_OURS,
-        )
+        if not (api_key or os.environ.get(self.key_variable)) and (path := os.environ.get(_KEY_FILE_VARIABLE)):
+            api_key = Path(path).read_text(encoding="utf-8")
+        super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
 
     def _connect(self) -> requests.Session:
         import requests
@@ -100,7 +72,7 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
         return session
 
     def _per_loop(self) -> PerLoop[aiohttp.ClientSession]:
-        return PerLoop(_async_session, _close_session)
+        return PerLoop(_async_session, lambda session: session.close())
 
     def _call(self, client: requests.Session, request: ModelRequest) -> Any:
         from dashscope import Generation
@@ -136,22 +108,14 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
         message = choice.get("message") or {"content": output.get("text")}
         if not choices and message["content"] is None:
             raise self._problem("the reply holds no choices")
-        finish = choice.get("finish_reason")
-        text = usable_text(
-            self._owner,
-            message.get("content"),
-            finish=finish,
-            tool_calls=message.get("tool_calls"),
-            refusal=None,
-            key=self._key,
-        )
         tokens = answer.usage if isinstance(answer.usage, Mapping) else {}
-        usage = Usage(
-            input_tokens=count(tokens.get("input_tokens")),
-            output_tokens=count(tokens.get("output_tokens")),
-            seconds=time.perf_counter() - start,
+        return self._replied(
+            message.get("content"),
+            finish=choice.get("finish_reason"),
+            tool_calls=message.get("tool_calls"),
+            used=(tokens.get("input_tokens"), tokens.get("output_tokens")),
+            start=start,
         )
-        return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
     def _refusal(self, answer: Any) -> ModelError:
         status, reason = answer.status_code, scrub(f"{answer.code}: {answer.message}", self._key)
@@ -167,13 +131,6 @@ class DashScopeChatModel(ServiceModel["requests.Session", "aiohttp.ClientSession
         if isinstance(e, requests.ConnectionError | aiohttp.ClientConnectionError):
             return self._unreachable(shown_url(self.base_url) or "the service", e)
         return None
-
-
-def _key_from_environment() -> str | None:
-    if key := os.environ.get(_KEY_VARIABLE):
-        return key
-    path = os.environ.get(_KEY_FILE_VARIABLE)
-    return Path(path).read_text(encoding="utf-8") if path else None
 
 
 def _prepare() -> ssl.SSLContext:
@@ -193,7 +150,3 @@ async def _async_session() -> aiohttp.ClientSession:
     import aiohttp
 
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=certificates), trust_env=True)
-
-
-async def _close_session(session: aiohttp.ClientSession) -> None:
-    await session.close()

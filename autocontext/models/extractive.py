@@ -1,4 +1,4 @@
-"""Summaries without a model: the most important sentences and lines of a transcript, word for word.
+"""Summaries without a model: the work ledger of a transcript.
 
 Nothing leaves the process, nothing is invented, and equal requests give equal texts.
 """
@@ -6,14 +6,16 @@ Nothing leaves the process, nothing is invented, and equal requests give equal t
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from autocontext.models.salience import centrality, identifiers, is_decision, is_error, numbers
-from autocontext.models.sections import Kind, Unit, sections, units
+from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.requests import ModelReply, ModelRequest, Usage
-from autocontext.text.rendering import cut, unfence
+from autocontext.text.quoting import quoted
+from autocontext.text.rendering import cut, escape_tags, unfence
 from autocontext.tokens import TokenCounter, get_counter
 
 _SHARE_WITHOUT_LIMIT = 0.3
@@ -21,28 +23,27 @@ _SHARE_WITH_LIMIT = 0.5
 """Half of a short transcript at most, as the gate refuses a note as long as its source."""
 _SMALL = 32
 """Tokens; up to this limit bytes are counted, an upper bound, as an estimate's error would be too large."""
-
-_MISSES = 40
-"""After so many units that did not fit, hardly any other will."""
-_WIDEST = 32
-"""Most characters of a token."""
-
-# Weights of speakers, by purpose.
-_WEIGHTS: Mapping[str, Mapping[Kind, float]] = {
-    "tool_run": {"call": 4.0, "user": 1.5, "assistant": 1.2, "thinking": 0.5},
-    "current_round": {"call": 4.0, "user": 2.0, "assistant": 1.5, "thinking": 0.6},
-    "round_summary": {"call": 1.6, "user": 3.0, "assistant": 2.0, "thinking": 0.5, "result": 0.7},
-}
-_DIGITS = re.compile(r"\d+")
+_USUAL, _WIDEST = 4, 32
+"""Characters of a token, and the most."""
+_HEAD = re.compile(
+    r"^\[(?:(?P<role>user|assistant|system|tool)(?P<thinking> thinking)?"
+    r"|(?P<kind>call|result)(?P<error> error)? (?P<name>[^\s\]]*) id=(?P<id>[^\]\n]*))\](?: |$)",
+    re.MULTILINE,
+)
+"""The head of a block in `text.rendering.transcript`."""
+_NUMBER = re.compile(r"^m\d+(?:-m\d+)?:? ", re.MULTILINE)
+"""At the start of a page's line: a place in the transcript, under which nothing can be reloaded."""
+_REFERENCE = re.compile(r" \(m\d+\)(?=;|$)", re.MULTILINE)
+"""Another such place, behind what a call answered."""
 
 
 class ExtractiveModel:
     """The summariser that needs no network and no model: about 1 MB of transcript a second.
 
-    Prefers calls with their outcomes (if the purpose is about tools) and sentences with errors, decisions, numbers and
-    identifiers, then the most central ones, as many as `max_output_tokens` allows, in their order. `counter` (a
-    TokenCounter, or a name for `get_counter`) measures that limit; None estimates on the high side of o200k_base,
-    cl100k_base and Qwen, without loading a vocabulary. `usage` holds counted or estimated tokens.
+    Writes what the `WorkLedger` of the transcript says within `max_output_tokens`: the user's words, the calls with
+    their outcomes, the agent's conclusions, and lines with values that were used later. `counter` (a TokenCounter, or a
+    name for `get_counter`) measures that limit; None estimates on the high side of o200k_base, cl100k_base and Qwen,
+    without loading a vocabulary. `usage` holds counted or estimated tokens.
     """
 
     def __init__(self, *, counter: TokenCounter | str | None = None) -> None:
@@ -60,7 +61,7 @@ class ExtractiveModel:
         limit = max(_SMALL * 2, int(size * share))
         if request.max_output_tokens is not None:
             limit = max(1, min(limit, request.max_output_tokens))
-        text = _note(transcript, request.purpose, limit, self._measure(limit))
+        text = _note(transcript, limit, self._measure(limit))
         usage = Usage(
             input_tokens=self._size(request.system) + self._size(request.prompt),
             output_tokens=self._size(text),
@@ -81,113 +82,64 @@ class ExtractiveModel:
         return _utf8_bytes if limit <= _SMALL else high_estimate
 
 
-def _note(transcript: str, purpose: str, limit: int, measure: Callable[[str], int]) -> str:
+def _note(transcript: str, limit: int, measure: Callable[[str], int]) -> str:
     if not transcript:
         return "(no text)"
     if len(transcript) <= _WIDEST * limit and measure(transcript) <= limit:
         return transcript
-    parts = sections(transcript)
-    calls = sum(section.kind == "call" for section in parts)
-    # Characters for a call's arguments, and as many for its outcome, at three characters a token.
-    room = max(40, min(240, limit * 3 // max(1, calls) // 2))
-    candidates = units(parts, arguments_length=room, with_ids=purpose == "current_round")
-    _score(candidates, purpose)
+    # Imported here, and below: a memory makes this model when it is opened, and needs the notes at its first pass.
+    from autocontext.notes.page import PageRequest, render  # noqa: PLC0415
+    from autocontext.notes.work import WorkLedger  # noqa: PLC0415
 
-    def fits(text: str) -> bool:
-        return len(text) < len(transcript) and measure(text) <= limit
-
-    selection = _choose(candidates, limit, measure)
-    while selection:
-        text = _render(selection)
-        if fits(text):
-            return text
-        selection.remove(min(selection, key=lambda unit: (unit.must, unit.score)))
-    best = max(candidates, key=lambda unit: unit.score).text if candidates else transcript[: _WIDEST * limit]
-    return _clip(best, limit, measure)
+    page = _NUMBER.sub("- ", render(WorkLedger.of(messages_of(transcript)), PageRequest(limit, measure)))
+    page = _REFERENCE.sub("", page)
+    return page or _excerpt(transcript, limit, measure)
 
 
-def _score(candidates: list[Unit], purpose: str) -> None:
-    """Score each unit, and mark those that must stay."""
-    weights = _WEIGHTS.get(purpose, {})
-    speech = [unit for unit in candidates if unit.section.kind in ("user", "assistant", "text")]
-    edges = {id(unit) for unit in (*speech[:2], *speech[-2:])}
-    answer = speech[-1].section if speech else None
-    for unit, central in zip(candidates, centrality([unit.text for unit in candidates]), strict=True):
-        kind, names = unit.section.kind, identifiers(unit.text)
-        unit.values = names | numbers(unit.text)
-        fault = is_error(unit.text)
-        decision = kind != "result" and is_decision(unit.text)
-        is_call = kind == "call" and purpose in _WEIGHTS
-        # The request and the answer frame a round.
-        frame = purpose == "round_summary" and (kind == "user" or unit.section is answer)
-        unit.must = bool(is_call or fault or decision or unit.values or frame)
-        value = central + 0.3 * unit.first + 0.2 * unit.last + 0.8 * (id(unit) in edges)
-        value += 0.4 * (unit.section is answer)
-        value += (
-            1.5 * fault + 1.2 * decision + 0.6 * bool(names) + 0.3 * bool(unit.values) + 0.1 * min(len(unit.values), 5)
-        )
-        unit.score = weights.get(kind, 1.0) * value
-    _spread(candidates)
+def _excerpt(text: str, limit: int, measure: Callable[[str], int]) -> str:
+    """The lines that tell most of a text in which nothing was said or called: a document, the result of one call."""
+    from autocontext.notes.values import values_in  # noqa: PLC0415 (as above)
+    from autocontext.text.excerpts import Excerpts  # noqa: PLC0415
+    from autocontext.text.signs import ERROR  # noqa: PLC0415
+
+    def worth(piece: str) -> float:
+        return 0.1 + 0.3 * min(len(values_in(piece)), 3) + (ERROR.search(piece) is not None)
+
+    excerpts, characters = Excerpts(text, worth), _USUAL * limit
+    while short := quoted(escape_tags(excerpts.of(characters).text)):
+        if (size := measure(short)) <= limit:
+            return short
+        characters = min(characters, len(short)) * limit // (size + 1)
+    return _clip(quoted(escape_tags(text[: _WIDEST * limit])), limit, measure)
 
 
-def _spread(candidates: list[Unit]) -> None:
-    """Lower the scores of a section's further units step by step, so that one long output does not fill the note."""
-    by_section: dict[int, list[Unit]] = {}
-    for unit in candidates:
-        by_section.setdefault(id(unit.section), []).append(unit)
-    for group in by_section.values():
-        for rank, unit in enumerate(sorted(group, key=lambda unit: (-unit.score, unit.order))):
-            unit.score /= 1 + 0.1 * rank
+def messages_of(transcript: str) -> Iterator[Msg]:
+    """The blocks of a transcript, each as a message; what has no head is a result without a call."""
+    heads = list(_HEAD.finditer(transcript))
+    ends = [*(head.start() for head in heads), len(transcript)]
+    if before := transcript[: ends[0]].strip():
+        yield Msg(role="tool", content=[ToolResultBlock(id="", name="", output=before)])
+    for head, end in zip(heads, ends[1:], strict=True):
+        yield _message(head, transcript[head.end() : end].strip())
 
 
-def _choose(candidates: list[Unit], limit: int, measure: Callable[[str], int]) -> list[Unit]:
-    """The units for a note of `limit` tokens: first those that must stay, each only if it adds something new."""
-    selection: list[Unit] = []
-    deferred: list[Unit] = []
-    texts: set[str] = set()
-    shapes: set[str] = set()
-    covered: set[str] = set()
-    room, misses = limit, 0
-    by_score = sorted(candidates, key=lambda unit: (not unit.must, -unit.score, unit.order))
-    for units_left, again in ((by_score, False), (deferred, True)):
-        for unit in units_left:
-            if misses > _MISSES:
-                break
-            shape = _DIGITS.sub("0", unit.text)
-            repeats = unit.values <= covered
-            if unit.text in texts or (repeats and shape in shapes):
-                continue
-            if repeats and unit.values and unit.section.kind != "call" and not again:
-                deferred.append(unit)
-                continue
-            cost = measure(_line(unit) + "\n")
-            if cost > room:
-                misses += 1
-                continue
-            room -= cost
-            selection.append(unit)
-            texts.add(unit.text)
-            shapes.add(shape)
-            covered |= unit.values
-    return selection
+def _message(head: re.Match[str], text: str) -> Msg:
+    if head["kind"] == "call":
+        use = ToolUseBlock(id=head["id"], name=head["name"], input=_arguments(text))
+        return Msg(role="assistant", content=[use])
+    if head["kind"] == "result":
+        result = ToolResultBlock(id=head["id"], name=head["name"], output=text, is_error=bool(head["error"]))
+        return Msg(role="tool", content=[result])
+    block = ThinkingBlock(thinking=text) if head["thinking"] else TextBlock(text=text)
+    return Msg.model_validate({"role": head["role"], "content": [block]})
 
 
-def _render(selection: list[Unit]) -> str:
-    """The note: the units in order, each section's first line with a dash and its speaker."""
-    lines, before = [], None
-    for unit in sorted(selection, key=lambda unit: unit.order):
-        source = unit.section.call or unit.section
-        lines.append(f"  {unit.text}" if source is before else _line(unit))
-        before = source
-    return "\n".join(lines)
-
-
-def _line(unit: Unit) -> str:
-    section = unit.section
-    if section.kind in ("call", "text"):
-        return f"- {unit.text}"
-    speaker = f"result of {section.name or 'a call'}" if section.kind == "result" else section.kind
-    return f"- {speaker}: {unit.text}"
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"arguments": text}
 
 
 def _clip(text: str, limit: int, measure: Callable[[str], int]) -> str:

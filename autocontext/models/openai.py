@@ -8,31 +8,18 @@ Request and reply shapes: OpenAI API reference, "Create chat completion".
 from __future__ import annotations
 
 import asyncio
-import os
-import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import SecretStr
 
 from autocontext.errors import ModelError
 from autocontext.models.per_loop import PerLoop
-from autocontext.models.providers import (
-    chat_messages,
-    count,
-    is_retryable,
-    retry_after,
-    scrub,
-    shown_url,
-    usable_text,
-)
+from autocontext.models.providers import chat_messages, is_retryable, retry_after, scrub, shown_url
 from autocontext.models.services import ServiceModel
-from autocontext.requests import ModelReply, ModelRequest, Usage
+from autocontext.requests import ModelReply, ModelRequest
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, OpenAI
-
-_KEY_VARIABLE = "OPENAI_API_KEY"
-_OURS = frozenset({"model", "messages", "stream", "n", "tools", "functions", "timeout"})
 
 
 class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
@@ -46,7 +33,8 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
         OpenAIChatModel("qwen3", base_url="http://localhost:8000/v1", api_key="none")
     """
 
-    sdk, service = "openai", "OpenAI"
+    sdk, service, key_variable = "openai", "OpenAI", "OPENAI_API_KEY"
+    reserved = frozenset({"model", "messages", "stream", "n", "tools", "functions", "timeout"})
 
     def __init__(
         self,
@@ -63,15 +51,7 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
         # First, as `ServiceModel` makes the clients with these.
         self.max_retries = max_retries
         self._limit_field = limit_field
-        super().__init__(
-            model,
-            key=api_key or os.environ.get(_KEY_VARIABLE),
-            key_variable=_KEY_VARIABLE,
-            base_url=base_url,
-            timeout=timeout,
-            settings=extra if temperature is None else {"temperature": temperature, **extra},
-            reserved=_OURS,
-        )
+        super().__init__(model, key=api_key, base_url=base_url, timeout=timeout, temperature=temperature, extra=extra)
 
     def _connect(self) -> OpenAI:
         import openai
@@ -106,22 +86,15 @@ class OpenAIChatModel(ServiceModel["OpenAI", "AsyncOpenAI"]):
         message = getattr(choice, "message", None)
         if message is None:
             raise self._problem("the reply holds no choices")
-        finish = getattr(choice, "finish_reason", None)
-        text = usable_text(
-            self._owner,
+        tokens = getattr(answer, "usage", None)
+        return self._replied(
             getattr(message, "content", None),
-            finish=finish,
+            finish=getattr(choice, "finish_reason", None),
             tool_calls=getattr(message, "tool_calls", None) or getattr(message, "function_call", None),
             refusal=getattr(message, "refusal", None),
-            key=self._key,
+            used=(getattr(tokens, "prompt_tokens", None), getattr(tokens, "completion_tokens", None)),
+            start=start,
         )
-        tokens = getattr(answer, "usage", None)
-        usage = Usage(
-            input_tokens=count(getattr(tokens, "prompt_tokens", None)),
-            output_tokens=count(getattr(tokens, "completion_tokens", None)),
-            seconds=time.perf_counter() - start,
-        )
-        return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
     def _failure(self, e: Exception) -> ModelError | None:
         import openai
@@ -152,7 +125,4 @@ def _async_clients(key: SecretStr, base_url: str | None, timeout: float, max_ret
         # The import takes about a second and a client 0.1 s, so they run in a thread.
         return await asyncio.to_thread(build)
 
-    async def close(client: AsyncOpenAI) -> None:
-        await client.close()
-
-    return PerLoop(make, close)
+    return PerLoop(make, lambda client: client.close())

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import SecretStr
@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from autocontext.errors import ConfigError, ModelError
 from autocontext.flows.forking import fork_lock, part_at_fork
 from autocontext.models.per_loop import PerLoop, inherited
-from autocontext.models.providers import checked_key, require, scrub, shown_url
-from autocontext.requests import ModelReply, ModelRequest
+from autocontext.models.providers import checked_key, count, require, scrub, shown_url, usable_text
+from autocontext.requests import ModelReply, ModelRequest, Usage
 
 
 class _Closable(Protocol):
@@ -34,27 +34,30 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
     """Name of the SDK's package and of the extra that installs it."""
     service: str
     """The service's name in errors."""
+    key_variable: str
+    """The environment variable with the key."""
+    reserved: frozenset[str]
+    """Parameters of a request that the model sets itself."""
 
     def __init__(
         self,
         model: str,
         *,
         key: str | None,
-        key_variable: str,
         base_url: str | None,
         timeout: float,
-        settings: dict[str, Any],
-        reserved: Iterable[str],
+        temperature: float | None,
+        extra: dict[str, Any],
     ) -> None:
         name = type(self).__name__
         require(self.sdk, name)
-        if conflicts := sorted(settings.keys() & set(reserved)):
+        if conflicts := sorted(extra.keys() & self.reserved):
             raise ConfigError(f"{name} sets {', '.join(conflicts)} itself; leave it out")
         self.model = model
         self.base_url = base_url
         self.timeout = timeout
-        self._key: SecretStr = checked_key(key, name, key_variable)
-        self._settings = settings
+        self._key: SecretStr = checked_key(key or os.environ.get(self.key_variable), name, self.key_variable)
+        self._settings = extra if temperature is None else {"temperature": temperature, **extra}
         """Parameters of each request."""
         self._lock = fork_lock()
         self._client: Client | None = None
@@ -120,6 +123,14 @@ class ServiceModel(ABC, Generic[Client, AsyncClient]):
 
     def _unreachable(self, where: str, reason: object) -> ModelError:
         return self._problem(f"no connection to {where} ({scrub(reason, self._key)})")
+
+    def _replied(
+        self, content: Any, *, finish: Any, tool_calls: Any, refusal: Any = None, used: tuple[Any, Any], start: float
+    ) -> ModelReply:
+        """The reply with this content; `used` are tokens in and out. Raises ModelError if it has no text."""
+        text = usable_text(self._owner, content, finish=finish, tool_calls=tool_calls, refusal=refusal, key=self._key)
+        usage = Usage(input_tokens=count(used[0]), output_tokens=count(used[1]), seconds=time.perf_counter() - start)
+        return ModelReply(text=text, usage=usage, truncated=finish == "length")
 
     @property
     def _owner(self) -> str:

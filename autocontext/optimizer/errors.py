@@ -13,16 +13,8 @@ from autocontext.text.failures import IsFailure, failure_kind, first_line, is_fa
 Severity = Literal["critical", "high", "medium", "low"]
 
 _TRANSIENT = (
-    "timeout",
-    "timed out",
-    "connection",
-    "rate limit",
-    "temporary",
-    "temporarily",
-    "retry",
-    "async",
-    "network",
-)
+    "timeout", "timed out", "connection", "rate limit", "temporary", "temporarily", "retry", "async", "network",
+)  # fmt: skip
 _CONFIGURATION = ("validation", "invalid", "missing", "undefined", "not found", "permission", "access denied")
 _CRITICAL = ("fatal", "critical", "system")
 _TYPES: Mapping[str, str] = {

@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from autocontext import flows
@@ -236,7 +237,7 @@ class StateOptimizer:
             if is_pinned(msg) or is_shortened(msg):
                 continue
             large = {
-                b: _preview_renderer(self._redaction.text(block.text), config.preview_chars)
+                b: partial(preview, self._redaction.text(block.text), config.preview_chars)
                 for b, block in enumerate(msg.content)
                 if isinstance(block, ToolResultBlock)
                 and len(block.text) > max(config.offload_chars, config.preview_chars + 80)
@@ -351,10 +352,6 @@ def _store_originals(reason: str, originals: Sequence[Msg], record: _RunRecord) 
     except Exception as e:  # noqa: BLE001 (any store error: the messages stay and the save goes on)
         record.kept.append(f"{reason}: {told(e)}")
         return ""
-
-
-def _preview_renderer(text: str, characters: int) -> Callable[[str], str]:
-    return lambda ref: preview(text, characters, ref)
 
 
 def _count_broken_pairs(before: Sequence[Msg], after: Sequence[Msg]) -> int:

@@ -44,16 +44,9 @@ class SessionState:
 
     def to_dict(self) -> dict[str, Any]:
         """The state as a JSON object, which `from_dict` reads."""
-        return {
-            "version": VERSION,
-            "session_id": self.session_id,
-            "user_id": self.user_id,
-            "messages": [m.to_dict() for m in self.messages],
-            "memory_context": [thaw(item) for item in self.memory_context],
-            "focus": list(self.focus),
-            "user_input": self.user_input,
-            "selected_for": self.selected_for,
-        }
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        lists = {"messages": [m.to_dict() for m in self.messages], "memory_context": thaw(self.memory_context)}
+        return {"version": VERSION, **values, **lists, "focus": list(self.focus)}
 
     @classmethod
     def from_dict(cls, values: Any) -> SessionState:

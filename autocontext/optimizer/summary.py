@@ -117,15 +117,11 @@ def summary(
     Returns a function that takes the handle of the originals and returns the message.
     """
     facts = facts_of(messages, failed)
-    body = _text(facts, paragraph or _last_paragraph(messages))
+    earlier = (str(m.metadata.get(_PARAGRAPH, "")) for m in reversed(messages) if is_summary(m))
+    body = _text(facts, paragraph or next(earlier, ""))
     digest = hashlib.sha256("\0".join(m.id for m in messages).encode("utf-8", "surrogatepass")).hexdigest()
     metadata = freeze(
-        {
-            "type": KIND,
-            "original_length": facts["messages"],
-            "compression_ratio": facts["messages"],
-            FACTS: facts,
-        }
+        {"type": KIND, "original_length": facts["messages"], "compression_ratio": facts["messages"], FACTS: facts}
         | ({_PARAGRAPH: paragraph} if paragraph else {})
         | ({BETWEEN: between} if between else {})
     )
@@ -139,10 +135,6 @@ def summary(
         return with_content_ref(template.model_copy(update={"content": (TextBlock(text=text),)}), ref)
 
     return render
-
-
-def _last_paragraph(messages: Sequence[Msg]) -> str:
-    return next((str(m.metadata.get(_PARAGRAPH, "")) for m in reversed(messages) if is_summary(m)), "")
 
 
 def _text(facts: dict[str, Any], paragraph: str) -> str:

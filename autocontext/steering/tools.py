@@ -7,6 +7,7 @@ from typing import Any
 
 from autocontext.errors import AutoContextError
 from autocontext.flows.threads import in_thread
+from autocontext.formats.openai_parts import function_schema
 from autocontext.notes.notes import LONGEST_NOTE
 from autocontext.steering import archiving, condensing, marking, searching
 from autocontext.steering.parts import MemoryParts, Refusal
@@ -79,11 +80,7 @@ class ContextTool:
         properties, required = _PARAMETERS[self.name]
         hidden = "" if self._memory.config.search_scope == "user" else "all_sessions"
         properties = {key: value for key, value in properties.items() if key != hidden}
-        parameters = {"type": "object", "properties": properties, "required": list(required)}
-        return {
-            "type": "function",
-            "function": {"name": self.name, "description": self.description, "parameters": parameters},
-        }
+        return function_schema(self.name, self.description, properties, required)
 
     def __call__(self, **arguments: Any) -> str:
         """The answer of a call."""

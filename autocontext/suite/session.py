@@ -80,7 +80,17 @@ class Session:
 
             reply = client.chat.completions.create(messages=to_openai(session.prepare().messages), ...)
         """
-        return (yield from self._preparation(query, max_tokens).flow())
+        preparation = Preparation(
+            memory=self.memory,
+            content=self._context.content,
+            namespace=self._namespace,
+            policy=self._context.prune_policy,
+            known=self._known,
+            injector=self._injector,
+            query=query,
+            max_tokens=self.memory.config.max_token if max_tokens is None else max_tokens,
+        )
+        return (yield from preparation.flow())
 
     prepare, aprepare = sync_and_async(_prepare, in_threads=True)
 
@@ -154,18 +164,6 @@ class Session:
         return self._saving.latest(revision)
 
     # --------------------------------------------------------------------------------------------------------- inner
-    def _preparation(self, query: str | None, max_tokens: int | None) -> Preparation:
-        return Preparation(
-            memory=self.memory,
-            content=self._context.content,
-            namespace=self._namespace,
-            policy=self._context.prune_policy,
-            known=self._known,
-            injector=self._injector,
-            query=query,
-            max_tokens=self.memory.config.max_token if max_tokens is None else max_tokens,
-        )
-
     @cached_property
     def _injector(self) -> MemoryInjector | None:
         return self._context.injector(self.user_id, self.memory.counter)

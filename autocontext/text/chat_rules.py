@@ -21,10 +21,7 @@ from autocontext.messages import ContentBlock, Msg, TextBlock, ThinkingBlock, To
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _CHAT_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_PARTS = {
-    "user": ("text", "image_url", "input_audio", "file", "video_url"),
-    "assistant": ("text", "refusal"),
-}
+_PARTS = {"user": ("text", "image_url", "input_audio", "file", "video_url"), "assistant": ("text", "refusal")}
 
 
 @dataclass

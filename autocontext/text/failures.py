@@ -62,18 +62,6 @@ def is_failure_text(text: str) -> bool:
     return _BEGINS.match(text) is not None
 
 
-def failure_reason(text: str) -> str:
-    """The words in which a failure in JSON explains itself; "" for others."""
-    fields = _json_object(text) or {}
-    errors = fields.get("errors")
-    for value in (fields, fields.get("error"), errors[0] if isinstance(errors, list) and errors else None):
-        texts = [value.get(key) for key in (*_REASON_KEYS, "error")] if isinstance(value, Mapping) else [value]
-        for reason in texts:
-            if isinstance(reason, str) and " " in reason:
-                return reason
-    return ""
-
-
 def failure_kind(text: str) -> FailureKind:
     """The kind of a failure by its first words, with AgentScope's names; the first kind that fits."""
     opening = text[:_OPENING]
@@ -108,11 +96,8 @@ def _names_failure(fields: Mapping[str, Any]) -> bool:
         return True
     if any(isinstance(code := fields.get(key), int) and code != 0 for key in _EXIT_KEYS):
         return True
-    return not _has_data(fields) and (bool(fields.get("errors")) or _is_http_error(fields))
-
-
-def _has_data(fields: Mapping[str, Any]) -> bool:
-    return any(fields.get(key) for key in ("data", "result", "results"))
+    has_data = any(fields.get(key) for key in ("data", "result", "results"))
+    return not has_data and (bool(fields.get("errors")) or _is_http_error(fields))
 
 
 def _is_http_error(fields: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ import json
 import re
 import secrets
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations, islice
 from typing import Any, Literal
@@ -265,6 +265,17 @@ def head_and_tail(text: str, characters: int) -> str:
     head = _end_of_word(text, characters * 2 // 3)
     tail = max(head, _end_of_word(text, len(text) - (characters - characters * 2 // 3)))
     return f"{text[:head]}\n[... {tail - head} characters ...]\n{text[tail:]}"
+
+
+def passages(text: str, characters: int) -> Iterator[tuple[int, str]]:
+    """Stretches of up to so many characters, of whole lines where lines are short enough, with their starts."""
+    start = 0
+    while start < len(text):
+        stop = min(len(text), start + characters)
+        if stop < len(text):
+            stop = text.rfind("\n", start, stop) + 1 or cut(text, stop)
+        yield start, text[start:stop]
+        start = stop
 
 
 def shortened(value: Any, characters: int, mark: str) -> Any:

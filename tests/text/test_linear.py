@@ -20,7 +20,7 @@ from autocontext.errors import StateError
 from autocontext.history.entries import Added, dump_entry, load_entry
 from autocontext.memories import InjectionSettings, MemoryInjector, compose, updating
 from autocontext.messages import ToolResultBlock
-from autocontext.models import ExtractiveModel, salience, sections
+from autocontext.models import ExtractiveModel
 from autocontext.models.providers import scrub
 from autocontext.notes import answers, pieces, sentences, values
 from autocontext.ranking import default_ranker
@@ -85,8 +85,6 @@ READERS: dict[str, Callable[[str], object]] = {
     "entry": lambda text: load_entry(dump_entry(Added(message=user(text)))),
     "search": lambda text: LogSearch().find([Added(message=user(text))], f"needle {text[:40]}"),
     "ranking": rank,
-    "salience": lambda text: (salience.is_error(text), salience.identifiers(text), salience.numbers(text)),
-    "units": lambda text: sections.units(sections.sections(text), arguments_length=100, with_ids=True),
     "extractive": lambda text: ExtractiveModel().complete(
         ModelRequest(system="", prompt=rendering.fence(f"[user] {text}"), purpose="fold", max_output_tokens=500)
     ),
@@ -115,7 +113,7 @@ HOSTILE = [
     ("redaction", "x://a:b" * (SIZE // 4)),
     ("scrub", "a/?" * SIZE),
     ("injection", "word" + "\t" * SIZE + "word"),
-    ("salience", "1" * SIZE),
+    ("extractive", "1" * SIZE),
     ("update", "```" + " \n" * SIZE + "x"),
     ("unfence", '<transcript id="0123456789abcdef">\n' * (SIZE // 8)),
     ("terms", "\u0301\u0323" * SIZE),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool
 from autocontext.content import SqliteContentStore
 from autocontext.messages import is_note
-from autocontext.models.sections import sections
+from autocontext.models.extractive import messages_of
 from autocontext.requests import ModelReply, ModelRequest
 from autocontext.testing import assistant, conversation, tool_exchange, user
 from autocontext.text.quoting import quotation, quoted
@@ -94,7 +94,8 @@ def test_no_page_of_a_stored_text_has_a_foreign_head(tmp_path) -> None:
 def test_a_transcript_has_the_sections_of_its_messages(lines: list[str], end: str) -> None:
     body = end.join(["said", *lines])
     messages = [user(body), *tool_exchange("read", {"path": "a"}, body), assistant(body)]
-    assert [s.kind for s in sections("\n".join(map(transcript, messages)))] == ["user", "call", "result", "assistant"]
+    read = [(m.role, m.content[0].type) for m in messages_of("\n".join(map(transcript, messages)))]
+    assert read == [("user", "text"), ("assistant", "tool_use"), ("tool", "tool_result"), ("assistant", "text")]
 
 
 class Forger:
