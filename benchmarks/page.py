@@ -30,8 +30,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 SUMMARY = "summary"
 BENCHMARKS = (
     "recall", "handover", "cost", "turn", "overhead", "long", "latency", "blocking", "storage", "search", "many",
-    "pruning",
-    "cache", "optimiser", "facts", "injection",
+    "pruning", "cache", "optimiser", "facts", "injection",
 )  # fmt: skip
 """In the order in which docs/benchmarks.md lists them."""
 
