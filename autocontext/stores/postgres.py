@@ -273,7 +273,7 @@ def drive(connection: SyncConnection, isolation: str, work: Work[T]) -> T:
         cursor = connection.cursor(binary=bool(statement.params))
         try:
             _send(cursor, statement)
-            return cursor.fetchall() if cursor.description else []
+            return cursor.fetchall() if _has_rows(cursor) else []
         except _REFUSED as e:
             _check_values(connection, statement, e)
             raise
@@ -298,7 +298,7 @@ async def adrive(connection: AsyncConnection, isolation: str, work: Work[T]) -> 
         cursor = connection.cursor(binary=bool(statement.params))
         try:
             await _send(cursor, statement)
-            return await cursor.fetchall() if cursor.description else []
+            return await cursor.fetchall() if _has_rows(cursor) else []
         except _REFUSED as e:
             _check_values(connection, statement, e)
             raise
@@ -327,6 +327,11 @@ def _send(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], statement: Sta
     if statement.params:
         return cursor.execute(_query(statement.sql), statement.params)
     return cursor.execute(statement.sql, prepare=False)  # preparing BEGIN and COMMIT saves nothing
+
+
+def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    """Whether a statement has given rows; `description` says so, too, but describes every column for it."""
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _interrupt_of_batch(connection: _Watched, statement: Statement, error: BaseException) -> BaseException | None:
