@@ -374,4 +374,5 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--write"]:
         _write(*sys.argv[2:])
     else:
-        sys.exit(run("storage", [saving, beside_sqlite, opening, beside_peers, lengths, postgresql], versions("storage")))
+        measured = [saving, beside_sqlite, opening, beside_peers, lengths, postgresql]
+        sys.exit(run("storage", measured, versions("storage")))

@@ -180,7 +180,8 @@ def _rows(
 
     def row(name: str, unit: str, figure: Callable[[str], float], **more: object) -> Row:
         ours, plain = figure("ours"), figure("plain")
-        return Row(f"{name}, {len(writers)} writers", ours, unit, beside, ours / plain, more={"INSERT": f"{plain:,.3g}", **more})
+        more = {"INSERT": f"{plain:,.4g}", **more}
+        return Row(f"{name}, {len(writers)} writers", ours, unit, beside, ours / plain, more=more)
 
     yield row("messages saved", "messages/s", lambda way: len(times[way]) / lasted[way])
     for percent in (50, 99):

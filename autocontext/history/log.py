@@ -117,7 +117,7 @@ class Log:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append entries, in one step; each has to be followed then. An interrupt in between calls for a new Log."""
-        if any([entry.type == "sealed" for entry in entries]):
+        if any(entry.type == "sealed" for entry in entries):
             raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
         self.entries.extend(entries)
 

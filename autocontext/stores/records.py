@@ -143,7 +143,7 @@ def check_row(place: str, checksum: str | None, *fields: Any) -> None:
 
 
 _random = random.Random()
-"""Of this process alone, whatever somebody seeds; asking the system each time takes as long as writing a short entry."""
+"""Of this process alone, whatever somebody seeds; asking the system takes as long as writing a short entry."""
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(after_in_child=_random.seed)
 
