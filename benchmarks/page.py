@@ -28,8 +28,8 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "results"
 SUMMARY = "summary"
 BENCHMARKS = (
-    "recall", "handover", "cost", "turn", "overhead", "latency", "blocking", "storage", "writers", "search", "pruning",
-    "cache", "optimiser", "facts", "injection",
+    "recall", "handover", "cost", "turn", "overhead", "latency", "blocking", "storage", "lengths", "writers", "search",
+    "pruning", "cache", "optimiser", "facts", "injection",
 )  # fmt: skip
 """In the order in which docs/benchmarks.md lists them."""
 

@@ -1,10 +1,8 @@
 """The time and disk space to save and open a session, compared with two other libraries.
 
-The peers (openai-agents' SQLiteSession, langgraph's checkpointers) run in an environment of their own (see `peers`).
+The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in an environment of their own (see `peers`).
 All save the same messages of real conversations, one at a time, each durable before the next (SQLite's
-synchronous=FULL); this library's default, synchronous=NORMAL, stands in rows of its own. In sessions of 1,000 to
-100,000 messages, the last 50 are saved one at a time, and what is before them in one call; langgraph's checkpointers
-take part up to 1,000, as each of theirs is the whole state.
+synchronous=FULL); this library's default, synchronous=NORMAL, stands in rows of its own.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     import psycopg
 
 ADDED, OPENED, LATE, WRITERS, EACH = 1000, 10_000, 100_000, 8, 50
-LENGTHS, LAST = (1_000, 10_000, 100_000), 50
 S = SessionKey("user", "session")
 POSTGRESQL = os.environ.get("AUTOCONTEXT_TEST_POSTGRESQL", "postgresql://postgres@127.0.0.1:5432/test")
 
@@ -143,7 +140,7 @@ def opening() -> Iterator[Row]:
 
 def beside_peers() -> Iterator[Row]:
     """The same messages in every library, each saved durably before the next."""
-    yield from _peer_rows(dict(_ours(power_safe=True)), _peers("session", writers=WRITERS, each=EACH))
+    yield from _peer_rows(dict(_ours(power_safe=True)), peers("session", ADDED, writers=WRITERS, each=EACH))
     for name, value, unit in _plain_rows(dict(_ours(power_safe=False))):
         yield Row(f"{name} (synchronous=NORMAL)", value, unit)
 
@@ -186,11 +183,10 @@ def _write(path: str, power_safe: str, name: str) -> None:
     print(time.perf_counter() - begun)
 
 
-def _peers(measured: str, **asked: object) -> dict[str, dict[str, float]]:
+def peers(measured: str, count: int, **asked: object) -> dict[str, dict[str, float]]:
     python = python_with("storage")
     if not python:
         return {}
-    count = max(LENGTHS) if measured == "lengths" else ADDED
     job = json.dumps({"measured": measured, "added": [TEXTS[i % len(TEXTS)] for i in range(count)], **asked})
     done = subprocess.run(
         [python, ROOT / "benchmarks" / "storage_peers.py"], input=job, text=True, stdout=subprocess.PIPE, check=True
@@ -220,52 +216,6 @@ def _peer_rows(ours: dict[str, float], peers: dict[str, dict[str, float]]) -> It
             if key in figures:
                 there = figures[key]
                 yield Row(f"  {peer}", there * factor, unit, "this library", there / ours[key])
-
-
-def lengths() -> Iterator[Row]:
-    """Sessions of three lengths in this library and the peers."""
-    ours: dict[str, dict[str, float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.db"
-        ours["SQLite"] = {}
-        for length in LENGTHS:
-            store = SqliteSessionStore(SqliteDatabase(path, power_safe=True))
-            ours["SQLite"] |= _length(store, length)
-            store.scrub()
-            ours["SQLite"][f"bytes {length}"] = on_disk(path) / payload(length)
-            store.close()
-            path.unlink()
-    if (store := server()) is not None:
-        ours["PostgreSQL"] = {}
-        for length in LENGTHS:
-            ours["PostgreSQL"] |= _length(store, length)
-            store.delete(S)
-        store.close()
-    peers = _peers("lengths", lengths=LENGTHS, last=LAST, postgresql=POSTGRESQL if "PostgreSQL" in ours else "")
-    names = {"append": ("save a message at {}", 1e6, "us"), "read": ("open {} messages and read every one", 1e3, "ms"),
-             "bytes": ("bytes on disk per byte of text, {} messages", 1, "x")}  # fmt: skip
-    for what, (name, factor, unit) in names.items():
-        for length in LENGTHS:
-            key = f"{what} {length}"
-            for engine, figures in ours.items():
-                if key not in figures:
-                    continue
-                yield Row(f"{engine}: {name.format(f'{length:,}')}", figures[key] * factor, unit)
-                for peer, theirs in peers.items():
-                    if key in theirs and peer.endswith(engine):
-                        ratio = theirs[key] / figures[key]
-                        yield Row(f"  {peer}", theirs[key] * factor, unit, "this library", ratio)
-
-
-def _length(store: SqlSessionStore | SqliteSessionStore, length: int) -> dict[str, float]:
-    """Seconds to save one of the last messages, and to open the session and read every message of it."""
-    entries = [Added(message=m) for m in messages(length)]
-    for after in range(0, length - LAST, ADDED):
-        store.append(S, entries[after : min(after + ADDED, length - LAST)], after=after)
-    append = saved(store, entries[length - LAST :], length - LAST)
-    begun = time.perf_counter()
-    assert len(AutoContextMemory(store=store, session_id=S.session_id, user_id=S.user_id).messages) == length
-    return {f"append {length}": append, f"read {length}": time.perf_counter() - begun}
 
 
 def server() -> SqlSessionStore | None:
@@ -374,5 +324,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--write"]:
         _write(*sys.argv[2:])
     else:
-        measured = [saving, beside_sqlite, opening, beside_peers, lengths, postgresql]
-        sys.exit(run("storage", measured, versions("storage")))
+        sys.exit(run("storage", [saving, beside_sqlite, opening, beside_peers, postgresql], versions("storage")))

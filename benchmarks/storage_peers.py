@@ -1,4 +1,4 @@
-"""The peers' half of `storage.py`: runs in their own environment, messages from stdin, figures to stdout, as JSON.
+"""The peers' half of `storage.py` and `lengths.py`, in their environment: messages from stdin, figures to stdout, JSON.
 
 openai-agents keeps each item as a row. langgraph's checkpointers keep a checkpoint of the whole state at each step, as
 an agent with a checkpointer has it, so they save few messages one at a time: what they store grows with their square.
