@@ -29,8 +29,8 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 RESULTS = ROOT / "benchmarks" / "results"
 SUMMARY = "summary"
 BENCHMARKS = (
-    "recall", "handover", "cost", "turn", "overhead", "long", "latency", "blocking", "storage", "search", "many",
-    "pruning", "cache", "optimiser", "facts", "injection",
+    "recall", "handover", "cost", "turn", "overhead", "long", "latency", "blocking", "storage", "lengths", "writers",
+    "search", "many", "pruning", "cache", "optimiser", "facts", "injection",
 )  # fmt: skip
 """In the order in which docs/benchmarks.md lists them."""
 

@@ -24,7 +24,13 @@ ROOT = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = {
     "frameworks": ("langchain>=1,<2", "agentscope>=2,<3", "agent-framework-core>=1,<2", "openai-agents>=0.24"),
     "agentscope1": ("agentscope==1.0.21",),
-    "storage": ("openai-agents>=0.24", "langgraph", "langgraph-checkpoint-sqlite"),
+    "storage": (
+        "openai-agents>=0.24",
+        "langgraph",
+        "langgraph-checkpoint-sqlite",
+        "langgraph-checkpoint-postgres",
+        "psycopg[binary]",
+    ),
     "rankers": ("scikit-learn", "bm25s", "PyStemmer"),
     "diskcache": ("diskcache==5.6.3",),
 }

@@ -1,8 +1,8 @@
 """The time and disk space to save and open a session, compared with two other libraries.
 
-The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in an environment of their own (see `peers`). All
-save the same messages of real conversations, one at a time, each durable before the next (SQLite's synchronous=FULL);
-this library's default, synchronous=NORMAL, stands in rows of its own.
+The peers (openai-agents' SQLiteSession, langgraph's SqliteSaver) run in an environment of their own (see `peers`).
+All save the same messages of real conversations, one at a time, each durable before the next (SQLite's
+synchronous=FULL); this library's default, synchronous=NORMAL, stands in rows of its own.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def on_disk(path: Path) -> int:
     return sum(file.stat().st_size for file in path.parent.iterdir() if file.name.startswith(path.name))
 
 
-def saved(store: SqliteSessionStore, entries: list[Added], after: int) -> float:
+def saved(store: SqliteSessionStore | SqlSessionStore, entries: list[Added], after: int) -> float:
     """Seconds for one entry: the median of each own time."""
     times = []
     for i, entry in enumerate(entries, after):
@@ -140,7 +140,7 @@ def opening() -> Iterator[Row]:
 
 def beside_peers() -> Iterator[Row]:
     """The same messages in every library, each saved durably before the next."""
-    yield from _peer_rows(dict(_ours(power_safe=True)), _peers())
+    yield from _peer_rows(dict(_ours(power_safe=True)), peers("session", ADDED, writers=WRITERS, each=EACH))
     for name, value, unit in _plain_rows(dict(_ours(power_safe=False))):
         yield Row(f"{name} (synchronous=NORMAL)", value, unit)
 
@@ -183,11 +183,11 @@ def _write(path: str, power_safe: str, name: str) -> None:
     print(time.perf_counter() - begun)
 
 
-def _peers() -> dict[str, dict[str, float]]:
+def peers(measured: str, count: int, **asked: object) -> dict[str, dict[str, float]]:
     python = python_with("storage")
     if not python:
         return {}
-    job = json.dumps({"added": [TEXTS[i % len(TEXTS)] for i in range(ADDED)], "writers": WRITERS, "each": EACH})
+    job = json.dumps({"measured": measured, "added": [TEXTS[i % len(TEXTS)] for i in range(count)], **asked})
     done = subprocess.run(
         [python, ROOT / "benchmarks" / "storage_peers.py"], input=job, text=True, stdout=subprocess.PIPE, check=True
     )

@@ -20,14 +20,19 @@ from autocontext.history.edits import Edit
 from autocontext.messages import LONGEST_NUMBER, Msg, Value
 
 
-class Added(Value):
+class _Entry(Value):
+    # An entry writes itself, as choosing its class anew takes as long as writing it. NaN and infinity are kept.
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
+
+class Added(_Entry):
     """A message was added."""
 
     type: Literal["added"] = "added"
     message: Msg
 
 
-class Edited(Value):
+class Edited(_Entry):
     """One strategy's edits, with one event each; already checked by `edits.apply`."""
 
     type: Literal["edited"] = "edited"
@@ -40,7 +45,7 @@ class Edited(Value):
         return bool(self.edits) and not any(edit.ids for edit in self.edits)
 
 
-class NoteReplaced(Value):
+class NoteReplaced(_Entry):
     """The evidence ledger of release 0.1.0 was replaced or, without `message`, removed. It follows `after` or is first.
 
     This release only ever removes it.
@@ -51,14 +56,14 @@ class NoteReplaced(Value):
     after: str | None = None
 
 
-class Removed(Value):
+class Removed(_Entry):
     """Messages left the working view; the originals keep them."""
 
     type: Literal["removed"] = "removed"
     ids: tuple[str, ...]
 
 
-class Restored(Value):
+class Restored(_Entry):
     """One compression was undone: `ids` are back in the place of `note`."""
 
     type: Literal["restored"] = "restored"
@@ -67,7 +72,7 @@ class Restored(Value):
     ids: tuple[str, ...]
 
 
-class Pinned(Value):
+class Pinned(_Entry):
     """The agent pinned messages of the view, so that compressions leave them alone, or unpinned them."""
 
     type: Literal["pinned"] = "pinned"
@@ -75,7 +80,7 @@ class Pinned(Value):
     pinned: bool = True
 
 
-class Offloaded(Value):
+class Offloaded(_Entry):
     """The caller stored messages under a key of their own."""
 
     type: Literal["offloaded"] = "offloaded"
@@ -83,20 +88,20 @@ class Offloaded(Value):
     messages: tuple[Msg, ...]
 
 
-class Forgotten(Value):
+class Forgotten(_Entry):
     """The caller dropped an offload entry."""
 
     type: Literal["forgotten"] = "forgotten"
     uuid: str
 
 
-class Cleared(Value):
+class Cleared(_Entry):
     """The memory was emptied."""
 
     type: Literal["cleared"] = "cleared"
 
 
-class Snapshot(Value):
+class Snapshot(_Entry):
     """A whole state; it replaces everything before it."""
 
     type: Literal["snapshot"] = "snapshot"
@@ -112,7 +117,7 @@ class Snapshot(Value):
     """Messages that the agent has pinned."""
 
 
-class Sealed(Value):
+class Sealed(_Entry):
     """An encrypted entry: `EncryptedSessionStore` opens it, `Log` refuses it."""
 
     type: Literal["sealed"] = "sealed"
@@ -132,20 +137,15 @@ Entry: TypeAlias = Annotated[
 
 @functools.cache
 def _entry_json() -> TypeAdapter[Entry]:
-    # Built at first use, as it costs as much as importing the module. NaN and infinity are kept. Pydantic caches keys
-    # only: caching all strings would keep thousands of ids and timestamps in memory.
-    return TypeAdapter(Entry, config=ConfigDict(ser_json_inf_nan="constants", cache_strings="keys"))
+    # Built at first use, as it costs as much as importing the module. Pydantic caches keys only: caching all strings
+    # would keep thousands of ids and timestamps in memory.
+    return TypeAdapter(Entry, config=ConfigDict(cache_strings="keys"))
 
 
 @functools.cache
 def _entry_reader() -> Callable[[bytes], Entry]:
     # The validator itself: the adapter's own method takes longer than reading a short entry.
     return _entry_json().validator.validate_json
-
-
-@functools.cache
-def _entry_writer() -> Callable[..., bytes]:
-    return _entry_json().serializer.to_json
 
 
 _WRAPPED = b'{"type":"base64","data":"'
@@ -166,7 +166,7 @@ def entry_bytes(entry: Entry) -> bytes:
     be read back as one character.
     """
     try:
-        line = _entry_writer()(entry, warnings=False)
+        line = entry.__pydantic_serializer__.to_json(entry, warnings=False)
     except PydanticSerializationError:
         line = _REPLACED
     if line.isascii() or _REPLACED not in line:

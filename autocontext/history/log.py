@@ -24,7 +24,6 @@ from autocontext.history.entries import (
     Pinned,
     Removed,
     Restored,
-    Sealed,
     Snapshot,
 )
 from autocontext.history.recorded import Messages, Recorded
@@ -118,7 +117,7 @@ class Log:
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Append entries, in one step; each has to be followed then. An interrupt in between calls for a new Log."""
-        if any(isinstance(entry, Sealed) for entry in entries):
+        if any(entry.type == "sealed" for entry in entries):
             raise StoreError("this session is encrypted: open it through EncryptedSessionStore(store, key)")
         self.entries.extend(entries)
 

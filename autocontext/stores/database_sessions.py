@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
+from zlib import crc32
 
 from autocontext.errors import StoreCorruptError
 from autocontext.flows.threads import in_thread
@@ -30,7 +31,7 @@ from autocontext.stores.records import (
     from_bytes,
     id_of_added,
     now,
-    pack,
+    to_bytes,
     unpack,
 )
 from autocontext.stores.search import EntryAt, Filters, Found, best_hits, question, with_snippets
@@ -58,14 +59,19 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
     def append(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """Store entries after the first `after` ones, all or none. Raises Conflict if the session is longer."""
         if entries:
-            rows = _rows(session, entries, after)
-            self.database.write(partial(self._append, rows, version_of(after), expiry(self._ttl)))
+            self.database.write(self._appending(session, entries, after))
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
         if entries:
-            rows = _rows(session, entries, after)
-            await self.database.awrite(partial(self._append, rows, version_of(after), expiry(self._ttl)))
+            await self.database.awrite(self._appending(session, entries, after))
+
+    def _appending(self, session: SessionKey, entries: Sequence[Entry], after: int) -> Callable[[], Work[None]]:
+        """The transaction that appends entries."""
+        storable(session)
+        batch = batch_number()
+        rows = [_row(session, number, entry, batch) for number, entry in enumerate(entries, after)]
+        return partial(self._append, rows, version_of(after), None if self._ttl is None else expiry(self._ttl))
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -268,22 +274,13 @@ def _entry(_number: int, body: bytes) -> Entry:
     return from_bytes(body)
 
 
-def _rows(session: SessionKey, entries: Sequence[Entry], after: int) -> list[dict[str, Any]]:
-    storable(session)
-    batch = batch_number()
-    return [_row(session, number, entry, batch=batch) for number, entry in enumerate(entries, after)]
-
-
-def _row(session: SessionKey, number: int, entry: Entry, **batch: int) -> dict[str, Any]:
-    body, checksum = pack(entry)
+def _row(session: SessionKey, number: int, entry: Entry, batch: int | None = None) -> dict[str, Any]:
+    """The parameters of a stored entry; rewriting it leaves its batch."""
+    body = to_bytes(entry)
     return {
-        "user_id": session[0],
-        "session_id": session[1],
-        "sequence": number,
-        "checksum": checksum,
+        "user_id": session[0], "session_id": session[1], "sequence": number, "batch": batch, "checksum": crc32(body),
         "body": body,
-        **batch,
-    }
+    }  # fmt: skip
 
 
 class SqliteSessionStore(DatabaseSessionStore):

@@ -62,7 +62,8 @@ class Journal:
     @property
     def log(self) -> Log:
         """The log, whole; the caller holds the lock."""
-        self.mend()
+        if not self.whole:
+            self.mend()
         return self._log
 
     def mend(self) -> None:
@@ -81,8 +82,9 @@ class Journal:
         if the session was deleted, even if there is a new one of its name.
         """
         with self.lock:
-            self.mend()
-            if not entries or self._has_arrived(entries):
+            if not self.whole:
+                self.mend()
+            if not entries or (self._arrived and self._has_arrived(entries)):
                 return
             self.whole = False
             if self._store is not None:

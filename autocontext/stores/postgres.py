@@ -1,7 +1,8 @@
 """Connections of psycopg that notice when their server is gone, and one work run on them.
 
 A connection is in autocommit mode, and the statements of a work are between BEGIN and COMMIT, each a round trip. A
-statement that is `Alone` needs neither: one round trip, and it is durable.
+statement that is `Alone` needs neither: one round trip, and it is durable. Where it does need them, for a limit that
+holds in one transaction only, all three go together.
 """
 
 from __future__ import annotations
@@ -270,10 +271,11 @@ def drive(connection: SyncConnection, isolation: str, work: Work[T]) -> T:
     """Run a work on a connection; its changes are durable when this returns."""
 
     def answer(statement: Statement) -> list[Row]:
-        cursor = connection.cursor(binary=bool(statement.params))
+        together = isinstance(statement, _Together)
+        cursor = psycopg.ClientCursor(connection) if together else connection.cursor(binary=bool(statement.params))
         try:
             _send(cursor, statement)
-            return cursor.fetchall() if cursor.description else []
+            return cursor.fetchall() if _has_rows(cursor) else []
         except _REFUSED as e:
             _check_values(connection, statement, e)
             raise
@@ -295,10 +297,11 @@ async def adrive(connection: AsyncConnection, isolation: str, work: Work[T]) -> 
     """`drive` on an asynchronous connection."""
 
     async def answer(statement: Statement) -> list[Row]:
-        cursor = connection.cursor(binary=bool(statement.params))
+        together = isinstance(statement, _Together)
+        cursor = psycopg.AsyncClientCursor(connection) if together else connection.cursor(binary=bool(statement.params))
         try:
             await _send(cursor, statement)
-            return await cursor.fetchall() if cursor.description else []
+            return await cursor.fetchall() if _has_rows(cursor) else []
         except _REFUSED as e:
             _check_values(connection, statement, e)
             raise
@@ -327,6 +330,22 @@ def _send(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], statement: Sta
     if statement.params:
         return cursor.execute(_query(statement.sql), statement.params)
     return cursor.execute(statement.sql, prepare=False)  # preparing BEGIN and COMMIT saves nothing
+
+
+class _Together(Statement):
+    """Several statements in one question, with their parameters written into them."""
+
+    __slots__ = ()
+
+
+def _has_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:
+    """Whether a statement has given rows; of several that were sent together, go to the one that has.
+
+    `description` says so, too, but describes every column for it.
+    """
+    while cursor.pgresult is not None and not cursor.pgresult.nfields and cursor.nextset():
+        pass
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _interrupt_of_batch(connection: _Watched, statement: Statement, error: BaseException) -> BaseException | None:
@@ -358,8 +377,13 @@ def _in_transaction(connection: _Watched, isolation: str, work: Work[T]) -> Gene
         if statement.params == []:
             rows = []
             continue
-        if not begun and (connection.limit or not isinstance(statement, Alone)):
-            yield Statement(f"BEGIN ISOLATION LEVEL {isolation}{connection.limit}")
+        if not begun:
+            begin = f"BEGIN ISOLATION LEVEL {isolation}{connection.limit}"
+            if isinstance(statement, Alone):
+                sql, params = statement
+                rows = yield _Together(f"{begin}; {sql}; COMMIT", params) if connection.limit else statement
+                continue
+            yield Statement(begin)
             begun = True
         rows = yield statement
     if begun:

@@ -23,23 +23,17 @@ class SessionKey(NamedTuple):
 
 def storable(session: SessionKey) -> SessionKey:
     """The key, if every store can hold it. Raises InvalidMessage for NUL, lone surrogates and anything but texts."""
-    if type(session) is SessionKey and _plain(*session):
-        return session
+    if type(session) is SessionKey:
+        user_id, session_id = session
+        if type(user_id) is type(session_id) is str:
+            both = user_id + session_id
+            if both.isascii() and both.isprintable():  # what every store can hold
+                return session
     if not isinstance(session, tuple) or len(session) != len(SessionKey._fields):
         raise InvalidMessage(f"session must be a SessionKey(user_id, session_id) (got {short(session)})")
     for field, value in zip(SessionKey._fields, session, strict=True):
         check_id(field, value, InvalidMessage)
     return SessionKey(*session)
-
-
-def _plain(user_id: object, session_id: object) -> bool:
-    """Whether both are texts of printable ASCII, which every store can hold."""
-    return (
-        type(user_id) is type(session_id) is str
-        and user_id.isascii()
-        and session_id.isascii()
-        and (user_id + session_id).isprintable()
-    )
 
 
 class Version(NamedTuple):

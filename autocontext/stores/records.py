@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import os
+import random
 import re
 import time
 import zlib
@@ -113,12 +114,6 @@ def _json(body: bytes) -> bytes:
     return body
 
 
-def pack(entry: Entry) -> tuple[bytes, int]:
-    """The bytes of an entry and their checksum."""
-    body = to_bytes(entry)
-    return body, zlib.crc32(body)
-
-
 def unpack(body: Any, checksum: int) -> Entry:
     """The entry in bytes with this checksum. Raises StoreCorruptError."""
     return from_bytes(intact(body, checksum))
@@ -147,9 +142,15 @@ def check_row(place: str, checksum: str | None, *fields: Any) -> None:
         raise StoreCorruptError(f"{place}: the row has changed since it was written (checksum)")
 
 
+_random = random.Random()
+"""Of this process alone, whatever somebody seeds; asking the system takes as long as writing a short entry."""
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_random.seed)
+
+
 def batch_number() -> int:
     """A number for entries that are stored together: milliseconds since 1970, then random bits; 63 bits in all."""
-    return now() << _RANDOM_BITS | int.from_bytes(os.urandom(3), "big") >> 24 - _RANDOM_BITS
+    return now() << _RANDOM_BITS | _random.getrandbits(_RANDOM_BITS)
 
 
 def batch_time(batch: int) -> int:

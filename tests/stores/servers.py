@@ -82,8 +82,8 @@ def pgbouncer() -> str | None:
 
 
 @contextmanager
-def pooled(url: str) -> Iterator[str]:
-    """The URL of a schema through PgBouncer, which gives each transaction one of two sessions there."""
+def pooled(url: str, sessions: int = 2) -> Iterator[str]:
+    """The URL of a schema through PgBouncer, which gives each transaction one of a few sessions there."""
     address, schema = urlsplit(url), url.rpartition("%3D")[2]  # it takes no options from its clients
     with tempfile.TemporaryDirectory() as folder:
         shutil.chown(folder, "postgres")
@@ -93,7 +93,8 @@ def pooled(url: str) -> Iterator[str]:
             f"[databases]\n* = host={address.hostname} port={address.port or 5432} "
             f"connect_query='SET search_path TO {schema}'\n[pgbouncer]\n"
             f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-            f"auth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\ndefault_pool_size = 2\n",
+            f"auth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\n"
+            f"max_client_conn = 1000\ndefault_pool_size = {sessions}\n",
             encoding="utf-8",
         )
         command = ["setpriv", "--reuid=postgres", "--clear-groups", pgbouncer(), "-q", f"{folder}/ini"]
@@ -262,8 +263,8 @@ class Conversation:
             sql = body[:-1].decode()
             self._proxy.asked.append(sql)
             if sql.startswith(("BEGIN", "COMMIT", "ROLLBACK")):
-                self._begun = sql.startswith("BEGIN")
-            return sql == "COMMIT"
+                self._begun = sql.startswith("BEGIN") and not sql.endswith("COMMIT")
+            return sql.endswith("COMMIT")
         return False
 
 

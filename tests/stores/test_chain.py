@@ -3,6 +3,7 @@
 import contextlib
 import random
 from contextlib import closing
+from zlib import crc32
 
 import pytest
 
@@ -12,7 +13,7 @@ from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqliteSessionStore
 from autocontext.stores.database import Database, Schema, Statement
 from autocontext.stores.opening import open_database
-from autocontext.stores.records import pack
+from autocontext.stores.records import to_bytes
 from autocontext.stores.session_statements import SCHEMA
 from tests.extras import need
 from tests.stores.homes import home
@@ -135,11 +136,11 @@ def of_version_one(where, counts):
 
 
 def old_entries(name, start, entries):
-    for i, (body, checksum) in enumerate(map(pack, entries), start):
+    for i, body in enumerate(map(to_bytes, entries), start):
         yield Statement(
             "INSERT INTO autocontext_entries (user_id, session_id, sequence, batch, checksum, body) "
             "VALUES ('u', :name, :sequence, 1, :checksum, :body)",
-            {"name": name, "sequence": i, "checksum": checksum, "body": body},
+            {"name": name, "sequence": i, "checksum": crc32(body), "body": body},
         )
 
 

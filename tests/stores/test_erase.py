@@ -12,7 +12,7 @@ from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
 from autocontext.stores.erasing import ERASED
-from autocontext.stores.records import pack
+from autocontext.stores.records import to_bytes
 from autocontext.testing import ScriptedModel, assert_valid_chat, conversation, tool_exchange, user
 from autocontext.text.rendering import written_note
 from tests.profiles import share
@@ -67,7 +67,7 @@ def test_an_erased_message_is_nowhere_and_pairing_stays_valid(kind, tmp_path):
 
 def pieces(entry):
     """Stretches of an entry's stored bytes that would be found in the file, also where it is spread over pages."""
-    body, _ = pack(entry)
+    body = to_bytes(entry)
     return [body[i : i + 24] for i in range(30, len(body) - 24, 1000)] + [body[-24:]]
 
 

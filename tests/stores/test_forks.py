@@ -84,3 +84,20 @@ def test_row_01_a_fork_that_python_does_not_hear_of(tmp_path):
 @pytest.mark.slow
 def test_row_08_a_child_does_not_wait_for_a_pass_of_its_parent(tmp_path):
     run("pass", tmp_path / "a.db", 2)
+
+
+def test_forked_processes_have_batch_numbers_of_their_own():
+    """Equal ones would let an append of one pass for an earlier attempt of the other's."""
+    code = (
+        "import os, random\nfrom autocontext.stores.records import _RANDOM_BITS, batch_number\n"
+        "random.seed(1)\nbatch_number()\n"
+        "pid = os.fork()\n"
+        "drawn = [batch_number() % 2**_RANDOM_BITS for _ in range(8)]\n"
+        "pid and os.waitpid(pid, 0)\n"
+        "print(drawn, flush=True)\nos._exit(0)\n"
+    )
+    drawn = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    parent, child = drawn.splitlines()
+    assert parent != child
+    again = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert len({parent, child, *again.splitlines()}) == 4

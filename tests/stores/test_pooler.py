@@ -12,6 +12,7 @@ from tests.extras import need
 need("sql")
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.errors import Conflict
 from autocontext.history.entries import Added
 from autocontext.stores import SessionKey, SqlSessionStore
 from tests.stores.homes import SERVER, need_server, own_schema
@@ -51,6 +52,37 @@ def test_statements_are_prepared_only_in_a_session_of_ones_own(kind):
 
         assert asyncio.run(go()) == 60
         assert bool(proxy.prepared) == (kind is Proxy)
+        store.close()
+        proxy.close()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_an_append_is_one_round_trip_and_is_stored_once_when_its_answer_is_lost(size):
+    with own_schema() as url:
+        proxy = Pooler(urlsplit(SERVER).port or 5432)
+        store = SqlSessionStore(proxy.through(url))
+        store.sessions()
+        turns, commits = proxy.turns, proxy.commits
+        entries = [Added(message=Msg(role="user", content=f"100 % of 'it' \\ {i}")) for i in range(8 * size)]
+        for after in range(0, 4 * size, size):
+            store.append(S, entries[after : after + size], after=after)
+        assert (proxy.turns - turns, proxy.commits - commits) == (4, 4)
+        assert [sql for sql in proxy.asked if "INTO autocontext_entries" in sql and "lock_timeout" not in sql] == []
+
+        proxy.cut_before_commit, after = 1, 4 * size
+        store.append(S, entries[after : after + size], after=after)
+        proxy.cut_after_commit, after = 1, 5 * size
+        store.append(S, entries[after : after + size], after=after)
+        with pytest.raises(Conflict):
+            store.append(S, entries[:size], after=0)
+
+        async def go():
+            for after in (6 * size, 7 * size):
+                await store.aappend(S, entries[after : after + size], after=after)
+
+        asyncio.run(go())
+        assert proxy.cuts == 2
+        assert store.read(S) == entries
         store.close()
         proxy.close()
 
