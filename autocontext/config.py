@@ -151,8 +151,7 @@ class AutoContextConfig(Value):
     which no end was seen."""
     recall: bool = False
     """When a new message of the user names an id, a path, a number or a name that only originals out of view have, at
-    most five lines with it come right before that message, in a note of at most three percent of `max_token`. The first
-    look-up after a session was opened reads its whole history."""
+    most five lines with it come right before that message, in a note of at most three percent of `max_token`."""
     show_gaps: bool = False
     """Before a message of the user that comes more than an hour after the message before it, one line says how much
     later, and when, and so do notes; they also say until when they reach. By the messages' own times, in UTC."""
@@ -320,6 +319,8 @@ def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
         "target_ratio": _filled(window),
         "strategies": (READ_ONCE, SHORTEN),
         "reloaded_share": _RELOADED,
+        "recall": True,
+        "show_gaps": True,
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
         "max_images": _IMAGES,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autocontext.compression.accounting import event
 from autocontext.compression.token_sum import TokenSum
@@ -18,9 +17,6 @@ from autocontext.history.view import View
 from autocontext.messages import is_note, is_user_turn
 from autocontext.requests import Usage
 
-if TYPE_CHECKING:
-    from autocontext.notes.mentions import Mentions
-
 SHARE = 0.03
 """Most of a window that recalled lines take."""
 
@@ -31,11 +27,10 @@ class Recaller:
     def __init__(self) -> None:
         self._looked: frozenset[str] = frozenset()
         """The messages of the user at the end of the view that were looked up."""
-        self._mentions: Mentions | None = None
 
     def forget(self) -> None:
         """Begin anew: ids and numbers may mean other messages now."""
-        self._looked, self._mentions = frozenset(), None
+        self._looked = frozenset()
 
     def due(self, log: Log, config: AutoContextConfig) -> bool:
         """Whether a message of the user is new; never while everything is in view."""
@@ -45,36 +40,34 @@ class Recaller:
 
     def entry(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> Edited | None:
         """The entry that puts recalled lines into the view; None if nothing old is named."""
-        from autocontext.notes.mentions import Mentions, rare_tokens  # noqa: PLC0415 (only who needs it pays for it)
-        from autocontext.strategies.recall import Recall  # noqa: PLC0415
+        from autocontext.strategies.recall import Recall  # noqa: PLC0415 (only who needs it pays for it)
 
         turns = frozenset(_new_turns(log))
         new, self._looked = turns - self._looked, turns
         new = frozenset(id_ for id_ in new if not _was_recalled(log, id_))
-        naming = [id_ for id_ in new if rare_tokens(log.messages[id_].text)] if config.recall and log.replaced else []
-        if naming:
-            self._mentions = self._mentions or Mentions()
-            self._mentions.follow(log.originals[self._mentions.messages :])
-        elif not config.show_gaps or not new:
+        if not new:
             return None
-        # What is left under the trigger: a recall must not bring about a pass.
-        room = min(int(config.max_token * SHARE), config.token_trigger - 1 - token_sum.total())
-        if room <= 0:
-            return None
+
+        def room() -> int:
+            # What is left under the trigger: a recall must not bring about a pass.
+            return min(int(config.max_token * SHARE), config.token_trigger - 1 - token_sum.total())
+
         view = View(log.view_ids, log.view_messages, token_sum.count)
         count = token_sum.counter.count
         redaction = Redaction(config.redact)
         recall = Recall(
             log,
-            self._mentions if naming else None,
             new,
             room,
             count=count,
             redaction=redaction,
+            names=config.recall and bool(log.replaced),
             gaps=config.show_gaps,
         )
         edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
-        done = apply(view, edits, count, spare=room)
+        if not edits:  # nothing was counted until here
+            return None
+        done = apply(view, edits, count, spare=room())
         if not done.edits:
             return None
         events = [event(view, e, Usage(), sum(map(count, e.messages)), config.max_token) for e in done.edits]
