@@ -95,8 +95,8 @@ class Recall:
         per_token = []
         for token, numbers in found.items():
             # In the order in which they say most: the first, then the newest.
-            numbers = dict.fromkeys((*numbers[-1:], *numbers[:MOST_LINES]))
-            originals = {n: self._redaction.message(self._log.originals[n - 1]) for n in numbers}
+            telling = dict.fromkeys((*numbers[-1:], *numbers[:MOST_LINES]))
+            originals = {n: self._redaction.message(self._log.originals[n - 1]) for n in telling}
             per_token.append(lines_with(token, originals))
         lines: dict[str, Line] = {}
         for line in chain.from_iterable(zip_longest(*per_token)):

@@ -77,9 +77,7 @@ kinds = pytest.mark.parametrize("kind", WORKS)
 
 
 def new(store: Any = None, session: str | None = None, **fields: Any) -> AutoContextMemory:
-    config = AutoContextConfig.for_window(
-        WINDOW, **{**ESTIMATE, "note_state": False, "ledger_ratio": 0.02, **fields}
-    )
+    config = AutoContextConfig.for_window(WINDOW, **{**ESTIMATE, "note_state": False, "ledger_ratio": 0.02, **fields})
     return AutoContextMemory(config, store=store, session_id=session)
 
 
