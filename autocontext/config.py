@@ -87,7 +87,7 @@ class AutoContextConfig(Value):
     """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
     reloaded_share: float = Field(default=1.0, gt=0, le=1)
     """Most of `max_token` that `shorten` leaves to reloaded pages once the model has answered; the oldest get a short
-    form with the number they came from. 1.0: they stay until the user writes again."""
+    form, with the number they came from if it was one. 1.0: they stay until the user writes again."""
     instruction_sources: tuple[str, ...] = INSTRUCTION_SOURCES
     """Files with instructions for the agent (a name, or a pattern such as ".cursor/rules/*.mdc") and words of the names
     of tools that load some: the newest result of reading each stays in view unshortened, up to a tenth of `max_token`

@@ -11,7 +11,7 @@ from autocontext.flows.threads import in_thread
 from autocontext.history import numbering
 from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX
-from autocontext.messages import ImageBlock, Msg, TextBlock
+from autocontext.messages import ImageBlock, Msg, TextBlock, is_compressed
 from autocontext.telemetry import count_reload
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
@@ -33,6 +33,9 @@ _HANDLE = "c_"
 """Prefix of content stores' handles; no UUID has it."""
 _IMAGES = 5
 """Images shown at once."""
+_LONG_PAGE = 1_000
+"""Characters; a shorter page costs hardly more than the line that says where it stands."""
+_STANDS = "this page is in your context already, whole, as the result of an earlier call of this tool; read it there"
 _NAME = 60
 """Characters of a content's name, or of a list of numbers, in the head of a page."""
 _ECHO = 80
@@ -93,6 +96,11 @@ class Originals(Protocol):
         """Every message ever added."""
         ...
 
+    @property
+    def messages(self) -> list[Msg]:
+        """The messages in view."""
+        ...
+
 
 class ContextOffloadTool:
     """The tool `context_reload` of one memory; it accepts only this memory's UUIDs and message numbers.
@@ -127,7 +135,7 @@ class ContextOffloadTool:
     ) -> str:
         """One page of the originals: a header line, then `limit` characters of them from `offset` on.
 
-        Unknown arguments are ignored.
+        One line about a page that stands whole in view from an earlier call. Unknown arguments are ignored.
         """
         key = _bare(working_context_offload_uuid)
         if not key:
@@ -139,9 +147,9 @@ class ContextOffloadTool:
         if start is None or (limit is not None and not size):
             return "Error: offset and limit must be whole numbers of characters, limit above 0: offset=0, limit=4000."
         count_reload()
-        if query is not None and (words := str(query).strip()):
-            return self._matches(source, words)
-        return self._page(source, start, size)
+        words = "" if query is None else str(query).strip()
+        page = self._matches(source, words) if words else self._page(source, start, size)
+        return f"{source.what}; {_STANDS}]" if len(page) > _LONG_PAGE and self._stands(page) else page
 
     def blocks(
         self, working_context_offload_uuid: str = "", **arguments: Any
@@ -154,7 +162,7 @@ class ContextOffloadTool:
         begins = not _whole(arguments.get("offset", 0)) and not str(arguments.get("query") or "").strip()
         _, messages = self._messages(_bare(working_context_offload_uuid)) if begins else ("", [])
         images = [image for m in messages for _, image in images_in(m)]
-        if not images:
+        if not images or text.endswith(f"; {_STANDS}]"):
             return text
         more = f"\n[{_IMAGES} of {len(images)} images; name fewer messages for the others]" if images[_IMAGES:] else ""
         return (TextBlock(text=text + more), *images[:_IMAGES])
@@ -181,6 +189,11 @@ class ContextOffloadTool:
             "type": "function",
             "function": {"name": self.name, "description": self.description, "parameters": parameters},
         }
+
+    def _stands(self, page: str) -> bool:
+        """Whether an earlier call gave this very page, and it is in view as it was given."""
+        results = (r for m in self._memory.messages if not is_compressed(m) for r in m.tool_results)
+        return any(result.text == page for result in results)
 
     def _from_originals(self, key: str) -> _Source | None:
         """Their transcript."""
