@@ -16,6 +16,7 @@ from autocontext.history.redacting import Redaction
 from autocontext.history.view import View
 from autocontext.messages import is_note, is_user_turn
 from autocontext.requests import Usage
+from autocontext.text.gaps import gap
 
 SHARE = 0.03
 """Most of a window that recalled lines take."""
@@ -40,13 +41,14 @@ class Recaller:
 
     def entry(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> Edited | None:
         """The entry that puts recalled lines into the view; None if nothing old is named."""
-        from autocontext.strategies.recall import Recall  # noqa: PLC0415 (only who needs it pays for it)
-
         turns = frozenset(_new_turns(log))
         new, self._looked = turns - self._looked, turns
         new = frozenset(id_ for id_ in new if not _was_recalled(log, id_))
-        if not new:
+        names = config.recall and bool(log.replaced)
+        pauses = {id_: words for id_ in new if (words := _pause(log, id_))} if config.show_gaps else {}
+        if not new or not (names or pauses):
             return None
+        from autocontext.strategies.recall import Recall  # noqa: PLC0415 (only who needs it pays for it)
 
         def room() -> int:
             # What is left under the trigger: a recall must not bring about a pass.
@@ -61,8 +63,8 @@ class Recaller:
             room,
             count=count,
             redaction=redaction,
-            names=config.recall and bool(log.replaced),
-            gaps=config.show_gaps,
+            names=names,
+            pauses=pauses,
         )
         edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
         if not edits:  # nothing was counted until here
@@ -81,6 +83,12 @@ def _new_turns(log: Log) -> Iterator[str]:
             return
         if is_user_turn(m):
             yield id_
+
+
+def _pause(log: Log, id_: str) -> str:
+    """How long after the message before it one came, and when; "" without a long pause."""
+    place = log.place.get(id_, 0)
+    return gap(*(m.timestamp for m in log.originals[place - 1 : place + 1])) if place else ""
 
 
 def _was_recalled(log: Log, id_: str) -> bool:

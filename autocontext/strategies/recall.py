@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, zip_longest
 
 from autocontext.events import RECALLED
@@ -12,7 +12,6 @@ from autocontext.history.redacting import Redaction
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_recall
 from autocontext.notes.mentions import MOST_LINES, Line, lines_with, mentions, rare_tokens
-from autocontext.text.gaps import gap
 
 _LOOK_AGAIN = "Look up again what may have changed meanwhile."
 _HEADING = "Earlier lines with what the next message names:"
@@ -39,11 +38,11 @@ class Recall:
         count: Callable[[Msg], int],
         redaction: Redaction,
         names: bool,
-        gaps: bool,
+        pauses: Mapping[str, str],
     ) -> None:
-        """`names`: look for what the messages name. `gaps`: say how long after the message before it one came."""
+        """`names`: look for what the messages name. `pauses`: how long after the message before them some came."""
         self._log, self._turns, self._redaction = log, turns, redaction
-        self._room, self._used, self._count, self._names, self._gaps = room, 0, count, names, gaps
+        self._room, self._used, self._count, self._names, self._pauses = room, 0, count, names, pauses
 
     def propose(self, view: View) -> list[Proposal]:
         """At most one note per message of the user."""
@@ -56,13 +55,18 @@ class Recall:
     def _note(self, view: View, at: int) -> Iterator[Proposal]:
         """The note before one message, with as many lines as fit."""
         lines = self._lines(view, at) if self._names else []
-        before, later = self._gap(view.ids[at]) if self._gaps else ("", "")
+        later = self._pauses.get(view.ids[at], "")
         while lines or later:
             shown = sorted(lines)
-            heading = [_HEADING] if shown else []
-            text = "\n".join((*filter(None, (later,)), *heading, *(line.shown() for line in shown)))
-            said = (self._log.original[line.number - 1] for line in shown)
-            ids = tuple(dict.fromkeys((*said, *filter(None, (before,)))))
+            text = "\n".join(
+                (
+                    *([f"{later}. {_LOOK_AGAIN}"] if later else []),
+                    *([_HEADING] if shown else []),
+                    *(line.shown() for line in shown),
+                )
+            )
+            places = [line.number - 1 for line in shown] + ([self._log.place[view.ids[at]] - 1] if later else [])
+            ids = tuple(dict.fromkeys(self._log.original[place] for place in places))
             note = Proposal(view.span(at, at + 1), text, event_type=RECALLED, kind="recall", recalls=ids)
             tokens = self._count(build(note, []).messages[0])
             if tokens <= self._room() - self._used:
@@ -72,15 +76,6 @@ class Recall:
             if not lines:
                 return
             lines.pop()
-
-    def _gap(self, id_: str) -> tuple[str, str]:
-        """The message before this one, and the line about a long pause between them; "" and "" without one."""
-        place = self._log.place.get(id_, 0)
-        if not place:
-            return "", ""
-        before, own = self._log.originals[place - 1 : place + 1]
-        later = gap(before.timestamp, own.timestamp)
-        return (self._log.original[place - 1], f"{later}. {_LOOK_AGAIN}") if later else ("", "")
 
     def _lines(self, view: View, at: int) -> list[Line]:
         """The lines to show, those that say most first."""
