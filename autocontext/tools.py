@@ -133,10 +133,17 @@ class ContextOffloadTool:
         query: str | None = None,
         **_unknown: Any,
     ) -> str:
-        """One page of the originals: a header line, then `limit` characters of them from `offset` on.
+        """What `page` returns, for the agent: one line if an earlier call gave the same, and it is whole in view.
 
-        One line about a page that stands whole in view from an earlier call. Unknown arguments are ignored.
+        Unknown arguments are ignored.
         """
+        page = self.page(working_context_offload_uuid, offset, limit, query)
+        return f"{page.partition('; ')[0]}; {_STANDS}]" if len(page) > _LONG_PAGE and self._stands(page) else page
+
+    def page(
+        self, working_context_offload_uuid: str = "", offset: Any = 0, limit: Any = None, query: str | None = None
+    ) -> str:
+        """One page of the originals: a header line, then `limit` characters of them from `offset` on."""
         key = _bare(working_context_offload_uuid)
         if not key:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
@@ -147,9 +154,9 @@ class ContextOffloadTool:
         if start is None or (limit is not None and not size):
             return "Error: offset and limit must be whole numbers of characters, limit above 0: offset=0, limit=4000."
         count_reload()
-        words = "" if query is None else str(query).strip()
-        page = self._matches(source, words) if words else self._page(source, start, size)
-        return f"{source.what}; {_STANDS}]" if len(page) > _LONG_PAGE and self._stands(page) else page
+        if query is not None and (words := str(query).strip()):
+            return self._matches(source, words)
+        return self._page(source, start, size)
 
     def blocks(
         self, working_context_offload_uuid: str = "", **arguments: Any

@@ -347,6 +347,7 @@ def test_a_page_that_is_whole_in_view_is_not_given_again() -> None:
         assert len(again) < 200 < len(first)
         assert again.startswith("[m2-m3: 2 messages, ")
         assert tool.blocks("m3", **arguments) == again
+        assert tool.page("m3", **arguments) == first, "for people"
     assert len(tool("m3", offset=80)) > 1_000, "another page"
     memory.add_messages(tool_exchange("context_reload", {"working_context_offload_uuid": "m5"}, tool("m5")))
     assert tool("m5").endswith(" short"), "a short one"
