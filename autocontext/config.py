@@ -87,7 +87,7 @@ class AutoContextConfig(Value):
     """Tools whose calls and results are not compressed; those of `context_reload` only until the user writes again."""
     reloaded_share: float = Field(default=1.0, gt=0, le=1)
     """Most of `max_token` that `shorten` leaves to reloaded pages once the model has answered; the oldest get a short
-    form with the number they came from. 1.0: they stay until the user writes again."""
+    form, with the number they came from if it was one. 1.0: they stay until the user writes again."""
     instruction_sources: tuple[str, ...] = INSTRUCTION_SOURCES
     """Files with instructions for the agent (a name, or a pattern such as ".cursor/rules/*.mdc") and words of the names
     of tools that load some: the newest result of reading each stays in view unshortened, up to a tenth of `max_token`
@@ -151,8 +151,7 @@ class AutoContextConfig(Value):
     which no end was seen."""
     recall: bool = False
     """When a new message of the user names an id, a path, a number or a name that only originals out of view have, at
-    most five lines with it come right before that message, in a note of at most three percent of `max_token`. The first
-    look-up after a session was opened reads its whole history."""
+    most five lines with it come right before that message, in a note of at most three percent of `max_token`."""
     show_gaps: bool = False
     """Before a message of the user that comes more than an hour after the message before it, one line says how much
     later, and when, and so do notes; they also say until when they reach. By the messages' own times, in UTC."""
@@ -320,6 +319,8 @@ def _by_window(window: int, *, least: int = _SMALLEST_WINDOW) -> dict[str, Any]:
         "target_ratio": _filled(window),
         "strategies": (READ_ONCE, SHORTEN),
         "reloaded_share": _RELOADED,
+        "recall": True,
+        "show_gaps": True,
         "keep_recent": _near_share(window),
         "ledger_ratio": _note_share(window),
         "max_images": _IMAGES,

@@ -13,7 +13,7 @@ from autocontext.formats.openai_parts import function_schema
 from autocontext.history import numbering
 from autocontext.history.children import split
 from autocontext.history.log import LEAST_PREFIX
-from autocontext.messages import ImageBlock, Msg, TextBlock
+from autocontext.messages import ImageBlock, Msg, TextBlock, is_compressed
 from autocontext.text import rendering
 from autocontext.text.quoting import quoted
 from autocontext.text.words import rarity, terms
@@ -34,6 +34,9 @@ _HANDLE = "c_"
 """Prefix of content stores' handles; no UUID has it."""
 _IMAGES = 5
 """Images shown at once."""
+_LONG_PAGE = 1_000
+"""Characters; a shorter page costs hardly more than the line that says where it stands."""
+_STANDS = "this page is in your context already, whole, as the result of an earlier call of this tool; read it there"
 _NAME = 60
 """Characters of a content's name, or of a list of numbers, in the head of a page."""
 _ECHO = 80
@@ -90,6 +93,11 @@ class Originals(Protocol):
     def get_original_memory_msgs(self) -> list[Msg]:
         """Every message ever added."""
 
+    @property
+    def messages(self) -> list[Msg]:
+        """The messages in view."""
+        ...
+
 
 class ContextOffloadTool:
     """The tool `context_reload` of one memory; it accepts only this memory's UUIDs and message numbers.
@@ -122,10 +130,17 @@ class ContextOffloadTool:
         query: str | None = None,
         **_unknown: Any,
     ) -> str:
-        """One page of the originals: a header line, then `limit` characters of them from `offset` on.
+        """What `page` returns, for the agent: one line if an earlier call gave the same, and it is whole in view.
 
         Unknown arguments are ignored.
         """
+        page = self.page(working_context_offload_uuid, offset, limit, query)
+        return f"{page.partition('; ')[0]}; {_STANDS}]" if len(page) > _LONG_PAGE and self._stands(page) else page
+
+    def page(
+        self, working_context_offload_uuid: str = "", offset: Any = 0, limit: Any = None, query: str | None = None
+    ) -> str:
+        """One page of the originals: a header line, then `limit` characters of them from `offset` on."""
         key = _bare(working_context_offload_uuid)
         if not key:
             return "Error: working_context_offload_uuid is empty. Pass the UUID that stands in a CONTEXT_OFFLOAD mark."
@@ -151,7 +166,7 @@ class ContextOffloadTool:
         begins = not _whole(arguments.get("offset", 0)) and not str(arguments.get("query") or "").strip()
         _, messages = self._messages(_bare(working_context_offload_uuid)) if begins else ("", [])
         images = [image for m in messages for _, image in images_in(m)]
-        if not images:
+        if not images or text.endswith(f"; {_STANDS}]"):
             return text
         more = f"\n[{_IMAGES} of {len(images)} images; name fewer messages for the others]" if images[_IMAGES:] else ""
         return (TextBlock(text=text + more), *images[:_IMAGES])
@@ -174,6 +189,11 @@ class ContextOffloadTool:
             "query": {"type": "string", "description": "Return only the passages that match these words."},
         }
         return function_schema(self.name, self.description, properties, ["working_context_offload_uuid"])
+
+    def _stands(self, page: str) -> bool:
+        """Whether an earlier call gave this very page, and it is in view as it was given."""
+        results = (r for m in self._memory.messages if not is_compressed(m) for r in m.tool_results)
+        return any(result.text == page for result in results)
 
     def _from_originals(self, key: str) -> _Source | None:
         """Their transcript."""

@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from autocontext import AutoContextMemory, ContextOffloadTool, ImageBlock, Msg, TextBlock, ToolResultBlock
+from autocontext import (
+    AutoContextConfig,
+    AutoContextMemory,
+    ContextOffloadTool,
+    ImageBlock,
+    Msg,
+    TextBlock,
+    ToolResultBlock,
+)
 from autocontext.testing import assistant, conversation, system, tool_call, tool_exchange, user
 from autocontext.text.quoting import MARK
 from autocontext.text.rendering import transcript
@@ -324,6 +332,29 @@ def test_a_page_by_number_is_condensed_like_any_other_result() -> None:
     assert len(memory.get_offload_context()) == len({m.origin.uuid for m in memory._log.messages.values() if m.origin})
     assert unreachable(memory, before) == []
     assert ContextOffloadTool(memory)("m2") == page
+
+
+def test_a_page_that_is_whole_in_view_is_not_given_again() -> None:
+    text = "".join(f"{n} part of the log, {n**3 % 997} ms\n" for n in range(200))
+    memory = AutoContextMemory(AutoContextConfig.for_window(16_000))
+    memory.add_messages([user("go"), *tool_exchange("read", {}, text), *tool_exchange("read", {}, "short")])
+    tool = ContextOffloadTool(memory)
+    for arguments in ({}, {"offset": 40}, {"query": "part"}):
+        first = tool("m2-m3", **arguments)
+        assert tool("m2-m3", **arguments) == first, "so far it was given to nobody"
+        memory.add_messages(tool_exchange("context_reload", {"working_context_offload_uuid": "m2-m3"}, first))
+        again = tool("m3", **arguments)
+        assert len(again) < 200 < len(first)
+        assert again.startswith("[m2-m3: 2 messages, ")
+        assert tool.blocks("m3", **arguments) == again
+        assert tool.page("m3", **arguments) == first, "for people"
+    assert len(tool("m3", offset=80)) > 1_000, "another page"
+    memory.add_messages(tool_exchange("context_reload", {"working_context_offload_uuid": "m5"}, tool("m5")))
+    assert tool("m5").endswith(" short"), "a short one"
+    memory.add_messages([user("And now?"), assistant("Well."), user("Yes?")])
+    memory.resize(2_000)
+    memory.get_messages()
+    assert text.splitlines()[99] in tool("m3"), "it was condensed"
 
 
 def test_a_call_for_a_number_is_no_call_for_a_uuid_that_begins_with_it() -> None:

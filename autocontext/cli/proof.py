@@ -144,7 +144,7 @@ def _read_all(tool: ContextOffloadTool, uuid: str) -> tuple[str, int]:
     parts: list[str] = []
     offset = 0
     while True:
-        page = tool(working_context_offload_uuid=uuid, offset=offset)
+        page = tool.page(uuid, offset)
         parts.append(page.partition("\n")[2])
         more = _MORE.match(page)
         if more is None or int(more[1]) <= offset:

@@ -113,10 +113,10 @@ def reload(screen: Screen, arguments: argparse.Namespace) -> bool:
             return True
         tool, offset = ContextOffloadTool(memory), 0
         if arguments.query:
-            print(tool(arguments.uuid, query=arguments.query), file=out)
+            print(tool.page(arguments.uuid, query=arguments.query), file=out)
             return True
         while True:
-            head, _, text = tool(arguments.uuid, offset).partition("\n")
+            head, _, text = tool.page(arguments.uuid, offset).partition("\n")
             if not offset:
                 screen.line((printable(head.partition("; showing")[0]) + "]", "dim"))
             out.write(text)

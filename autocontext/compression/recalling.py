@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from autocontext.compression.accounting import event
 from autocontext.compression.token_sum import TokenSum
@@ -17,9 +16,7 @@ from autocontext.history.redacting import Redaction
 from autocontext.history.view import View
 from autocontext.messages import is_note, is_user_turn
 from autocontext.requests import Usage
-
-if TYPE_CHECKING:
-    from autocontext.notes.mentions import Mentions
+from autocontext.text.gaps import gap
 
 SHARE = 0.03
 """Most of a window that recalled lines take."""
@@ -31,11 +28,10 @@ class Recaller:
     def __init__(self) -> None:
         self._looked: frozenset[str] = frozenset()
         """The messages of the user at the end of the view that were looked up."""
-        self._mentions: Mentions | None = None
 
     def forget(self) -> None:
         """Begin anew: ids and numbers may mean other messages now."""
-        self._looked, self._mentions = frozenset(), None
+        self._looked = frozenset()
 
     def due(self, log: Log, config: AutoContextConfig) -> bool:
         """Whether a message of the user is new; never while everything is in view."""
@@ -45,36 +41,35 @@ class Recaller:
 
     def entry(self, log: Log, token_sum: TokenSum, config: AutoContextConfig) -> Edited | None:
         """The entry that puts recalled lines into the view; None if nothing old is named."""
-        from autocontext.notes.mentions import Mentions, rare_tokens  # noqa: PLC0415 (only who needs it pays for it)
-        from autocontext.strategies.recall import Recall  # noqa: PLC0415
-
         turns = frozenset(_new_turns(log))
         new, self._looked = turns - self._looked, turns
         new = frozenset(id_ for id_ in new if not _was_recalled(log, id_))
-        naming = [id_ for id_ in new if rare_tokens(log.messages[id_].text)] if config.recall and log.replaced else []
-        if naming:
-            self._mentions = self._mentions or Mentions()
-            self._mentions.follow(log.originals[self._mentions.messages :])
-        elif not config.show_gaps or not new:
+        names = config.recall and bool(log.replaced)
+        pauses = {id_: words for id_ in new if (words := _pause(log, id_))} if config.show_gaps else {}
+        if not new or not (names or pauses):
             return None
-        # What is left under the trigger: a recall must not bring about a pass.
-        room = min(int(config.max_token * SHARE), config.token_trigger - 1 - token_sum.total())
-        if room <= 0:
-            return None
+        from autocontext.strategies.recall import Recall  # noqa: PLC0415 (only who needs it pays for it)
+
+        def room() -> int:
+            # What is left under the trigger: a recall must not bring about a pass.
+            return min(int(config.max_token * SHARE), config.token_trigger - 1 - token_sum.total())
+
         view = View(log.view_ids, log.view_messages, token_sum.count)
         count = token_sum.counter.count
         redaction = Redaction(config.redact)
         recall = Recall(
             log,
-            self._mentions if naming else None,
             new,
             room,
             count=count,
             redaction=redaction,
-            gaps=config.show_gaps,
+            names=names,
+            pauses=pauses,
         )
         edits = [build(p, [], strategy=Recall.name, redact=redaction.text) for p in recall.propose(view)]
-        done = apply(view, edits, count, spare=room)
+        if not edits:  # nothing was counted until here
+            return None
+        done = apply(view, edits, count, spare=room())
         if not done.edits:
             return None
         events = [event(view, e, Usage(), sum(map(count, e.messages)), config.max_token) for e in done.edits]
@@ -88,6 +83,12 @@ def _new_turns(log: Log) -> Iterator[str]:
             return
         if is_user_turn(m):
             yield id_
+
+
+def _pause(log: Log, id_: str) -> str:
+    """How long after the message before it one came, and when; "" without a long pause."""
+    place = log.place.get(id_, 0)
+    return gap(*(m.timestamp for m in log.originals[place - 1 : place + 1])) if place else ""
 
 
 def _was_recalled(log: Log, id_: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import TypeVar, overload
 
@@ -10,6 +11,9 @@ from autocontext.history.stored import Stored
 from autocontext.messages import Msg
 
 E = TypeVar("E")
+
+_ESCAPED_BLANK = re.compile(r"\\[ntr]")
+"""The n of a line's end would be the first letter of the next line's first word."""
 
 
 class Recorded(Sequence[Entry]):
@@ -86,6 +90,13 @@ class Messages(MutableMapping[str, Msg]):
     def keep(self, id_: str, message: Msg | Stored) -> None:
         """Put a message under its id."""
         self._kept[id_] = message
+
+    def searchable(self, id_: str) -> str:
+        """All texts of a message in one; those of a stored one, with what stands around them, without reading it."""
+        kept = self._kept[id_]
+        if isinstance(kept, Stored):
+            return _ESCAPED_BLANK.sub(" ", kept.json())
+        return "\n".join(kept.texts())
 
     def copy(self, entries: Recorded) -> Messages:
         """An independent copy for a copy of the entries; it reads the stored ones for itself."""

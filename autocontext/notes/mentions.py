@@ -1,12 +1,16 @@
-"""Where rare tokens (ids, paths, numbers, names of code) stand in a history, and the lines that hold them."""
+"""Where rare tokens (ids, paths, numbers, names of code) stand in a history, and the lines that hold them.
+
+Nothing is indexed: who names an old value pays for one search, and who names none pays nothing.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from autocontext.history.log import Log
 from autocontext.messages import Msg, is_compressed, thaw
 from autocontext.notes.pieces import line_around
 from autocontext.notes.values import find, values_in
@@ -15,6 +19,8 @@ from autocontext.text.rendering import one_line
 
 MOST_LINES = 5
 """Lines in one note."""
+SEARCHED = 16_000_000
+"""Characters; more would keep a turn waiting."""
 _LEAST_DIGITS = 3
 """Digits in an id; "utf-8", "16k" and "v2" are words."""
 _LEAST_NUMBER = 4
@@ -26,6 +32,7 @@ _PATH = re.compile(r"(?:~|\.{1,2})?/?(?:[\w@.+-]+/){2,}[\w@.+-]*|(?:~|\.{1,2})?/
 _FILE = re.compile(r"[\w@.+/-]*\w{3,}\.[a-z]\w{1,4}")
 _MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
 _NAME_OF_CODE = re.compile(r"\w*[^\W\d_]_+[^\W_]\w*|[^\W\d_]*[a-z](?:[A-Z][a-z0-9]+){2,}|(?:[A-Z][a-z0-9]+){3,}")
+_BEFORE, _AFTER = re.compile(r"\d[.,]"), re.compile(r"[.,]\d")
 _RELOADS = ("context_reload", "context_search")
 """Tools whose results quote what stands elsewhere in the history."""
 
@@ -48,19 +55,20 @@ def _is_name(token: str) -> bool:
 
 
 def rare_tokens(text: str) -> list[str]:
-    """The tokens of a text that name one thing by their form, in lower case, in order.
+    """The tokens of a text that name one thing by their form, in order, each as it is written first.
 
     An id has at least three digits ("A-7714"), a bare number at least four, and neither years nor round numbers count.
     Paths, names of files, mail addresses and names of code count without digits.
     """
-    found: dict[str, int] = {}
+    found: dict[str, tuple[int, str]] = {}
     for value in values_in(text):
         parts = value.split(":") if ":" in value and "://" not in value else []
         for token in (value, *parts):
             bare = token.strip("#.-*_~+").removesuffix("/") if token.startswith("#") else token
             if _is_id(bare) or _is_name(bare):
-                found.setdefault(bare.lower(), text.find(value))
-    return sorted(found, key=lambda token: (found[token], -len(token), token))
+                place = (text.find(value), bare)
+                found[bare.lower()] = min(place, found.get(bare.lower(), place))
+    return [token for _, token in sorted(found.values(), key=lambda place: (place[0], -len(place[1]), place[1]))]
 
 
 class Line(NamedTuple):
@@ -75,32 +83,24 @@ class Line(NamedTuple):
         return f"m{self.number} {self.who}: {quotation(self.text.strip())}"
 
 
-class Mentions:
-    """An inverted index of the rare tokens of a history, which grows by what is new: each message is read once."""
+def mentions(tokens: Iterable[str], log: Log, numbers: Sequence[int]) -> dict[str, list[int]]:
+    """Per token the numbers of the originals among these, ascending, that have it as a word, the newest first.
 
-    def __init__(self) -> None:
-        self.messages = 0
-        """Number of messages that are indexed."""
-        self._places: dict[str, tuple[int, ...]] = {}
-        """Per token the number of the first message with it, and those of the newest."""
-
-    def follow(self, messages: Iterable[Msg]) -> None:
-        """Index the next messages of the history."""
-        for msg in messages:
-            self.messages += 1
-            tokens = {token for _, _, text in _texts(msg) for token in rare_tokens(text)}
-            for token in tokens:
-                first = self._places.get(token, ())
-                # One more than are shown, to know that there are more.
-                kept = first if len(first) <= MOST_LINES else (first[0], *first[2:])
-                self._places[token] = (*kept, self.messages)
-
-    def places(self, token: str) -> tuple[int, ...]:
-        """The first and the newest messages with a token, ascending; () if a name without digits is in many of them."""
-        found = self._places.get(token, ())
-        if len(found) > MOST_LINES and _digits(token) < _LEAST_DIGITS:
-            return ()
-        return found
+    A token is found as it is written, in lower and in upper case. Only the newest SEARCHED characters are searched, and
+    a name without digits that is in more than MOST_LINES of them has none: it is a word of this work.
+    """
+    found = {token: list[int]() for token in tokens}
+    spellings = {token: {token, token.lower(), token.upper()} for token in found}
+    left = SEARCHED
+    for number in reversed(numbers):
+        text = log.messages.searchable(log.original[number - 1])
+        for token, places in found.items():
+            if any(find(spelling, text) >= 0 for spelling in spellings[token]):
+                places.append(number)
+        left -= len(text)
+        if left <= 0:
+            break
+    return {t: places for t, places in found.items() if len(places) <= MOST_LINES or _digits(t) >= _LEAST_DIGITS}
 
 
 def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
@@ -109,7 +109,8 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
     for number, msg in originals.items():
         for is_call, who, text in _texts(msg):
             low = text.lower()
-            if (at := find(token, low if len(low) == len(text) else text)) >= 0:
+            at = find(token.lower(), low) if len(low) == len(text) else find(token, text)
+            if at >= 0 and not (token.isdigit() and _in_number(text, at, len(token))):
                 line = Line(number, who, line_around(text, at, len(token))[1])
                 if not is_call:
                     yield line
@@ -119,10 +120,9 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
     yield from calls
 
 
-def first_and_newest(numbers: Iterable[int], among: Container[int]) -> list[int]:
-    """The numbers in the order in which they say most: the first, then the newest."""
-    kept = [n for n in numbers if n in among]
-    return [*kept[:1], *reversed(kept[1:])]
+def _in_number(text: str, at: int, size: int) -> bool:
+    """Whether the digits there are part of a longer number, as in 0.48213."""
+    return bool(_BEFORE.fullmatch(text[max(0, at - 2) : at]) or _AFTER.match(text, at + size))
 
 
 def _texts(msg: Msg) -> Iterator[tuple[bool, str, str]]:

@@ -17,7 +17,7 @@ from autocontext.history.view import Span, View
 from autocontext.messages import Msg
 from autocontext.plan import PlanLike, plan_lines
 from autocontext.text import rendering
-from autocontext.text.gaps import moment
+from autocontext.text.gaps import gap, moment
 
 if TYPE_CHECKING:
     from autocontext.notes.shown import InView
@@ -132,8 +132,8 @@ class NoteWriter:
         numbers = self._log.numbers(span.ids)
         count = self._count_text
         head = ledger_head(numbers, self._ledger.tools(numbers))
-        if self._config.show_gaps and (until := moment(self._ledger.messages[numbers.pairs[-1][1] - 1].timestamp)):
-            head += f"; until {until}"
+        if self._config.show_gaps and numbers:
+            head += self._until(numbers.pairs[-1][1])
         if count(head) > budget - self.frame:
             head = ledger_head(numbers, Counter())
         room = max(0, budget - self.frame - count(head))
@@ -152,6 +152,13 @@ class NoteWriter:
         )
         body = render(self._ledger, request)
         return f"{head}\n{body}" if body else head
+
+    def _until(self, number: int) -> str:
+        """When the last message of a note came, if the work has taken more than an hour; no clock in shorter ones."""
+        messages = self._ledger.messages
+        long = gap(messages[0].timestamp, messages[-1].timestamp)
+        until = moment(messages[number - 1].timestamp)
+        return f"; until {until}" if long and until else ""
 
     def _in_view(self, view: View) -> tuple[InView, Runs]:
         """What the reader of a view sees, and the numbers of the originals behind it; read once for all its notes."""

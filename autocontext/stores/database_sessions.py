@@ -27,6 +27,7 @@ from autocontext.stores.records import (
     added,
     batch_number,
     batch_time,
+    entry_json,
     expiry,
     from_bytes,
     id_of_added,
@@ -121,7 +122,7 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
 
         def entry(number: int, body: bytes) -> Entry | Stored:
             id_ = id_of_added(body)
-            return from_bytes(body) if id_ is None else Stored(id_, number, body, message)
+            return from_bytes(body) if id_ is None else Stored(id_, number, body, message, entry_json)
 
         return self._unpacked(session, 0, rows, entry)
 

@@ -77,7 +77,7 @@ def to_bytes(entry: Entry) -> bytes:
 
 def from_bytes(body: bytes) -> Entry:
     """The entry in these bytes. Raises StoreCorruptError."""
-    return load_entry(_json(body))
+    return load_entry(entry_json(body))
 
 
 def added(body: bytes) -> Msg:
@@ -92,7 +92,7 @@ def id_of_added(body: bytes) -> str | None:
     """The id of the message that the entry adds, if a Log needs no more of it yet; otherwise None."""
     if body[:1] not in _UNCOMPRESSED:
         try:
-            body = _json(body)
+            body = entry_json(body)
         except StoreCorruptError:
             return None
     found = _ADDED(body)
@@ -101,8 +101,8 @@ def id_of_added(body: bytes) -> str | None:
     return found[1].decode()
 
 
-def _json(body: bytes) -> bytes:
-    """The JSON in these bytes. Raises StoreCorruptError."""
+def entry_json(body: bytes) -> bytes:
+    """The JSON of the entry in these bytes. Raises StoreCorruptError."""
     _, compressed, rest = body.partition(_COMPRESSED) if body[:1] == _ADDED_SIGN else (b"", b"", body)
     if compressed or body[:1] not in _UNCOMPRESSED:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import chain, zip_longest
 
 from autocontext.events import RECALLED
@@ -11,8 +11,7 @@ from autocontext.history.proposals import Proposal, build
 from autocontext.history.redacting import Redaction
 from autocontext.history.view import View
 from autocontext.messages import Msg, is_recall
-from autocontext.notes.mentions import MOST_LINES, Line, Mentions, first_and_newest, lines_with, rare_tokens
-from autocontext.text.gaps import gap
+from autocontext.notes.mentions import MOST_LINES, Line, lines_with, mentions, rare_tokens
 
 _LOOK_AGAIN = "Look up again what may have changed meanwhile."
 _HEADING = "Earlier lines with what the next message names:"
@@ -25,7 +24,7 @@ class Recall:
     """Proposes a note before each of some messages of the user, for rare tokens that only originals out of view have.
 
     It replaces nothing, so no message before it changes. A note has at most five lines, and all together take at most
-    `room` tokens.
+    `room()` tokens, which is asked only where there is something to show.
     """
 
     name = "recall"
@@ -33,17 +32,17 @@ class Recall:
     def __init__(
         self,
         log: Log,
-        mentions: Mentions | None,
         turns: Collection[str],
-        room: int,
+        room: Callable[[], int],
         *,
         count: Callable[[Msg], int],
         redaction: Redaction,
-        gaps: bool = False,
+        names: bool,
+        pauses: Mapping[str, str],
     ) -> None:
-        """`mentions`: None to look for nothing. `gaps`: a note says how long after the message before it one came."""
-        self._log, self._mentions, self._turns, self._redaction = log, mentions, turns, redaction
-        self._room, self._count, self._gaps = room, count, gaps
+        """`names`: look for what the messages name. `pauses`: how long after the message before them some came."""
+        self._log, self._turns, self._redaction = log, turns, redaction
+        self._room, self._used, self._count, self._names, self._pauses = room, 0, count, names, pauses
 
     def propose(self, view: View) -> list[Proposal]:
         """At most one note per message of the user."""
@@ -55,48 +54,45 @@ class Recall:
 
     def _note(self, view: View, at: int) -> Iterator[Proposal]:
         """The note before one message, with as many lines as fit."""
-        lines = self._lines(view, at, self._mentions) if self._mentions is not None else []
-        before, later = self._gap(view.ids[at]) if self._gaps else ("", "")
+        lines = self._lines(view, at) if self._names else []
+        later = self._pauses.get(view.ids[at], "")
         while lines or later:
             shown = sorted(lines)
-            heading = [_HEADING] if shown else []
-            text = "\n".join((*filter(None, (later,)), *heading, *(line.shown() for line in shown)))
-            said = (self._log.original[line.number - 1] for line in shown)
-            ids = tuple(dict.fromkeys((*said, *filter(None, (before,)))))
+            text = "\n".join(
+                (
+                    *([f"{later}. {_LOOK_AGAIN}"] if later else []),
+                    *([_HEADING] if shown else []),
+                    *(line.shown() for line in shown),
+                )
+            )
+            places = [line.number - 1 for line in shown] + ([self._log.place[view.ids[at]] - 1] if later else [])
+            ids = tuple(dict.fromkeys(self._log.original[place] for place in places))
             note = Proposal(view.span(at, at + 1), text, event_type=RECALLED, kind="recall", recalls=ids)
             tokens = self._count(build(note, []).messages[0])
-            if tokens <= self._room:
-                self._room -= tokens
+            if tokens <= self._room() - self._used:
+                self._used += tokens
                 yield note
                 return
             if not lines:
                 return
             lines.pop()
 
-    def _gap(self, id_: str) -> tuple[str, str]:
-        """The message before this one, and the line about a long pause between them; "" and "" without one."""
-        place = self._log.place.get(id_, 0)
-        if not place:
-            return "", ""
-        before, own = self._log.originals[place - 1 : place + 1]
-        later = gap(before.timestamp, own.timestamp)
-        return (self._log.original[place - 1], f"{later}. {_LOOK_AGAIN}") if later else ("", "")
-
-    def _lines(self, view: View, at: int, mentions: Mentions) -> list[Line]:
+    def _lines(self, view: View, at: int) -> list[Line]:
         """The lines to show, those that say most first."""
         tokens = rare_tokens(view.messages[at].text)
-        named = [(token, places) for token in tokens if (places := mentions.places(token))]
-        if not named or len(tokens) > _MOST_NAMED:
+        if not tokens or len(tokens) > _MOST_NAMED:
             return []
         shown = "\n".join(text for i, m in enumerate(view.messages) if i != at for text in m.texts()).lower()
         behind = self._log.numbers(id_ for id_ in view.ids if id_ in self._log.replaced)
         own = self._log.numbers([view.ids[at]])  # it may have been shortened itself
+        unseen = [token for token in tokens if token.lower() not in shown]
+        found = mentions(unseen, self._log, [n for n in behind if n not in own]) if unseen else {}
         per_token = []
-        for token, places in named:
-            if token not in shown:
-                numbers = first_and_newest([n for n in places if n not in own], behind)
-                originals = {n: self._redaction.message(self._log.originals[n - 1]) for n in numbers}
-                per_token.append(lines_with(token, originals))
+        for token, numbers in found.items():
+            # In the order in which they say most: the first, then the newest.
+            telling = dict.fromkeys((*numbers[-1:], *numbers[:MOST_LINES]))
+            originals = {n: self._redaction.message(self._log.originals[n - 1]) for n in telling}
+            per_token.append(lines_with(token, originals))
         lines: dict[str, Line] = {}
         for line in chain.from_iterable(zip_longest(*per_token)):
             if line is not None and line.text.strip() and len(lines) < MOST_LINES:

@@ -129,29 +129,32 @@ class Shorten:
         return [i for i in sorted([*before, *over]) if self._is_long(view.messages[i])]
 
     def _reloads(self, view: View) -> list[int]:
-        """Pages reloaded by one number that the model has answered, oldest first, where the newer ones fill the room.
+        """Reloaded pages that the model has answered, oldest first, where the newer ones fill the room.
 
-        Their short forms name the message that they show, so that the next reload gives the original and no page.
+        The short form of a page of one message names that message, so that the next reload gives the original and no
+        page.
         """
         self._sources, over = {}, []
+        pages: dict[int, list[Answered]] = {}
+        for pair in view.answers:
+            if pair.use.name == RELOAD_TOOL:
+                pages.setdefault(pair.result, []).append(pair)
         room = int(self.config.max_token * self.config.reloaded_share)
-        for pair in reversed(view.answers):
-            if pair.use.name != RELOAD_TOOL:
-                continue
-            m = view.messages[pair.result]
-            asked = pair.use.input.get(RELOAD_ARGUMENT)
-            source = rendering.page_of_number(asked, pair.output.text) if len(m.content) == 1 else None
-            if source is not None:
-                self._sources[view.ids[pair.result]] = source
-            room -= view.tokens(pair.result, pair.result + 1)
-            if self.config.reloaded_share < 1 and room < 0 and source is not None and not self._stands(view, pair):
-                over.append(pair.result)
+        for at, pairs in sorted(pages.items(), reverse=True):
+            alone = len(pairs) == len(view.messages[at].content)
+            if alone and len(pairs) == 1:
+                asked = pairs[0].use.input.get(RELOAD_ARGUMENT)
+                if (source := rendering.page_of_number(asked, pairs[0].output.text)) is not None:
+                    self._sources[view.ids[at]] = source
+            room -= view.tokens(at, at + 1)
+            if self.config.reloaded_share < 1 and room < 0 and alone and not self._stands(view, at):
+                over.append(at)
         return over[::-1]
 
     @staticmethod
-    def _stands(view: View, pair: Answered) -> bool:
+    def _stands(view: View, at: int) -> bool:
         """Whether a reloaded page is unread, pinned, or part of what a provider has compacted."""
-        return pair.result >= view.unread or is_pinned(view.messages[pair.result]) or pair.result <= view.compacted
+        return at >= view.unread or is_pinned(view.messages[at]) or at <= view.compacted
 
     def _is_long(self, m: Msg) -> bool:
         if is_note(m) or is_user_turn(m):

@@ -25,7 +25,7 @@ def at(time: datetime, msg: Msg) -> Msg:
 
 
 def new(store: InMemorySessionStore | None = None, **fields: object) -> AutoContextMemory:
-    config = AutoContextConfig.for_window(4_000, **{**ESTIMATE, "show_gaps": True, **fields})
+    config = AutoContextConfig.for_window(4_000, **{**ESTIMATE, **fields})
     return AutoContextMemory(config, store=store, session_id=store and "42")
 
 
@@ -94,7 +94,7 @@ def test_it_stays_after_reopening_and_goes_with_undo_for_good() -> None:
 
 
 def test_it_comes_with_the_lines_that_the_message_names() -> None:
-    memory = new(ledger_ratio=0.02, note_state=False, recall=True)
+    memory = new(ledger_ratio=0.02, note_state=False)
     memory.add_messages(at(START, m) for m in long_work())
     memory.get_messages()
     memory.add_message(at(START + timedelta(days=3), user("What was the order in the first mail, A-7714?")))
@@ -124,6 +124,13 @@ def test_a_note_says_how_long_the_pauses_were_and_until_when_it_reaches() -> Non
         assert ("1 day later, 2026-11-24" in note or " (1 day later, 2026-" in note) is shows
         assert ("; until 2026-" in note) is shows
         assert last is None or not shows or f"until {moment(messages[last - 1].timestamp)}" in note
+
+
+def test_a_note_about_less_than_an_hour_has_no_clock() -> None:
+    memory = new()
+    memory.add_messages(at(START + timedelta(seconds=n), m) for n, m in enumerate(long_work()))
+    note = next(m.text for m in memory.get_messages() if "earlier messages" in m.text)
+    assert "2026" not in note
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.booleans()), min_size=1, max_size=12))

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,15 +13,18 @@ from hypothesis import strategies as st
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.events import RECALLED
 from autocontext.history.edits import Edit, apply
+from autocontext.history.entries import Added
 from autocontext.history.log import Log
+from autocontext.history.stored import Stored
 from autocontext.history.view import View
 from autocontext.messages import Origin, is_recall
-from autocontext.notes.mentions import MOST_LINES, Mentions, rare_tokens
-from autocontext.stores import InMemorySessionStore
+from autocontext.notes.mentions import MOST_LINES, SEARCHED, lines_with, mentions, rare_tokens
+from autocontext.stores import InMemorySessionStore, SqliteSessionStore
 from autocontext.stores.erasing import ERASED, erase_messages
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from tests import invariants
 from tests.conversations import valid_histories
+from tests.costs import python_calls
 from tests.invariants import ESTIMATE
 
 WINDOW = 4_000
@@ -73,9 +77,7 @@ kinds = pytest.mark.parametrize("kind", WORKS)
 
 
 def new(store: Any = None, session: str | None = None, **fields: Any) -> AutoContextMemory:
-    config = AutoContextConfig.for_window(
-        WINDOW, **{**ESTIMATE, "note_state": False, "ledger_ratio": 0.02, "recall": True, **fields}
-    )
+    config = AutoContextConfig.for_window(WINDOW, **{**ESTIMATE, "note_state": False, "ledger_ratio": 0.02, **fields})
     return AutoContextMemory(config, store=store, session_id=session)
 
 
@@ -163,7 +165,7 @@ def test_off_with_one_option_and_in_the_reference_s_settings() -> None:
     view = asked(memory, WORKS["support"].question)
     assert recalls(memory) == []
     assert view[-1].text == WORKS["support"].question
-    assert not AutoContextConfig.for_window(WINDOW).recall
+    assert AutoContextConfig.for_window(WINDOW).recall
     assert not AutoContextConfig().recall
     assert not AutoContextConfig.agentscope_java().recall
 
@@ -172,7 +174,6 @@ def test_nothing_is_looked_up_while_everything_is_in_view() -> None:
     memory = new()
     memory.add_messages(WORKS["support"].early)
     asked(memory, WORKS["support"].question)
-    assert memory._pass_runner._recaller._mentions is None
     assert recalls(memory) == []
 
 
@@ -188,7 +189,7 @@ def test_what_was_deleted_stays_out_of_view() -> None:
 
 def test_at_most_five_lines_and_a_paste_gets_none() -> None:
     names = [f"X-{n}" for n in range(1001, 1009)]
-    memory = AutoContextMemory(AutoContextConfig.for_window(16_000, **{**ESTIMATE, "recall": True}))
+    memory = AutoContextMemory(AutoContextConfig.for_window(16_000, **ESTIMATE))
     memory.add_message(user("Go."))
     for name in names:
         memory.add_messages([assistant(f"{name} is kept."), user("Next.")])
@@ -371,14 +372,57 @@ def test_any_conversation_stays_valid_within_the_window_and_its_prefix(moves: li
     assert invariants.unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
-@given(st.lists(says, max_size=30), st.integers(0, 30))
-def test_the_index_grows_message_by_message(history: list[Msg], at: int) -> None:
-    whole, parts = Mentions(), Mentions()
-    whole.follow(history)
-    parts.follow(history[:at])
-    parts.follow(history[at:])
-    assert [parts.places(name.lower()) for name in NAMES] == [whole.places(name.lower()) for name in NAMES]
-    assert parts.messages == len(history)
+# ----------------------------------------------------------------------------------------------------- what it costs
+def unread(memory: AutoContextMemory) -> int:
+    return sum(isinstance(entry, Stored) for entry in memory._log.entries.as_kept())
+
+
+@kinds
+def test_a_stored_history_is_searched_without_reading_its_messages(kind: str, tmp_path: Path) -> None:
+    with SqliteSessionStore(tmp_path / "s.db") as store:
+        worked(kind, store=store, session="s")
+        memory = new(store, "s")
+        memory.get_messages()
+        before = unread(memory)
+        assert before > 50
+        asked(memory, WORKS[kind].filler)
+        memory.add_message(assistant("Yes."))
+        asked(memory, "And X-99999, and /no/such/file.py?")
+        memory.add_message(assistant("None."))
+        assert unread(memory) == before
+        assert WORKS[kind].line in asked(memory, WORKS[kind].question)[-2].text
+        assert before - unread(memory) <= MOST_LINES + 1
+
+
+def test_a_message_that_names_nothing_costs_the_same_in_any_history() -> None:
+    def cost(steps: int, **fields: Any) -> int:
+        memory = new(**fields)
+        memory.add_messages(conversation(WORKS["support"], steps))
+        memory.get_messages()
+        memory.add_message(user("Go on."))
+        return python_calls(memory.get_messages)
+
+    more = [cost(steps) - cost(steps, recall=False, show_gaps=False) for steps in (40, 160)]
+    assert max(more) < 400, more
+
+
+def test_only_the_newest_part_of_a_very_long_history_is_searched() -> None:
+    page = "x" * (SEARCHED // 4)
+    log = Log(Added(message=user(f"A-7714 {page}")) for _ in range(6))
+    assert mentions(["A-7714"], log, range(1, 7)) == {"A-7714": [6, 5, 4, 3]}
+
+
+def test_a_token_is_found_as_a_word_in_three_spellings_and_never_inside_a_number() -> None:
+    log = Log(
+        Added(message=m)
+        for m in (
+            user("a-7714"), user("A-7714."), user("XA-7714"), user("A-77145"), user("see\nTK20931"), user("0.48213"),
+            *(user(f"max_retries {n}") for n in range(6)),
+        )
+    )  # fmt: skip
+    found = mentions(["A-7714", "tk20931", "48213", "max_retries"], log, range(1, 13))
+    assert found == {"A-7714": [2, 1], "tk20931": [5], "48213": [6]}, "a name in many messages is a word of this work"
+    assert [line.number for line in lines_with("48213", {6: log.originals[5], 7: user("PR 48213.")})] == [7]
 
 
 # ------------------------------------------------------------------------------------------------- wrong recalls
@@ -421,6 +465,6 @@ def test_a_hundred_messages_that_name_nothing_old_recall_nothing(kind: str) -> N
 def test_rare_tokens_by_their_form() -> None:
     text = "Order A-7714 (#48213), src/pool/drain.py:88, ann@example.org, 7f3a9c1e, getUserName, max_retries; TK20931。"
     assert rare_tokens(text) == [
-        "a-7714", "48213", "src/pool/drain.py", "ann@example.org", "7f3a9c1e", "getusername", "max_retries", "tk20931",
+        "A-7714", "48213", "src/pool/drain.py", "ann@example.org", "7f3a9c1e", "getUserName", "max_retries", "TK20931",
     ]  # fmt: skip
     assert rare_tokens(COMMON) == []

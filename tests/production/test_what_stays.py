@@ -191,14 +191,14 @@ def test_several_pages_of_one_entry_become_one_note_that_leads_there() -> None:
     config = small(strategies=("tool_runs",), min_consecutive_tool_messages=1, last_keep=1)
     memory = AutoContextMemory(config, ScriptedModel("In short."))
     memory.load_state_dict(first.state_dict())
-    before = ContextOffloadTool(memory)(uuid)
+    before = ContextOffloadTool(memory).page(uuid)
     memory.add_messages(
         [*tool_exchange("context_reload", ask, ContextOffloadTool(memory)(uuid, 100)), assistant("So.")]
     )
     memory.add_messages([user("Thanks."), assistant("Welcome.")])
     memory.compress_if_needed(force=True)
     assert [m.origin.uuid for m in notes(memory) if m.origin][-1] == uuid
-    assert ContextOffloadTool(memory)(uuid) == before
+    assert ContextOffloadTool(memory).page(uuid) == before
 
 
 def test_a_page_among_other_results_goes_with_them() -> None:

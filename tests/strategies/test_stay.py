@@ -88,8 +88,8 @@ def test_a_reloaded_page_stays_though_only_its_call_names_the_tool() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------- reloaded pages
-def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 60) -> AutoContextMemory:
-    """A round that goes on, of results of many lines; after some of them, messages are read again."""
+def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 60, name: str = "m{}") -> AutoContextMemory:
+    """A round that goes on, of results of many lines; after some of them, messages are read again, by `name`."""
     memory = AutoContextMemory(config)
     ask, logs = ContextOffloadTool(memory), list[int]()
     memory.add_message(user("Find out why the nightly build fails; look at all logs."))
@@ -99,7 +99,7 @@ def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 60) ->
         logs.append(len(memory.get_original_memory_msgs()))
         memory.get_messages()
         if back:
-            number = f"m{logs[back - 1]}"
+            number = name.format(logs[back - 1], logs[back - 1] - 1)
             memory.add_messages(tool_exchange(ask.name, {"working_context_offload_uuid": number}, ask(number)))
             memory.get_messages()
     return memory
@@ -107,8 +107,9 @@ def reloading(config: AutoContextConfig, reloads: list[int], lines: int = 60) ->
 
 def pages_of(memory: AutoContextMemory) -> list[tuple[int, Msg]]:
     """The pages in view that the reload tool gave, with the numbers that were asked for."""
-    found = [p for p in View.of(memory.messages).answers if p.use.name == "context_reload"]
-    return [(int(p.use.input["working_context_offload_uuid"][1:]), memory.messages[p.result]) for p in found]
+    found = [p for p in View.of(memory.messages).answers if p.use.name == "context_reload" and len(p.output.text) > 300]
+    asked = [p.use.input["working_context_offload_uuid"].partition(",")[0].partition("-")[0][1:] for p in found]
+    return [(int(number), memory.messages[p.result]) for number, p in zip(asked, found, strict=True)]
 
 
 def back_to_earlier(steps: int) -> st.SearchStrategy[list[int]]:
@@ -142,8 +143,21 @@ def test_reloaded_pages_take_a_quarter_of_the_window_at_most_and_lead_back_in_on
     assert len(originals) == 2 + 2 * len(reloads) + 2 * sum(map(bool, reloads))
 
 
+@pytest.mark.parametrize("name", ["m{1}-m{0}", "m{0},m{1}", "m{0},m1"])
+def test_pages_of_several_messages_count_as_pages(name: str) -> None:
+    memory = reloading(AutoContextConfig.for_window(8_000), [0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0], name=name)
+    memory.add_message(assistant("I have read them all."))
+    memory.compress_if_needed(force=True)
+    pages, count = [m for _, m in pages_of(memory)], get_counter("o200k_base").count
+    assert any(map(is_compressed, pages))
+    assert sum(count(m) for m in pages if not is_compressed(m)) <= 8_000 // 4
+    for m in filter(is_compressed, pages):
+        number = re.findall(r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]\Z", m.tool_results[0].text)
+        assert memory.numbered(*number), "its own"
+
+
 def test_without_a_limit_reloaded_pages_stay_until_the_user_writes() -> None:
-    reloads = [0, 0, 1, 1, 2, 3, 0, 0, 0, 0, 0]
+    reloads = [0, 0, 1, 2, 3, 4, 0, 0, 0, 0, 0]
 
     def in_short(**fields: Any) -> int:
         memory = reloading(AutoContextConfig.for_window(8_000, **fields), reloads)
@@ -155,7 +169,7 @@ def test_without_a_limit_reloaded_pages_stay_until_the_user_writes() -> None:
 
 @pytest.mark.slow
 def test_reloads_cost_few_passes() -> None:
-    def passes(reloaded: dict[int, int]) -> int:
+    def passes(reloaded: dict[int, str]) -> int:
         memory = AutoContextMemory(AutoContextConfig.for_window(16_000))
         ask, drawn, reports = ContextOffloadTool(memory), random.Random(1), list[CompressionReport]()
         memory.on_compression(reports.append)
@@ -165,12 +179,14 @@ def test_reloads_cost_few_passes() -> None:
             memory.add_messages(tool_exchange("read_log", {"n": n}, log))
             memory.get_messages()
             if n in reloaded:
-                number = f"m{reloaded[n]}"
+                number = reloaded[n]
                 memory.add_messages(tool_exchange(ask.name, {"working_context_offload_uuid": number}, ask(number)))
                 memory.get_messages()
         return len(list(filter(None, reports)))
 
-    assert 0 < passes({20: 3, 25: 7, 30: 11, 35: 15}) <= 1.5 * passes({})
+    without = passes({})
+    for reloads in (("m3", "m7", "m11", "m15"), ("m2-m3", "m6-m7", "m11,m15", "m3,m7"), ("m3",) * 4):
+        assert 0 < passes(dict(zip((20, 25, 30, 35), reloads, strict=True))) <= 1.5 * without
 
 
 @given(histories(), st.sampled_from(sorted(CONFIGS)))

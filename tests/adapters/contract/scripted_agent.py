@@ -8,6 +8,7 @@ A conversation is known by its system prompt ("You work on case NAME."), a task 
     [task 3: number 2]      asks context_reload for message "m2" and says what it gets
     [task 4: bare 2]        the same, but passes the number 2, as some models do
     [task 5: greet]         answers at once
+    [task 7: work 30]       the same as read, but begins with a branch of its own and a server that it leaves running
     [task 6: steer]         condenses, reads two parts, sees, archives, notes, pins, searches, restores, then answers
 """
 
@@ -36,6 +37,8 @@ BLOCK = re.compile(r"^(m\d+-m\d+) read_part\b", re.MULTILINE)
 """A read part in a status."""
 DECISION = "decision: part 1 is settled, ticket INC-4411"
 PART_CHARS = 20_000
+COMMANDS = {"git checkout -b feat/queue-7714": "Switched to a new branch", "npm run dev > dev.log 2>&1 &": "[1] 4821"}
+"""What "work" begins with, and the answers."""
 PARALLEL = {4: 2, 11: 3, 25: 2}
 """Steps that call read_part more than once."""
 RELOADS = (20, 40)
@@ -82,12 +85,15 @@ def reader(
     letter was sent. With `waiting` it is an asynchronous function, which notes such a part and does not return.
     """
 
-    def read_part(number: int) -> str:
+    def read_part(number: int, command: str = "") -> str:
         """Read one part of the case.
 
         Args:
             number: The number of the part.
+            command: Instead of reading, a command of the shell.
         """
+        if command:
+            return COMMANDS[command]
         if number in failing:
             raise RuntimeError(f"part {number} cannot be read")
         if number in dying:
@@ -95,11 +101,11 @@ def reader(
             os._exit(DIED)
         return part_text(case, number)
 
-    async def wait_at_part(number: int) -> str:
+    async def wait_at_part(number: int, command: str = "") -> str:
         if number in waiting:
             _note(outbox, number)
             await asyncio.Event().wait()
-        return read_part(number)
+        return read_part(number, command)
 
     if not waiting:
         return read_part
@@ -153,7 +159,7 @@ class ScriptedAgent:
             # The parts go on where an interrupted task left them, so that every call is a new one.
             mine.task, mine.step = task[0], 0
         self._check_reload(turn, case)
-        if task[2] == "read":
+        if task[2] in ("read", "work"):
             return self._read(turn, case, mine, int(task[3]))
         if task[2] == "recall":
             return self._recall(turn, case, mine, int(task[3]))
@@ -206,7 +212,10 @@ class ScriptedAgent:
         parts = range(first, mine.parts + 1)
         # Some models speak beside their calls.
         text = f"Reading part {first}." if mine.step % 3 == 0 else None
-        return Reply(text=text, finish="tool_calls", tool_calls=[_call(case, "read_part", number=n) for n in parts])
+        command = [*COMMANDS][first - 1 : first] if "work" in mine.task else []
+        more = {"command": command[0]} if command else {}
+        calls = [_call(case, "read_part", number=n, **more) for n in parts]
+        return Reply(text=text, finish="tool_calls", tool_calls=calls)
 
     def _recall(self, turn: Turn, case: str, mine: Progress, part: int) -> Item:
         """Tries one tag after the other, as a model does that does not know which holds the part."""

@@ -193,6 +193,24 @@ class AdapterContract:
         assert "The process ended before a result" in answer_shown(agent.turns[-1], 5)
         assert_valid_chat(sendable(driver.memory.messages))
 
+    def test_thirty_steps_with_the_end_of_the_process_inside_a_tool(
+        self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, tmp_path: Path
+    ) -> None:
+        """What was started and where the agent is stands in each request after it, too."""
+        dying, mode = replace(setup, dying=frozenset({16}), outbox=str(tmp_path / "outbox")), self.driver.modes[0]
+        gone = elsewhere(self.driver, dying, mode, "[task 1: work 30] Read everything.")
+        assert gone.returncode == DIED, (gone.returncode, gone.stdout, gone.stderr)
+        before = len(agent.turns)
+        driver = self.driver(setup)
+        assert asked(driver, mode, f"[task 2: read {29 - before}] Go on.") == ["All parts of alpha are read."]
+        assert (server.refused, agent.faults, len(agent.turns)) == ([], [], 30)
+        assert server.largest <= WINDOW
+        for turn in agent.turns[before:]:
+            shown = "\n".join(map(said_in, turn.messages))
+            assert "feat/queue-7714" in shown
+            assert "npm run dev" in shown
+            assert "4821" in shown
+
     def test_a_turn_that_is_cancelled_keeps_its_call(
         self, server: FakeOpenAI, agent: ScriptedAgent, setup: Setup, mode: Mode, tmp_path: Path
     ) -> None:
