@@ -59,6 +59,9 @@ class Deeds:
         self.width: dict[Call, int] = {}
         """By the newest of equal calls."""
         self._telling: dict[Call, list[tuple[int, str]]] = {}
+        self._abouts: dict[Call, str] = {}
+        self._errors: dict[Call, bool] = {}
+        """Whether an answer reads like an error."""
         self._lines: dict[tuple[Call, int, int, str], str] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
         newest = ledger.calls[-MOST_CALLS:]
@@ -232,7 +235,9 @@ class Deeds:
 
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
-        return self.thing(call) or self.label(call, _ABOUT)
+        if call not in self._abouts:
+            self._abouts[call] = self.thing(call) or self.label(call, _ABOUT)
+        return self._abouts[call]
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
         """What some calls are about, their number, and for how many the structure says that nothing or an error came.
@@ -252,13 +257,15 @@ class Deeds:
             )
         if empty:
             return f"{times} -> nothing" if empty == len(calls) else f"{times} ({empty} with nothing)"
-        if not any(self._reads_like_an_error(call) for call in answered):
+        if not any(map(self._reads_like_an_error, answered)):
             return times
         return f"{about} -> {self.answer(calls[0], _SHORT_ANSWER)}" if len(calls) == 1 else ""
 
     def _reads_like_an_error(self, call: Call) -> bool:
-        text = self._ledger.result_of(call)
-        return len(text) <= _LONG_ANSWER and ERROR.search(text) is not None
+        if call not in self._errors:
+            text = self._ledger.result_of(call)
+            self._errors[call] = len(text) <= _LONG_ANSWER and ERROR.search(text) is not None
+        return self._errors[call]
 
     def lines(self, groups: Sequence[Group]) -> list[str]:
         """Lines about calls: those about one thing together under its name, in the order of their newest."""

@@ -121,6 +121,8 @@ class _Page:
         self._told: dict[str, list[Group]] = {}
         """The calls with a line, newest first, by part."""
         self._hidden: dict[str, list[Group]] = {}
+        self._names_others = True
+        """Whether it says what the calls without a line were about."""
         self._reasons: list[tuple[int, str]] = []
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
         self._deeds = Deeds.of(ledger, self._only, _NARROW)
@@ -161,6 +163,7 @@ class _Page:
         if self._quotes_budget:
             self._add_quotes(max(self._quotes_budget, self._budget - room.left + quote_room))
             self._widen(room.left)
+            self._name_others()
             room.left = self._budget - self._size()
             self._add_sentences(PASTE, room.left)
             self._add_sentences(GREETING, room.left)
@@ -309,6 +312,9 @@ class _Page:
             self._reasons = said[: claims["reasons"].size]
             self._parts[REASONS] = [_reason(*reason) for reason in sorted(self._reasons)]
             excess = self._size() - self._budget
+            if excess > 0 and self._names_others:
+                self._names_others = False
+                continue
             if excess <= 0 or not any(claims[part].give_back(excess) for part in reversed(_CLAIMS) if part != "said"):
                 return
 
@@ -328,26 +334,41 @@ class _Page:
             hidden = [call for group in self._hidden[part] for call in group.calls]
             self._parts[part] = [self._more(hidden, groups), *lines] if hidden and lines else lines
 
+    def _name_others(self) -> None:
+        """Say what the calls without a line were about, if there is room for it."""
+        if self._names_others or not any(self._hidden.values()):
+            return
+        self._names_others = True
+        self._list_calls()
+        if self._size() > self._budget:
+            self._names_others = False
+            self._list_calls()
+
     def _more(self, hidden: Sequence[Call], told: Iterable[Group]) -> str:
-        """How many calls have no line, of which tools, and what they were about that no line names, the most first."""
+        """How many calls have no line, of which tools, and what they were about."""
         first, last = (pick(call.number for call in hidden) for pick in (min, max))
         span = f"m{first}" if first == last else f"m{first}-m{last}"
         tools = Counter(call.name for call in hidden)
+        more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
         counts = [", ".join(f"{name} {n}x" for name, n in tools.most_common(_MOST_NAMES))] if len(tools) > 1 else []
-        named = {self._deeds.about(group.newest) for group in told}
+        others = self._others(hidden, told) if self._names_others else ()
+        return ": ".join(filter(None, (more, "; ".join((*counts, *others)))))
+
+    def _others(self, hidden: Sequence[Call], told: Iterable[Group]) -> Iterator[str]:
+        """What these calls were about that no line names, the most first, as far as its share of the tokens goes."""
         things: dict[str, list[Call]] = {}
         for call in hidden:
             things.setdefault(self._deeds.about(call), []).append(call)
-        ordered = sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number))
-        lines = (self._deeds.in_short(what, calls) for what, calls in ordered if what and what not in named)
+        for named in {"", *(self._deeds.about(group.newest) for group in told)}:
+            things.pop(named, None)
         left = int(self._budget * _MORE_SHARE)
-        for line in filter(None, lines):
-            left -= self._room.cost(line)
+        for what, calls in sorted(things.items(), key=lambda item: (-len(item[1]), -item[1][-1].number)):
+            line = self._deeds.in_short(what, calls)
+            left -= self._room.cost(line) if line else 0
             if left < 0:
-                break
-            counts.append(line)
-        more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
-        return ": ".join((more, "; ".join(counts))) if counts else more
+                return
+            if line:
+                yield line
 
     def _widen(self, room: int) -> None:
         """Give the lines of calls more characters while there is room, the newest first."""
