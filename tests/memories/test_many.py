@@ -11,7 +11,6 @@ from autocontext.memories.candidates import MemoryBlock, candidates
 from autocontext.memories.large import FEW, MOST
 from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import TfidfRanker
-from autocontext.stores import EncryptedDatabase
 from autocontext.stores.database import Statement
 from autocontext.stores.moving import copy_parts
 from tests.costs import CountingDatabase
@@ -143,6 +142,8 @@ def test_a_request_gets_what_is_near_what_is_sure_and_corrections(store) -> None
 
 def test_an_encrypted_index_says_nothing(tmp_path) -> None:
     need("crypto")
+    from autocontext.stores import EncryptedDatabase
+
     with database("file", tmp_path) as db, MemoryStore(EncryptedDatabase(db, b"k" * 32)) as store:
         filled(store).add("Our codeword is xyzzy", **USER)
         assert found(store, "xyzzy") == ["Our codeword is xyzzy"]
