@@ -54,6 +54,8 @@ _LONGEST_RECORD = 160
 _ECHO = 8
 """Characters of a part of several commands; a line with it is an echo."""
 _OF_ECHO = 0.01
+_LEAST_FIELD = 0.02
+"""Worth of a field far behind in its record."""
 _SHORT_VALUE = 4
 """Characters; a shorter value of a field stands in any call by chance."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
@@ -241,7 +243,9 @@ def _unwrapped(text: str) -> str:
 
 def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
     ordered = sorted(rated, key=lambda item: (-item[0], -item[1]))
-    return [(place, text) for worth, place, text in ordered if worth > 0 and text]
+    # An echo of the call only if nothing else came back.
+    least = _OF_ECHO if ordered and ordered[0][0] > _OF_ECHO else 0.0
+    return [(place, text) for worth, place, text in ordered if worth > least and text]
 
 
 @lru_cache(maxsize=_READ)
@@ -328,8 +332,9 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
         else:
             worths = [_worth_of_field(field, used)]
             worths[0] += _OUTERMOST * (worths[0] > 0 and depth <= 0)
-        if any(worths):
-            yield max(0.01, max(worths) - 0.01 * i), place, one_line(field.group()[: 10 * _LONGEST_LINE])
+        if (worth := max(worths, default=0.0)) > 0:
+            late = worth if worth == _OF_ECHO else max(_LEAST_FIELD, worth - 0.01 * i)
+            yield late, place, one_line(field.group()[: 10 * _LONGEST_LINE])
 
 
 def _worth_of_field(field: re.Match[str], used: Callable[[str], float]) -> float:

@@ -278,6 +278,7 @@ def test_what_is_erased_leaves_the_note_too() -> None:
     assert "lamps" not in log.messages[note.id].text
 
 
+@pytest.mark.slow
 def test_a_recall_brings_about_no_pass() -> None:
     for size in range(40, 72):
         memory = new()

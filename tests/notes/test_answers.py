@@ -191,10 +191,9 @@ def test_what_an_action_changed_is_told_before_what_stood_there(
         *tool_exchange(then_called, {"order_id": "#W11"}, order("#W11", now)),
         *tool_exchange(then_called, {"order_id": "#W12"}, order("#W12", now)),
     ]
-    lines = page(history, budget=400).splitlines()
-    for number in ("#W11", "#W12"):
-        line = next(line for line in lines if then_called in line and number in line)
-        assert json.dumps(now)[1:-1] in line
+    lines = [line for line in page(history, budget=600).splitlines() if f" {then_called}" in line and "->" in line]
+    assert len(lines) == 2
+    assert all(json.dumps(now)[1:-1] in line for line in lines)
 
 
 def test_a_record_s_own_fields_are_told_before_those_of_records_in_it() -> None:
@@ -240,10 +239,12 @@ def test_an_exception_is_told_before_other_lines(text: str, reason: str) -> None
         ("ps aux | grep ntlmrelayx", "84449 python relay -socks\n90001 bash -c ps aux | grep ntlmrelayx", "84449"),
         ("curl -s http://laden.de/preise; echo fertig", "Preis: 12 €\n+ curl -s http://laden.de/preise 200", "Preis"),
         ("查询 订单 || echo 没有订单记录", "订单 4711 已付款\n+ echo 没有订单记录 1", "4711"),
+        ("ps aux | grep ntlmrelayx", f"84449 python relay {'-socks ' * 9}\n90001 grep ntlmrelayx", "84449"),
     ],
 )
 def test_a_line_with_a_part_of_the_command_is_an_echo(call: str, text: str, answer: str) -> None:
     assert answer in told(text, call=call, characters=26)
+    assert told(text, call=call, characters=400) == told(text.split("\n", maxsplit=1)[0], call=call, characters=400)
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,7 @@ def test_no_secret_is_in_what_passes_write(kind: str, window: int) -> None:
     assert secret in reload("m3") or secret.split("\n")[1] in reload("m3")
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(max_examples=share(60))
 def test_no_secret_is_in_what_any_strategy_writes_or_asks(data: st.DataObject) -> None:
