@@ -39,6 +39,9 @@ _CHANGED = 2.0
 """Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
 _OUTERMOST = 1.0
 """Worth of a field of the record itself beside those of records in it."""
+_AROUND = 0.2
+"""Share of its worth that a numbered line has in the answer to a call that changes something: what stands around."""
+_NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|])", re.MULTILINE)
 _EXCEPTION = 4.0
 """Worth of a line with an exception's own type, or below "ERROR:", beside the rest."""
 _FEW_LINES = 3
@@ -215,12 +218,15 @@ def telling(
         return _best((weighed(worth, field), i, field) for worth, i, field in fields)
     lines = _lines(text)
     lonely, parts = alone([line for _, line in lines]), _parts(call)
+    around = not looks and len(_NUMBERED.findall(text, 0, _SEARCHED)) >= _FEW_LINES
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
         worth = weighed(_worth(line, k / len(lines), used, call, parts, reasons=reasons), line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
+        if around and line[:1].isdigit():
+            worth *= _AROUND
         rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
     return _best(rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
 

@@ -22,7 +22,7 @@ from autocontext.notes.quotes import Quotes
 from autocontext.notes.room import Claim, Room
 from autocontext.notes.sentences import CLAUSE, GREETING, PASTE, PLAIN, RULE, Sentence
 from autocontext.notes.shown import InView, Shown, plan_fact
-from autocontext.notes.speech import Speech, notes, reasons
+from autocontext.notes.speech import Reason, Speech, notes, reasons
 from autocontext.notes.standing import instructions_read, running, where
 from autocontext.plan import PlanLike, lists_steps
 from autocontext.text.rendering import escape_tags
@@ -123,7 +123,7 @@ class _Page:
         self._hidden: dict[str, list[Group]] = {}
         self._names_others = True
         """Whether it says what the calls without a line were about."""
-        self._reasons: list[tuple[int, str]] = []
+        self._reasons: list[Reason] = []
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
         self._deeds = Deeds.of(ledger, self._only, _NARROW)
         self._states = request.state
@@ -295,7 +295,7 @@ class _Page:
             "plan": plan,
             "said": speech,
             "done": Claim(room, (deeds.line(group) for group in done)),
-            "reasons": Claim(room, (_reason(*reason) for reason in said)),
+            "reasons": Claim(room, map(_reason, said)),
             "looked": Claim(room, (deeds.line(group) for group in looked)),
         }
         shares = _SHARES if done else {**_SHARES, "looked": _SHARES["done"]}
@@ -310,7 +310,7 @@ class _Page:
             self._hidden = {DONE: done[claims["done"].size :], LOOKED: looked[claims["looked"].size :]}
             self._list_calls()
             self._reasons = said[: claims["reasons"].size]
-            self._parts[REASONS] = [_reason(*reason) for reason in sorted(self._reasons)]
+            self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
             excess = self._size() - self._budget
             if excess > 0 and self._names_others:
                 self._names_others = False
@@ -322,10 +322,10 @@ class _Page:
         """Add what the agent said without a reason or a name, where nothing else needs the room."""
         said = reasons(self._ledger, self._only, self._shown, focus=self._focus, filler=True)
         self._room.left -= 0 if self._reasons else self._room.cost(REASONS)
-        claim = Claim(self._room, (_reason(*reason) for reason in said))
+        claim = Claim(self._room, map(_reason, said))
         claim.take(self._room.left)
         self._reasons += said[: claim.size]
-        self._parts[REASONS] = [_reason(*reason) for reason in sorted(self._reasons)]
+        self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
 
     def _list_calls(self) -> None:
         """List the chosen calls, and the number of the others."""
@@ -400,5 +400,5 @@ class _Page:
         self._room.left = self._budget - self._size()
 
 
-def _reason(number: int, text: str) -> str:
-    return f"m{number}: {text}"
+def _reason(reason: Reason) -> str:
+    return f"m{reason.number}: {reason.text}"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
@@ -50,6 +50,14 @@ _STRETCHES = 6
 _OPEN = " (open)"
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
+
+
+class Reason(NamedTuple):
+    """What the agent said, with its message's number and its place there."""
+
+    number: int
+    start: int
+    text: str
 
 
 class Speech:
@@ -206,14 +214,14 @@ def reasons(
     *,
     focus: AbstractSet[str] = frozenset(),
     filler: bool = False,
-) -> list[tuple[int, str]]:
-    """The agent's reasons, findings and plans with message numbers, the best first, from all over the span.
+) -> list[Reason]:
+    """The agent's reasons, findings and plans, the best first, from all over the span.
 
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
     at most two of a message, each with the heading of its list. `filler`: what gives no reason and names nothing.
     """
     failed = {call.result + 1 for call in ledger.calls[-MOST_CALLS:] if call.answer is not None and call.answer.status}
-    rated: list[tuple[float, int, str]] = []
+    rated: list[tuple[float, Reason]] = []
     per_message = Counter[int]()
     newest = [r for r in ledger.remarks[-_MOST_REMARKS:] if r[0] in only]
 
@@ -234,21 +242,21 @@ def reasons(
         heading = one_line(heading_of(text, sentence.start))
         line = f"{heading} … {line}" if heading else line
         line = shorten(line, _REMARK)
-        rated.append((worth(number, sentence), number, f"{line} …" if goes_on(text, sentence) else line))
+        line += " …" if goes_on(text, sentence) else ""
+        rated.append((worth(number, sentence), Reason(number, sentence.start, line)))
     return _spread(rated)
 
 
-def _spread(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
+def _spread(rated: Sequence[tuple[float, Reason]]) -> list[Reason]:
     """Rated sentences so that each stretch of the history comes with its best, then with its second best, ..."""
-    items = list(rated)
-    if not items:
+    if not rated:
         return []
-    first, last = min(n for _, n, _ in items), max(n for _, n, _ in items)
-    size = (last - first) // _STRETCHES + 1
+    numbers = [reason.number for _, reason in rated]
+    size = (max(numbers) - min(numbers)) // _STRETCHES + 1
     ranks = Counter[int]()
-    order: list[tuple[int, float, int, str]] = []
-    for worth, number, text in sorted(items, key=lambda item: (-item[0], -item[1])):
-        stretch = (number - first) // size
-        order.append((ranks[stretch], -worth, -number, text))
+    order: list[tuple[int, float, int, Reason]] = []
+    for worth, reason in sorted(rated, key=lambda item: (-item[0], -item[1].number, item[1].start)):
+        stretch = (reason.number - min(numbers)) // size
+        order.append((ranks[stretch], -worth, -reason.number, reason))
         ranks[stretch] += 1
-    return [(-number, text) for _, _, number, text in sorted(order)][:_BEST_REMARKS]
+    return [reason for *_, reason in sorted(order)][:_BEST_REMARKS]

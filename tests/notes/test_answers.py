@@ -287,3 +287,25 @@ def test_a_long_line_is_searched_once_whatever_notes_tell_of_it() -> None:
     for width in (40, 56, 90, 160, 300):
         assert came_back(pieces, answer, width)
     assert _word_of_error.cache_info().misses <= len(pieces)
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("WARNING: Running pip as the 'root' user\nSuccessfully installed pydantic-2.5", "Successfully installed"),
+        (
+            "The file a.py has been edited. A snippet:\n   41\tdef f(x):\n   42\t    raise Error(x)\n   43\treturn 7",
+            "The file a.py has been edited",
+        ),
+        (
+            "Datei geändert, 2 Zeilen:\n 7| def preis(x):\n 8|     return x * 1.19\n 9| def steuer(x): return preis(x)",
+            "Datei geändert",
+        ),
+    ],
+)
+def test_the_outcome_is_told_before_what_stands_around_it(text: str, outcome: str) -> None:
+    assert outcome in told(text, characters=50)
+
+
+def test_what_was_looked_at_is_told_with_its_numbers() -> None:
+    assert "raise" in told("   41\tdef f(x):\n   42\t    raise Error(x)\n   43\treturn 7", characters=50, looks=True)

@@ -16,6 +16,7 @@ COUNT = get_counter("o200k_base").count_text
     [
         ("1. GIVEN OR VERIFIED FACTS", "The Queen Anne office is at 107 N Liberty St."),
         ("**Offene Posten**", "Rechnung 4711-A"),
+        ("</tool_assistant>", "Tool filesystem_7 writes to /root/markdown/cv.md."),
         ("OPEN ORDERS:", "Order W2575533 holds the water bottle 6777246137."),
     ],
 )
