@@ -132,10 +132,13 @@ class ContextOffloadTool:
     ) -> str:
         """What `page` returns, for the agent: one line if an earlier call gave the same, and it is whole in view.
 
-        Unknown arguments are ignored.
+        With `content` it is always the page, since a request may leave out pages that stand in view. Unknown arguments
+        are ignored.
         """
         page = self.page(working_context_offload_uuid, offset, limit, query)
-        return f"{page.partition('; ')[0]}; {_STANDS}]" if len(page) > _LONG_PAGE and self._stands(page) else page
+        if self._content is not None or len(page) <= _LONG_PAGE or not self._stands(page):
+            return page
+        return f"{page.partition('; ')[0]}; {_STANDS}]"
 
     def page(
         self, working_context_offload_uuid: str = "", offset: Any = 0, limit: Any = None, query: str | None = None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from autocontext.errors import InvalidMessage
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.requests import ModelReply, ModelRequest, Usage
 from autocontext.text.quoting import quoted
@@ -31,10 +32,12 @@ _HEAD = re.compile(
     re.MULTILINE,
 )
 """The head of a block in `text.rendering.transcript`."""
-_NUMBER = re.compile(r"^m\d+(?:-m\d+)?:? ", re.MULTILINE)
+_NUMBER = re.compile(r"m\d+(?:-m\d+)?:? |m\d+ \(open\): ")
 """At the start of a page's line: a place in the transcript, under which nothing can be reloaded."""
-_REFERENCE = re.compile(r" \(m\d+\)(?=;|$)", re.MULTILINE)
+_REFERENCE = re.compile(r"(?<=[\"}a-z0-9]) \(m\d+\)(?=;|$)")
 """Another such place, behind what a call answered."""
+_QUESTION = re.compile(r" \(m\d+ (?=agent: \"[^\n]*\"\)$)")
+"""Another one, before the question that the user answered."""
 
 
 class ExtractiveModel:
@@ -91,9 +94,21 @@ def _note(transcript: str, limit: int, measure: Callable[[str], int]) -> str:
     from autocontext.notes.page import PageRequest, render  # noqa: PLC0415
     from autocontext.notes.work import WorkLedger  # noqa: PLC0415
 
-    page = _NUMBER.sub("- ", render(WorkLedger.of(messages_of(transcript)), PageRequest(limit, measure)))
-    page = _REFERENCE.sub("", page)
-    return page or _excerpt(transcript, limit, measure)
+    page = render(WorkLedger.of(messages_of(transcript)), PageRequest(limit, measure))
+    return "\n".join(_without_numbers(page)) or _excerpt(transcript, limit, measure)
+
+
+def _without_numbers(page: str) -> Iterator[str]:
+    """The lines of a page without the numbers of messages, which mean nothing outside of the transcript."""
+    from autocontext.notes.page import HEADINGS, SAID  # noqa: PLC0415 (as above)
+
+    part = ""
+    for line in page.splitlines():
+        part = line if line in HEADINGS else part
+        number = _NUMBER.match(line)
+        told = f"- {line[number.end() :]}" if number else line
+        # What is quoted stays as it is: only the words of the page are changed.
+        yield _QUESTION.sub(" (", told) if part == SAID else _REFERENCE.sub("", told) if " -> " in told else told
 
 
 def _excerpt(text: str, limit: int, measure: Callable[[str], int]) -> str:
@@ -139,7 +154,12 @@ def _arguments(text: str) -> dict[str, Any]:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = None
-    return value if isinstance(value, dict) else {"arguments": text}
+    if not isinstance(value, dict):
+        return {"arguments": text}
+    try:
+        return ToolUseBlock(id="", name="", input=value).input
+    except InvalidMessage:  # nested too deeply
+        return {"arguments": text}
 
 
 def _clip(text: str, limit: int, measure: Callable[[str], int]) -> str:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from autocontext.messages import ToolResultBlock
-from autocontext.notes.values import known_values
+from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
 from autocontext.text.excerpts import alone
 from autocontext.text.rendering import one_line
@@ -59,8 +59,8 @@ _ECHO = 8
 _OF_ECHO = 0.01
 _LEAST_FIELD = 0.02
 """Worth of a field far behind in its record."""
-_SHORT_VALUE = 4
-"""Characters; a shorter value of a field stands in any call by chance."""
+RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
+"""A field that names a record: where the call has it, too, it tells nothing."""
 _PARTS = re.compile(r"\s*(?:\|\||&&|[;|\n])\s*")
 _BEFORE = 12
 """Characters before the telling word of a long line that are quoted with it."""
@@ -228,7 +228,9 @@ def telling(
         if around and line[:1].isdigit():
             worth *= _AROUND
         rated.append((worth + _ALONE * (k in lonely and worth > _OF_ECHO), i, line))
-    return _best(rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
+    # An echo of the call only if nothing else came back.
+    answers = [item for item in rated if item[0] > _OF_ECHO]
+    return _best(answers or rated) or [(0, _squeezed(text[:_LONGEST_LINE]))]
 
 
 @lru_cache(maxsize=_READ)
@@ -249,9 +251,7 @@ def _unwrapped(text: str) -> str:
 
 def _best(rated: Iterable[tuple[float, int, str]]) -> list[tuple[int, str]]:
     ordered = sorted(rated, key=lambda item: (-item[0], -item[1]))
-    # An echo of the call only if nothing else came back.
-    least = _OF_ECHO if ordered and ordered[0][0] > _OF_ECHO else 0.0
-    return [(place, text) for worth, place, text in ordered if worth > least and text]
+    return [(place, text) for worth, place, text in ordered if worth > 0 and text]
 
 
 @lru_cache(maxsize=_READ)
@@ -333,7 +333,7 @@ def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator
         end = field.end()
         if field["key"] is None:
             worths = [_worth_of_field(part, used) for part in _FIELD.finditer(field.group())]
-        elif len(value := field["value"].strip('"')) >= _SHORT_VALUE and value in call:
+        elif RECORD_KEY.search(field["key"]) and find(field["value"].strip('"'), call) >= 0:
             worths = [_OF_ECHO]
         else:
             worths = [_worth_of_field(field, used)]

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
 from autocontext.messages import ToolUseBlock, leaves
-from autocontext.notes.answers import Answer
+from autocontext.notes.answers import RECORD_KEY, Answer
 from autocontext.notes.commands import places_of, starts
 from autocontext.plan import is_plan_call, lists_steps
 from autocontext.text.rendering import one_line
@@ -33,7 +33,6 @@ _MAIN_ARGUMENTS = (
     "flight_number", "code", "expression", "name", "pattern", "question",
 )  # fmt: skip
 """Arguments that describe best a call without a file and a command."""
-_RECORD_KEY = re.compile(r"(?:^|_)(?:id|number|ref|key|uuid)s?$|Id$")
 REMARKS = frozenset({"description", "explanation", "justification", "thought", "timeout"})
 """Arguments that say why or how a command is run."""
 _REPLACED_KEY = re.compile(r"old|search|find|before", re.IGNORECASE)
@@ -65,13 +64,18 @@ _OF_LOOP = re.compile(
 """What a loop or a condition of a shell puts before a command."""
 _XARGS = re.compile(r"xargs\s+(?:-[0rt]+\s+|-[nPLI]\s*\S+\s+)*")
 """What runs the command behind it on each line."""
-_QUOTED = r"'[^']*'|\"(?:[^\"\\]|\\.)*\""
+_QUOTED = r"'[^'\n]*'|\"(?:[^\"\\\n]|\\.)*\""
 _COMMAND = re.compile(rf"(?:{_QUOTED}|\\.|(?<=>)&|&(?=>)|[^;|&\n])+")
 """A command, up to what joins it to the next one outside of quotes."""
-_IN_QUOTES = re.compile(_QUOTED)
+_IN_QUOTES = re.compile(rf"{_QUOTED}|\\.")
+_LONGEST_COMMAND = 4_000
+"""Characters; a longer command line counts as doing."""
+_AWK_DOES = re.compile(r"[>|]|system")
 _WRITES = re.compile(
-    r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec)\b|\b(?:sed|perl|sort)\b[^;|&\n]*?\s-(?:\w*i|o)\b"
+    r"(?<![0-9&>])>(?!&|\s?/dev/null)|<<|\s-(?:delete|exec\w*|ok)\b|\A(?:sed|sort)\b.*\s-(?:\w*[io]\b|-in-place|-output)"
 )
+_SUBSTITUTES = re.compile(r"'[^'\n]*'|(?P<command>\$\(|`)")
+"""Runs another command for its output, outside of single quotes."""
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PATCH = ("*** Begin Patch", "diff --git", "--- ")
 _PATCHED_FILE = re.compile(r"^(?:\*\*\* (?:Add|Update|Delete) File: |\+\+\+ (?:b/)?)(\S[^\n\t]{0,300})", re.MULTILINE)
@@ -189,7 +193,7 @@ def thing_of(arguments: Mapping[str, Any]) -> str:
 
 def is_record_key(key: str) -> bool:
     """Whether an argument of this name says which record is meant."""
-    return _RECORD_KEY.search(key) is not None
+    return RECORD_KEY.search(key) is not None
 
 
 def files_of_patch(arguments: Mapping[str, Any]) -> list[str]:
@@ -307,7 +311,7 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
         if table and name in table:
             return table[name] == "reads"
     if line := command_line(arguments):
-        return not writes(line) and all(map(_only_reads, commands_of(line)))
+        return len(line) <= _LONGEST_COMMAND and all(map(_only_reads, commands_of(line)))
     command = arguments.get("command")
     if isinstance(command, str) and (inner := words_of(command)):  # an editor: {"command": "view", "path": ...}
         return inner[0] in _READS
@@ -317,17 +321,21 @@ def looks(tool: str, arguments: Mapping[str, Any], table: Mapping[str, Effect] |
 
 def _only_reads(command: str) -> bool:
     command = _XARGS.sub("", _OF_LOOP.sub("", command, 1))
-    return not command or command.split(None, 1)[0] in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
+    program = command.split(None, 1)[0] if command else ""
+    runs_another = any(match["command"] for match in _SUBSTITUTES.finditer(command))
+    if runs_another or writes(command) or (program == "awk" and _AWK_DOES.search(command)):
+        return False
+    return not command or program in _READING_PROGRAMS or _READING_COMMANDS.match(command) is not None
 
 
 def commands_of(line: str) -> list[str]:
     """The commands of a shell's line, without what joins them."""
-    return [part for part in map(str.strip, _COMMAND.findall(line[:4_000])) if part]
+    return [part for part in map(str.strip, _COMMAND.findall(line[:_LONGEST_COMMAND])) if part]
 
 
 def writes(command: str) -> bool:
     """Whether a command's words write a file: by a redirection, or in place."""
-    return _WRITES.search(_IN_QUOTES.sub("''", command)) is not None
+    return _WRITES.search(_IN_QUOTES.sub("''", command[:_LONGEST_COMMAND])) is not None
 
 
 @lru_cache(maxsize=1024)

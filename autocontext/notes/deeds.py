@@ -30,6 +30,8 @@ _ALIKE = 0.5
 """Share of an answer that stood in the one before, from which on the rest is what has changed."""
 _SHORT_NAME = 12
 """Characters; a longer name of what a call is about is left out of its answer."""
+_LIKE_A_LIST = re.compile(r"->|; | \d+x$| \(\d+ with[^()]*\)$")
+"""In what a call is about: what would look like the words of a note in a list of such names."""
 _ABOUT = 60
 """Characters of a label that stands for its call among others."""
 _SHORT_ANSWER, _LONG_ANSWER = 40, 1_500
@@ -236,7 +238,8 @@ class Deeds:
     def about(self, call: Call) -> str:
         """What a call is about: the file or record that it names, or else its label in short."""
         if call not in self._abouts:
-            self._abouts[call] = self.thing(call) or self.label(call, _ABOUT)
+            about = self.thing(call) or self.label(call, _ABOUT)
+            self._abouts[call] = quoted(about) if _LIKE_A_LIST.search(about) else about
         return self._abouts[call]
 
     def in_short(self, about: str, calls: Sequence[Call]) -> str:
@@ -249,11 +252,17 @@ class Deeds:
         answered = [call for call in calls if call.answer is not None]
         marked = [call.answer.status for call in answered if call.answer and call.answer.status]
         empty = sum(1 for call in answered if call.answer and call.answer.empty)
+        if len(answered) < len(calls):
+            return (
+                f"{times} -> no answer yet"
+                if len(calls) == 1
+                else f"{times} ({len(calls) - len(answered)} without an answer)"
+            )
         if marked:
             return (
                 f"{times} -> {marked[0]}"
                 if len(marked) == len(calls) == 1
-                else f"{times} ({len(marked)} with error or exit code)"
+                else f"{times} ({len(marked)} with an error status)"
             )
         if empty:
             return f"{times} -> nothing" if empty == len(calls) else f"{times} ({empty} with nothing)"

@@ -109,8 +109,11 @@ def lines_with(token: str, originals: Mapping[int, Msg]) -> Iterator[Line]:
     for number, msg in originals.items():
         for is_call, who, text in _texts(msg):
             low = text.lower()
-            at = find(token.lower(), low) if len(low) == len(text) else find(token, text)
-            if at >= 0 and not (token.isdigit() and _in_number(text, at, len(token))):
+            searched = (token.lower(), low) if len(low) == len(text) else (token, text)
+            at = find(*searched)
+            while at >= 0 and token.isdigit() and _in_number(text, at, len(token)):
+                at = find(*searched, at + 1)
+            if at >= 0:
                 line = Line(number, who, line_around(text, at, len(token))[1])
                 if not is_call:
                     yield line

@@ -38,6 +38,8 @@ _REMARKS = 6
 _LEAST_REMARK = 20
 _LONGEST_LIST = 2_000
 """Characters before a list's item in which its heading is looked for."""
+_NEAR = 4
+"""Lines below a list in which another item is looked for."""
 _SHORT_LIST = 400
 """Characters of a list that is one remark with its heading; of a longer one, its first items."""
 _END = re.compile(
@@ -309,13 +311,11 @@ def _with_lists(text: str) -> Iterator[tuple[int, int]]:
 
 
 def goes_on(text: str, sentence: Sentence) -> bool:
-    """Whether a sentence is the beginning of a list that has further items."""
-    following = _BLANK.search(text, sentence.stop)
-    return (
-        "\n" in text[sentence.start : sentence.stop]
-        and following is not None
-        and bool(_ITEM.match(text, following.start()))
-    )
+    """Whether a sentence is the beginning of a list that has further items, or lines of an item, near below."""
+    if "\n" not in text[sentence.start : sentence.stop]:
+        return False
+    below = text[sentence.stop : sentence.stop + _LONGEST].splitlines()
+    return any(_ITEM.match(line.lstrip()) for line in list(filter(str.strip, below))[:_NEAR])
 
 
 def _is_remark(sentence: str) -> bool:

@@ -33,23 +33,27 @@ _UNBROKEN = re.compile(rf"[A-Za-z0-9+]{{{_LEAST_ENCODED},}}")
 _HEX = re.compile(r"[0-9a-fA-F]{1,128}")
 _BASE64 = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])[A-Za-z0-9+][A-Za-z0-9+/]{58,}={0,2}")
 _WORD = re.compile(rf"[^\W{_CJK}]")
+_END_OF_RUN = re.compile(rf"[^\W{_CJK}]*+")
 _ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
 """The number of an element in a browser's page; the next page has others."""
 _ARGUMENT = 200
 """Characters; a longer argument is a document, not a value."""
 
 
-def find(value: str, text: str) -> int:
-    """The first place where a value occurs as a whole word; -1 if it does not."""
-    at, size = text.find(value), len(value)
+def find(value: str, text: str, start: int = 0) -> int:
+    """The first place from `start` on where a value occurs as a whole word; -1 if it does not."""
+    at, size = text.find(value, start), len(value)
     if at < 0:
         return -1
     left, right = _WORD.match(value), _WORD.match(value[-1:])
     while at >= 0:
-        inside_word = left and at and _WORD.match(text[at - 1])
-        if not inside_word and not (right and _WORD.match(text[at + size : at + size + 1])):
+        if left and at and _WORD.match(text[at - 1]):
+            # No place in the same run of letters and digits begins a word, so a long run is gone through once.
+            at = text.find(value, _END_OF_RUN.match(text, at).end())  # type: ignore[union-attr]
+        elif right and _WORD.match(text[at + size : at + size + 1]):
+            at = text.find(value, at + 1)
+        else:
             return at
-        at = text.find(value, at + 1)
     return -1
 
 

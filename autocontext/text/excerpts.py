@@ -34,6 +34,8 @@ _MOSTLY = 0.6
 """Share of pieces that are alike in such a text."""
 _MOST_ALONE = 5
 """With more of them, it is no such text."""
+_LEAST_FIELD = 8
+"""Characters of a field that is a piece by itself."""
 _OWN = 1.0
 """Worth of a field of the record itself beside its own."""
 _OWN_FIELD = re.compile(r'"(?:[^"\\]|\\.){1,80}"\s*:\s*(?:"(?:[^"\\]|\\.)*"|[^\[{"]+?),?[\s}]*')
@@ -193,7 +195,7 @@ def _joined(commas: list[tuple[int, int, int | None]], *, own: int) -> list[tupl
     start, best = 0, None
     for comma in commas:
         end, depth, _ = comma
-        if depth == own:
+        if depth == own and end - start >= _LEAST_FIELD:
             ends.append((end, comma[2]))
             start, best = end, None
             continue

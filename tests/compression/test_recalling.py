@@ -424,6 +424,8 @@ def test_a_token_is_found_as_a_word_in_three_spellings_and_never_inside_a_number
     found = mentions(["A-7714", "tk20931", "48213", "max_retries"], log, range(1, 13))
     assert found == {"A-7714": [2, 1], "tk20931": [5], "48213": [6]}, "a name in many messages is a word of this work"
     assert [line.number for line in lines_with("48213", {6: log.originals[5], 7: user("PR 48213.")})] == [7]
+    (line,) = lines_with("48213", {6: user("ratio 0.48213\nticket 48213 is open")})
+    assert line.text == "ticket 48213 is open"
 
 
 # ------------------------------------------------------------------------------------------------- wrong recalls

@@ -169,6 +169,21 @@ def test_a_note_has_no_numbers_under_which_nothing_can_be_reloaded():
     assert not re.search(r"\bm\d", note(transcript(*messages), limit=400).text)
 
 
+def test_the_user_s_own_words_keep_what_looks_like_a_number_of_ours() -> None:
+    said = "Use only plates of 3 (m2); nothing else (m7)"
+    work = [
+        f'[call bash id=c{i}] {{"command": "job_{i}.py"}}\n[result bash id=c{i}] job {i}: {i * 7919}' for i in range(30)
+    ]
+    assert said in note("\n".join([f"[user] {said}", *work]), limit=300).text
+    asked = ["[user] Clean up.", "[assistant] Shall I delete the table old_users now?", "[user] Yes", *work]
+    assert '(agent: "Shall I delete the table old_users now?")' in note("\n".join(asked), limit=300).text
+
+
+def test_arguments_that_are_nested_too_deeply_are_a_text() -> None:
+    deep = '[call bash id=1] {"a": ' + "[" * 120 + "]" * 120 + "}"
+    assert note("\n".join([deep, f"[result bash id=1] {FILLER[0]}", *FILLER * 9]), limit=100).text
+
+
 def test_what_is_no_json_is_an_argument_as_a_whole():
     text = "[call run id=1] not json\n[result run id=1] it ran on port 8080\n" + "\n".join(FILLER * 9)
     assert "- run not json -> " in note(text, limit=120).text

@@ -200,10 +200,24 @@ def test_a_record_s_own_fields_are_told_before_those_of_records_in_it() -> None:
     assert '"status": "pending"' in told(order("#W7", "pending"), call="get_order #W7", characters=60)
 
 
-def test_a_field_that_only_repeats_the_call_tells_nothing() -> None:
+def test_an_id_that_only_repeats_the_call_comes_last() -> None:
     text = json.dumps({"reservation_id": "NM1VX1", "membership": "gold", "bags": 2})
-    assert "NM1VX1" not in told(text, call="get_reservation NM1VX1", characters=40)
+    assert told(text, call="get_reservation NM1VX1", characters=40) == '{… "membership": "gold", "bags": 2}'
     assert "NM1VX1" in told(text, call="get_reservations", characters=40)
+    assert told(text, call="get_reservation NM1VX1", characters=90) == text
+
+
+@pytest.mark.parametrize(
+    ("call", "record"),
+    [
+        ("list unpaid invoices", {"status": "paid", "total": 31}),
+        ("drop users", {"deleted": "users", "kept": "backup"}),
+        ("cancelled?", {"ok": True, "status": "cancelled"}),
+        ("find users not found in database", {"error": "users not found in database", "table": "x"}),
+    ],
+)
+def test_what_the_call_s_words_are_in_by_chance_is_told(call: str, record: dict[str, object]) -> None:
+    assert json.dumps(record) in told(json.dumps(record), call=call, characters=90)
 
 
 @pytest.mark.parametrize(

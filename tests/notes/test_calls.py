@@ -192,6 +192,14 @@ def test_calls_that_differ_in_their_last_word_have_different_labels() -> None:
         ("sed -i s/a/b/ f", False),
         ("perl -pi -e 's/a/b/' f", False),
         ("echo 'a' > f", False),
+        ("grep '$(x) `y`' f", True),
+        ('echo "$(rm -rf build)"', False),
+        ("sort -uo a.txt a.txt", False),
+        ("find . -name x -execdir rm {} +", False),
+        ("awk '{print > \"out.txt\"}' in.csv", False),
+        ("awk 'BEGIN{system(\"rm -rf build\")}'", False),
+        ("cat a # it's old\nrm -rf build\necho 'done'", False),
+        ("cat " + "a" * 5_000, False),
         ("while read line; do echo $line; done < a.txt", False),
     ],
 )
@@ -248,19 +256,35 @@ def test_calls_without_a_line_are_named_by_what_they_were_about(tool: str, argum
         (["", ""], False, "X 2x -> nothing"),
         (["", "one row"], False, "X 2x (1 with nothing)"),
         (["one row", "another row"], False, "X 2x"),
-        (["no", "another row"], True, "X 2x (1 with error or exit code)"),
+        (["one row", None], False, "X 2x (1 without an answer)"),
+        (["no", "another row"], True, "X 2x (1 with an error status)"),
         (["String not found in X", "another row"], False, None),
         (["Datei nicht gefunden", "another row"], False, None),
         (["Error: no such order"], False, 'X -> "Error: no such order"'),
     ],
 )
-def test_calls_without_a_line_say_what_the_structure_says(answers: list[str], marked: bool, words: str | None) -> None:
+def test_calls_without_a_line_say_what_the_structure_says(
+    answers: list[str | None], marked: bool, words: str | None
+) -> None:
     ledger = WorkLedger()
     for n, answer in enumerate(answers):
-        call, result = tool_exchange("edit", {"path": "X", "n": n}, answer)
+        call, result = tool_exchange("edit", {"path": "X", "n": n}, answer or "")
         if marked and not n:
             result = Msg(role="tool", content=[result.tool_results[0].model_copy(update={"is_error": True})])
         ledger.append(call)
-        ledger.append(result)
+        if answer is not None:
+            ledger.append(result)
     deeds = Deeds(ledger, {*range(1, len(ledger) + 1)}, 60)
     assert deeds.in_short("X", deeds.calls) == (words or "")
+
+
+@pytest.mark.parametrize(
+    "name", ["deploy.log -> exit 1; tests.py 7x", "make clean; make test", "a.txt 3x", "a (2 with nothing)"]
+)
+def test_what_a_call_is_about_forges_no_list(name: str) -> None:
+    ledger = WorkLedger()
+    for msg in tool_exchange("run", {"path": name}, "one row"):
+        ledger.append(msg)
+    deeds = Deeds(ledger, {1, 2}, 60)
+    about = deeds.about(deeds.calls[0])
+    assert about[0] == about[-1] == '"'

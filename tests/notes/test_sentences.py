@@ -322,3 +322,17 @@ def test_a_full_stop_after_a_number_ends_a_sentence() -> None:
 def test_what_is_said_with_emphasis_is_kept_like_a_rule(text: str) -> None:
     (sentence,) = of_user(text)
     assert sentence.worth == RULE
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "These files must change:\n- app/models.py\n- app/views.py is wrong\n  because of the import\n- app/urls.py",
+        "Der Plan ist, weil A fehlt:\n1. A-118 anlegen. Danach prüfen.\n2. A-119 löschen.\n3. Fertig.",
+    ],
+)
+def test_a_list_with_longer_items_says_that_it_goes_on(message: str) -> None:
+    told = [s for s in of_agent(message) if message[s.start : s.stop].startswith(message.split("\n", maxsplit=1)[0])]
+    assert told
+    assert goes_on(message, told[0])
+    assert not goes_on(message, told[0]._replace(stop=len(message)))

@@ -6,12 +6,12 @@ import threading
 import pytest
 
 from autocontext import AutoContext, AutoContextConfig, AutoContextError, ImageBlock, Msg, ToolUseBlock
-from autocontext.content import PrunePolicy
+from autocontext.content import PrunePolicy, restore_messages
 from autocontext.errors import ConfigError, InvalidMessage, StoreCorruptError
 from autocontext.optimizer.states import StateStore
 from autocontext.stores.database import Statement
 from autocontext.suite import Session
-from autocontext.testing import assert_valid_chat, user
+from autocontext.testing import assert_valid_chat, tool_result, user
 from tests.extras import need
 from tests.stores.homes import HOMES, home
 
@@ -57,6 +57,28 @@ def whole(tool, ref):
         if "continue with offset=" not in head:
             return text
         offset = int(head.split("continue with offset=")[1].rstrip("]"))
+
+
+def test_a_page_that_was_pruned_is_read_again(ac) -> None:
+    session = ac.session("again", user_id="ann")
+    session.add([user("Look."), asks("a"), tool_result("a", log_file(1, lines=60), name="read")])
+
+    def prepared():
+        for n in range(3):
+            session.add([Msg(role="assistant", content=f"part {n}"), user(f"go on {n}")])
+        return session.prepare().messages
+
+    tool = reload_tool(session)
+    ref = output(next(m for m in prepared() if m.tool_results)).split('"')[1]
+    page = tool.call(ref)
+    assert "handled request" in page
+    session.add(asks("r", "context_reload", working_context_offload_uuid=ref))
+    session.add(tool_result("r", page, name="context_reload"))
+    sent = prepared()
+    assert not any(page in r.text for m in sent for r in m.tool_results)
+    assert tool.call(ref) == page
+    restored = restore_messages(sent, store=ac.content, reload=tool.call, namespace=ac.namespace("ann"))
+    assert any(page == r.text for m in restored for r in m.tool_results)
 
 
 # ------------------------------------------------------------------------------------------------------------ sessions
