@@ -25,13 +25,12 @@ _MOST = 64
 def marks_of(entry: CacheEntry) -> str | None:
     """The marks of a result as they are stored; None for one that has too many, or cannot be read."""
     try:
-        value = entry.value()
-    except StoreCorruptError:
+        value, arguments = entry.value(), loaded(entry.args) or {}
+        marks = {_item_mark(entry.task, arguments), *map(text_mark, texts(entry, value))}
+        if isinstance(value, dict) and value:
+            marks.add(_item_mark("", value))
+    except (StoreCorruptError, RecursionError):
         return None
-    arguments = loaded(entry.args) or {}
-    marks = {_item_mark(entry.task, arguments), *map(text_mark, texts(entry, value))}
-    if isinstance(value, dict) and value:
-        marks.add(_item_mark("", value))
     for text in leaves([arguments, value]):
         if len(text) >= OWN:
             marks.add(text_mark(text))
@@ -87,8 +86,21 @@ def loaded(text: str) -> Any:
 
 
 def _plain(value: Any) -> str:
-    """JSON in which 1 and 1.0 are the same, as in Python."""
-    return json.dumps(json.loads(json.dumps(value, default=str), parse_int=float), sort_keys=True)
+    """JSON in which values are the same that are equal in Python: 1, 1.0 and True; 0.0 and -0.0."""
+    plain = json.loads(json.dumps(value, default=str), parse_int=_number, parse_float=_number)
+    return json.dumps(_without_booleans(plain), sort_keys=True)
+
+
+def _number(text: str) -> float:
+    return float(text) + 0.0
+
+
+def _without_booleans(value: Any) -> Any:
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, dict):
+        return {key: _without_booleans(item) for key, item in value.items()}
+    return [_without_booleans(item) for item in value] if isinstance(value, list) else value
 
 
 def _mark(*parts: str) -> str:

@@ -148,7 +148,11 @@ def put(ns: str, entry: CacheEntry, large: Upload | None) -> Work[None]:
         yield from _unmark([{**place, "mark": mark} for mark in replaced[0][2].split()])
     if entry.marks:
         marks = [{**place, "mark": mark} for mark in entry.marks.split()]
-        yield Statement("INSERT INTO autocontext_cache_mark (namespace, mark, key) VALUES (:ns, :mark, :key)", marks)
+        yield Statement(
+            "INSERT INTO autocontext_cache_mark (namespace, mark, key) VALUES (:ns, :mark, :key) "
+            "ON CONFLICT DO NOTHING",
+            marks,
+        )
     if large is not None:
         yield from contents.put(large)
     elif replaced and replaced[0][0] == "content":

@@ -12,8 +12,10 @@ from autocontext.messages import Msg
 
 E = TypeVar("E")
 
-_ESCAPED_BLANK = re.compile(r"\\[ntr]")
+_ESCAPED = re.compile(r"\\(?:[bfnrt]|u[0-9a-fA-F]{4})")
 """The n of a line's end would be the first letter of the next line's first word."""
+_BACKSLASH = "\0"
+"""Stands in for a backslash of the text: JSON has no such character."""
 
 
 class Recorded(Sequence[Entry]):
@@ -95,7 +97,8 @@ class Messages(MutableMapping[str, Msg]):
         """All texts of a message in one; those of a stored one, with what stands around them, without reading it."""
         kept = self._kept[id_]
         if isinstance(kept, Stored):
-            return _ESCAPED_BLANK.sub(" ", kept.json())
+            text = _ESCAPED.sub(" ", kept.json().replace("\\\\", _BACKSLASH))
+            return text.replace(_BACKSLASH, "\\")
         return "\n".join(kept.texts())
 
     def copy(self, entries: Recorded) -> Messages:

@@ -21,7 +21,7 @@ _FORMAT = 1
 _LEVEL = 2
 """Of zlib."""
 _MOST_TERMS = 128
-"""Words of a query that count: the first ones, each once."""
+"""Words of a query that count: the last ones, each once, since what a conversation is about now stands at its end."""
 _SHARE = 0.05
 """Share of the memories that the rarest words of a query lead to; more frequent words choose only some candidates."""
 _ENOUGH = 200
@@ -47,7 +47,7 @@ class MemoryBlock:
         writer, categories = BlockWriter(), dict[str, list[int]]()
         for i, (*_, category) in enumerate(rows):
             categories.setdefault(category, []).append(i)
-        lengths = [writer.add(indexed_text(content, json.loads(tags))) for _, content, tags, _ in rows]
+        lengths = [writer.add(indexed_text(content, _tags(tags))) for _, content, tags, _ in rows]
         return cls([row[0] for row in rows], lengths, categories, writer.blocks())
 
     @cached_property
@@ -88,15 +88,30 @@ class MemoryBlock:
         return cls(*fields)
 
 
+def _tags(text: str) -> list[str]:
+    """The tags in a JSON text; none if it is damaged, which whoever reads the memory is told."""
+    try:
+        tags = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+
 def _sum(counts: Sequence[Counter[int]]) -> Counter[int]:
     return counts[0] if len(counts) == 1 else sum(counts, Counter[int]())  # mostly one
 
 
-def candidates(blocks: Sequence[MemoryBlock], text: str) -> list[str]:
-    """The ids of the memories that share words with a text, by BM25 over these words, best first."""
-    different = list(dict.fromkeys(terms(text)))[:_MOST_TERMS]
+def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = False) -> list[str]:
+    """The ids of the memories that share words with a text, by BM25 over these words, best first.
+
+    `everything`: frequent words lead to all memories that hold them, too.
+    """
+    count = sum(len(block.ids) for block in blocks)
+    if not count:
+        return []
+    different = list(dict.fromkeys(reversed(list(terms(text)))))[:_MOST_TERMS]
     words = [term for term in different if term not in _WEAK] or different
-    rare = _rare(blocks, words, MemoryBlock.holders)
+    rare = words if everything else _rare(blocks, words, MemoryBlock.holders)
     scores = _scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare})
     if len(scores) < _ENOUGH:
         every = dict.fromkeys(piece for word in words for piece in _pieces(word))

@@ -7,11 +7,12 @@ block goes with it, and the next search makes a new one of those that are left.
 from __future__ import annotations
 
 import secrets
+import sys
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from autocontext.errors import StoreCorruptError
+from autocontext.errors import StoreCorruptError, StoreError
 from autocontext.flows.forking import fork_lock
 from autocontext.memories import statements
 from autocontext.memories.candidates import MemoryBlock, candidates
@@ -30,6 +31,10 @@ _RANKED = 100
 """Memories to rank first; more if these are too few."""
 
 
+class _DamagedBlock(Exception):
+    """A block is damaged or of another format; it is made anew from the memories."""
+
+
 class LargeIndex:
     """The blocks of all users, and the memories that they lead to. Reads and writes the database itself."""
 
@@ -41,8 +46,9 @@ class LargeIndex:
 
     def search(self, user_id: str, query: Query, now: int) -> list[ScoredMemory]:
         """The best memories for a query, ranked among the candidates; for an empty query the most important ones."""
-        text, count, done = query.text.strip(), max(_RANKED, 4 * query.limit), 0
-        ids = candidates(self._blocks(user_id), text) if text else []
+        text, count, done, left_out = query.text.strip(), max(_RANKED, 4 * query.limit), 0, False
+        blocks = self._blocks(user_id) if text else []
+        ids = candidates(blocks, text)
         index, admitted = UserIndex(TfidfRanker), list[Memory]()
         while True:
             if text:
@@ -50,49 +56,76 @@ class LargeIndex:
             else:
                 read = partial(statements.foremost, user_id, "importance", query.min_importance, count, done)
             memories = self._database.read(read)
-            admitted += [memory for memory in memories if query.admits(memory, now)]
+            fitting = [memory for memory in memories if query.admits(memory, now)]
+            left_out |= len(fitting) < len(memories)
+            admitted += fitting
             done += count
             index.apply(done - count, done, admitted, everything=True)
             hits = index.search(query, now)
-            if len(hits) >= query.limit or (done >= len(ids) if text else len(memories) < count):
+            if len(hits) >= query.limit:
+                return hits
+            if text and done >= len(ids) and left_out:
+                # What the rarest words led to is left out: the frequent ones lead to the others.
+                known, left_out = set(ids), False
+                ids += [id_ for id_ in candidates(blocks, text, everything=True) if id_ not in known]
+                done = len(known)
+            if done >= len(ids) if text else len(memories) < count:
                 return hits
             count = done  # twice as many, so that ranking again costs no more than the last time
 
     def near(self, user_id: str, text: str, categories: Collection[str], count: int, now: int) -> list[Memory]:
         """So many memories in use that are near a text, as many of these categories, and some of the surest."""
         blocks = self._blocks(user_id)
-        ids = dict.fromkeys(candidates(blocks, text)[:count]) if text.strip() else {}
-        ids |= dict.fromkeys([id_ for block in blocks for id_ in block.of_categories(categories)][:count])
-        found = [
-            *self._database.read(partial(statements.some, user_id, ids)),
-            *self._database.read(partial(statements.foremost, user_id, "confidence", 1, count // 4, 0)),
-        ]
-        by_id = {memory.id: memory for memory in found if memory.in_use(now)}
+
+        def in_use(ids: Sequence[str]) -> list[Memory]:
+            return self._in_use(lambda done: statements.some(user_id, ids[done : done + count]), count, now)
+
+        ids = candidates(blocks, text) if text.strip() else []
+        best = in_use(ids)
+        if len(best) < min(count, len(ids)):  # others are no longer in use: frequent words lead to more
+            best = in_use(candidates(blocks, text, everything=True))
+        asked = in_use([id_ for block in blocks for id_ in block.of_categories(categories)])
+        sure = self._in_use(lambda done: statements.foremost(user_id, "confidence", 1, count, done), count // 4, now)
+        by_id = {memory.id: memory for memory in (*best, *asked, *sure)}
         return sorted(by_id.values(), key=lambda m: (m.created_at, m.id))
+
+    def _in_use(self, read: Callable[[int], Work[list[Memory]]], count: int, now: int) -> list[Memory]:
+        """At least so many memories in use, as far as there are, of what `read` gives from a place on."""
+        found, done = list[Memory](), 0
+        while len(found) < count and (memories := self._database.read(partial(read, done))):
+            found += [memory for memory in memories if memory.in_use(now)]
+            done += max(count, len(memories))
+        return found
 
     def _blocks(self, user_id: str) -> list[MemoryBlock]:
         """The blocks of a user, up to date, and one of what is in none."""
         while True:
             try:
                 blocks = self._database.read(partial(self._current, user_id))
-            except StoreCorruptError:
+            except _DamagedBlock:
                 self._database.write(partial(statements.drop_blocks, user_id))
                 continue
             if blocks is not None:
                 return blocks
-            self._database.write(partial(_indexing, user_id))
+            try:
+                self._database.write(partial(_indexing, user_id))
+            except StoreError:  # somebody else writes, or nobody may: the index waits, and the search does not
+                return self._database.read(partial(self._current, user_id, sys.maxsize)) or []
 
-    def _current(self, user_id: str) -> Work[list[MemoryBlock] | None]:
-        """The blocks; None if too many memories are in none."""
+    def _current(self, user_id: str, few: int = FEW) -> Work[list[MemoryBlock] | None]:
+        """The blocks; None if more memories than these are in none."""
         numbers = yield from statements.blocks(user_id)
-        rest = yield from statements.outside(user_id, FEW + 1)
-        if len(rest) > FEW:
+        rest = yield from statements.outside(user_id, min(few + 1, sys.maxsize))
+        if len(rest) > few:
             return None
         found = self._known(user_id, numbers)
         for number in numbers:
             if number not in found:
                 body = yield from statements.block(user_id, number)
-                found[number] = MemoryBlock.unpacked(body)
+                try:
+                    found[number] = MemoryBlock.unpacked(body)
+                except StoreCorruptError as e:
+                    raise _DamagedBlock from e
                 self._keep((user_id, number), found[number], len(body))
         return [*found.values(), MemoryBlock.of(rest)]
 

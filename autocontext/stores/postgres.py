@@ -364,6 +364,11 @@ class _ArrayDumper(ListBinaryDumper):
     """Dumps arrays in the binary format, which takes a fifth of the time."""
 
 
+def _keeps_backslashes(connection: _Watched) -> bool:
+    """Whether a backslash in a quoted text is one: else what is written into a statement may not be what is stored."""
+    return connection.pgconn.parameter_status(b"standard_conforming_strings") == b"on"
+
+
 def _in_transaction(connection: _Watched, isolation: str, work: Work[T]) -> Generator[Statement, list[Row], T]:
     """The statements of a work, with BEGIN and COMMIT where needed."""
     rows: Any = None
@@ -379,9 +384,12 @@ def _in_transaction(connection: _Watched, isolation: str, work: Work[T]) -> Gene
             continue
         if not begun:
             begin = f"BEGIN ISOLATION LEVEL {isolation}{connection.limit}"
-            if isinstance(statement, Alone):
+            if isinstance(statement, Alone) and not connection.limit:
+                rows = yield statement
+                continue
+            if isinstance(statement, Alone) and _keeps_backslashes(connection):
                 sql, params = statement
-                rows = yield _Together(f"{begin}; {sql}; COMMIT", params) if connection.limit else statement
+                rows = yield _Together(f"{begin}; {sql}; COMMIT", params)
                 continue
             yield Statement(begin)
             begun = True

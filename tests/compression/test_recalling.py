@@ -428,6 +428,21 @@ def test_a_token_is_found_as_a_word_in_three_spellings_and_never_inside_a_number
     assert line.text == "ticket 48213 is open"
 
 
+@pytest.mark.parametrize(
+    ("text", "token"),
+    [
+        ("C:\\notes_4711\\a", "notes_4711"), ("D:\\runs-4471", "runs-4471"), ("\\\\host\\report_x9", "report_x9"),
+        ("a\nB-4712", "B-4712"), ("\bB-4713", "B-4713"), ("\u0007B-4714", "B-4714"), ('"B-4715"', "B-4715"),
+    ],
+)  # fmt: skip
+def test_what_stands_behind_an_escape_is_found_in_a_stored_session(text: str, token: str, tmp_path: Path) -> None:
+    url = tmp_path / "a.db"
+    with AutoContextMemory.open(url, session_id="s") as memory:
+        memory.add_message(user(text))
+    with AutoContextMemory.open(url, session_id="s") as memory:
+        assert mentions([token], memory._log, range(1, 2)) == {token: [1]}
+
+
 # ------------------------------------------------------------------------------------------------- wrong recalls
 NOTHING_OLD = [
     f"{opening} {rest}"

@@ -1,11 +1,13 @@
 """Users with many memories: a stored index leads to those that a query may mean, and the rest is not read."""
 
 import asyncio
+import sqlite3
 from contextlib import closing
 
 import pytest
 
 from autocontext import Msg
+from autocontext.errors import StoreCorruptError
 from autocontext.memories import MemoryInjector, MemoryStore
 from autocontext.memories.candidates import MemoryBlock, candidates
 from autocontext.memories.large import FEW, MOST
@@ -13,6 +15,7 @@ from autocontext.memories.schema import SCHEMA
 from autocontext.ranking import TfidfRanker
 from autocontext.stores.database import Statement
 from autocontext.stores.moving import copy_parts
+from autocontext.stores.sqlite_database import SqliteDatabase
 from tests.costs import CountingDatabase
 from tests.extras import need
 from tests.stores.homes import HOMES, database
@@ -170,3 +173,79 @@ def test_a_copy_is_indexed_anew(tmp_path) -> None:
         copied = MemoryStore(other)
         assert (len(blocks(store)), len(blocks(copied)), len(outside(copied))) == (1, 0, MANY)
         assert found(copied, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]
+
+
+def test_archived_memories_take_no_room_from_those_in_use(tmp_path) -> None:
+    with database("file", tmp_path) as db:
+        store = filled(MemoryStore(db), 3 * FEW)
+        store.add("Machine zulu stands in the cellar beside the printer", confidence=0.5, **USER)
+        store.add("Never restart machine zulu", category="correction", confidence=0.5, **USER)
+        old = [
+            {"id": f"old_{i}", "content": f"Machine zulu stood in room {i}", "category": "correction"}
+            for i in range(900)
+        ]
+        store.import_json({"version": "1.0", "facts": old}, user_id="ann")
+        for fact in old:
+            store.update(fact["id"], archived="moved", **USER)
+        block = MemoryInjector(store, **USER).inject([Msg(role="user", content="Where is machine zulu?")])[0][0].text
+        assert "in the cellar" in block
+        assert "Never restart" in block
+
+
+def test_filters_leave_out_no_match_that_only_frequent_words_lead_to(tmp_path) -> None:
+    with database("file", tmp_path) as db:
+        store = filled(MemoryStore(db), 3 * FEW)
+        for i in range(5):
+            store.add(f"Machine rule {i}", category="correction", **USER)
+        store.import_json(
+            {"version": "1.0", "facts": [{"id": f"z{i}", "content": f"Zulu note {i}"} for i in range(250)]},
+            user_id="ann",
+        )
+        assert len(found(store, "zulu machine", categories=["correction"], limit=9)) == 5
+
+
+def test_the_last_words_of_a_long_text_count(store) -> None:
+    store.add("A zebrafish lives in the hall", **USER)
+    words = " ".join(f"word{n}" for n in range(300))
+    assert found(store, f"{words} zebrafish", limit=1) == ["A zebrafish lives in the hall"]
+    said = [Msg(role="user", content=words), Msg(role="user", content="Where is the zebrafish?")]
+    outgoing, _ = MemoryInjector(store, **USER).inject(said)
+    assert any("lives in the hall" in m.text for m in outgoing)
+
+
+def test_damaged_tags_break_no_search(store) -> None:
+    tags = "UPDATE autocontext_memories SET tags = 'x' WHERE id = 'fact_3'"
+    store.database.write(lambda: (yield Statement(tags)))
+    assert found(store, "machine 77", limit=1) == ["Machine 77 stands in room 27 beside the printer"]
+
+
+def test_a_user_without_memories_has_no_candidates(tmp_path) -> None:
+    with database("file", tmp_path) as db:
+        store = filled(MemoryStore(db))
+        large = store._large
+        store.clear(**USER)
+        assert large.near("ann", "machine", (), 10, 0) == []
+
+
+def test_a_request_needs_no_index_that_cannot_be_written(tmp_path) -> None:
+    with closing(SqliteDatabase(tmp_path / "a.db", patience=0.1)) as db:
+        store = filled(MemoryStore(db))
+        with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            outgoing, _ = MemoryInjector(store, **USER).inject([Msg(role="user", content="Where is machine 77?")])
+            assert "room 27" in outgoing[0].text
+        assert blocks(store) == []
+
+
+def test_a_damaged_encrypted_memory_is_an_error_and_no_endless_search(tmp_path) -> None:
+    need("crypto")
+    from autocontext.stores import EncryptedDatabase
+
+    with database("file", tmp_path) as db, MemoryStore(EncryptedDatabase(db, b"k" * 32)) as store:
+        filled(store, MOST + 9)
+        found(store, "machine 77")
+        other = "(SELECT content FROM autocontext_memories WHERE block IS NOT NULL LIMIT 1)"
+        sql = f"UPDATE autocontext_memories SET content = {other} WHERE block IS NULL"
+        db.write(lambda: (yield Statement(sql)))
+        with pytest.raises(StoreCorruptError):
+            found(store, "machine 78")

@@ -57,6 +57,19 @@ def test_statements_are_prepared_only_in_a_session_of_ones_own(kind):
 
 
 @pytest.mark.parametrize("size", [1, 3])
+def test_where_backslashes_mean_something_in_texts_entries_are_stored_as_they_are(size):
+    with own_schema() as url:
+        proxy = Pooler(urlsplit(SERVER).port or 5432)
+        off = "-cstandard_conforming_strings%3Doff%20-csearch_path"
+        store = SqlSessionStore(proxy.through(url.replace("-csearch_path", off)))
+        said = [Added(message=Msg(role="user", content=f"C:\\new\\{i}")) for i in range(size)]
+        store.append(S, said, after=0)
+        assert list(store.read(S)) == said
+        store.close()
+        proxy.close()
+
+
+@pytest.mark.parametrize("size", [1, 3])
 def test_an_append_is_one_round_trip_and_is_stored_once_when_its_answer_is_lost(size):
     with own_schema() as url:
         proxy = Pooler(urlsplit(SERVER).port or 5432)

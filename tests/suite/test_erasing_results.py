@@ -7,6 +7,7 @@ import pytest
 
 from autocontext import Msg
 from autocontext.cache import ResultCache
+from autocontext.cache.marks import item_marks
 from autocontext.stores.database import Statement
 from autocontext.suite.erasing_results import Called
 from autocontext.testing import tool_exchange
@@ -184,3 +185,8 @@ def test_the_marks_of_a_result_go_with_it(tmp_path):
         assert before != set(marks())
         cache.delete("k")
         assert marks() == []
+
+
+@pytest.mark.parametrize(("stored", "asked"), [(-0.0, 0), (True, 1), (0, False), ([{"a": 1}], [{"a": 1.0}])])
+def test_equal_items_have_the_same_marks(stored, asked):
+    assert set(item_marks("", {"x": stored})) == set(item_marks("", {"x": asked}))
