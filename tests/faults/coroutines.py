@@ -184,6 +184,7 @@ CALLS: dict[str, dict[str, Call]] = {
         "aall": lambda d: d.memories.aall(user_id=ANN),
         "astats": lambda d: d.memories.astats(user_id=ANN),
         "adocument": lambda d: d.memories.adocument(user_id=ANN),
+        "adocument_about": lambda d: d.memories.adocument_about("green tea", user_id=ANN),
         "aexport_json": lambda d: d.memories.aexport_json(user_id=ANN),
         "aimport_json": lambda d: d.memories.aimport_json({"facts": []}, user_id=ANN),
         "aclose": lambda d: d.memories.aclose(),
