@@ -25,8 +25,8 @@ class AgentScopeDriver:
     def __init__(self, setup: Setup) -> None:
         read_part = setup.tool
 
-        async def wrapped(number: int) -> ToolResponse:
-            text = await read_part(number) if setup.waiting else read_part(number)
+        async def wrapped(number: int, command: str = "") -> ToolResponse:
+            text = await read_part(number, command) if setup.waiting else read_part(number, command)
             return ToolResponse(content=[TextBlock(type="text", text=text)])
 
         wrapped.__name__, wrapped.__doc__ = "read_part", read_part.__doc__
