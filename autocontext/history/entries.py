@@ -150,6 +150,7 @@ def _entry_reader() -> Callable[[bytes], Entry]:
 
 _WRAPPED = b'{"type":"base64","data":"'
 """Beginning of the line of an entry with lone surrogates, which neither JSON readers nor databases accept."""
+_INTERRUPTED = ": KeyboardInterrupt:"
 _REPLACED = "\ufffd".encode()
 """Pydantic writes this for each byte of a lone surrogate in a key; for one in a text it raises."""
 
@@ -165,18 +166,20 @@ def entry_bytes(entry: Entry) -> bytes:
     If a text holds a lone surrogate, the line holds the JSON in base64. Escapes would not do: two adjacent halves would
     be read back as one character.
     """
+    line = None
     try:
         line = entry.__pydantic_serializer__.to_json(entry, warnings=False)
-    except PydanticSerializationError:
-        line = _REPLACED
-    if line.isascii() or _REPLACED not in line:
+    except PydanticSerializationError as e:
+        if _INTERRUPTED in str(e):  # it came while a function wrote a part, and Pydantic hides it
+            raise KeyboardInterrupt from e
+    if line is not None and (line.isascii() or _REPLACED not in line):
         return line
-    text = json.dumps(_entry_json().dump_python(entry, warnings=False), ensure_ascii=False)
+    text = json.dumps(_entry_json().dump_python(entry, warnings=False), ensure_ascii=False, separators=(",", ":"))
     try:
-        text.encode()
+        whole = text.encode()
     except UnicodeEncodeError:
         return _WRAPPED + b64encode(text.encode("utf-8", "surrogatepass")) + b'"}'
-    return line
+    return whole if line is None else line
 
 
 def load_entry(line: str | bytes) -> Entry:

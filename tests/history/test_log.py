@@ -8,6 +8,7 @@ import warnings
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic_core import PydanticSerializationError
 
 from autocontext import AutoContextMemory, CompressionEvent, Msg, ToolResultBlock, ToolUseBlock
 from autocontext.errors import StoreCorruptError
@@ -23,6 +24,7 @@ from autocontext.history.entries import (
     Removed,
     Restored,
     dump_entry,
+    entry_bytes,
     load_entry,
 )
 from autocontext.history.log import Log
@@ -285,3 +287,26 @@ def test_row_24_messages_that_share_an_id_take_linear_time() -> None:
     log.record(Added(message=user("of another", id="same~12001")))
     log.record(Added(message=user("again", id="same")))
     assert log.view_ids[-2:] == ["same~12001", "same~12002"]
+
+
+class _Fails:
+    """What a signal makes of a writer that it comes in: Pydantic tells of it as of any other error."""
+
+    def __init__(self, says: str) -> None:
+        self.says = says
+
+    def to_json(self, *_args: object, **_named: object) -> bytes:
+        raise PydanticSerializationError(self.says)
+
+
+@pytest.mark.parametrize("text", ["plain", "with \ufffd", "half \ud800"])
+def test_an_entry_whose_writer_fails_is_written_whole_or_not_at_all(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = Added(message=user(text))
+    monkeypatch.setattr(Added, "__pydantic_serializer__", _Fails("Error serializing to JSON"))
+    written = entry_bytes(entry)
+    monkeypatch.setattr(Added, "__pydantic_serializer__", _Fails("Error calling function `f`: KeyboardInterrupt: "))
+    with pytest.raises(KeyboardInterrupt):
+        entry_bytes(entry)
+    monkeypatch.undo()
+    assert written == entry_bytes(entry)
+    assert load_entry(written) == entry
