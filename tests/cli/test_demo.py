@@ -53,7 +53,7 @@ def test_sizes_are_what_the_counter_says(demo: Done) -> None:
 
 def test_table_adds_up(demo: Done) -> None:
     part = demo.out.split("── what was compressed")[1].split("\n\n")[0]
-    rows = [[int(n.replace(",", "")) for n in re.findall(r" ([\d,]+)(?= |$)", row)] for row in part.splitlines()[2:]]
+    rows = [[int(n.replace(",", "")) for n in re.findall(r" (-?[\d,]+)(?= |$)", row)] for row in part.splitlines()[2:]]
     rows = [row for row in rows if len(row) >= 5]
     *strategies, total = [row[-5:] for row in rows]
     assert strategies
