@@ -151,6 +151,7 @@ def _entry_reader() -> Callable[[bytes], Entry]:
 _WRAPPED = b'{"type":"base64","data":"'
 """Beginning of the line of an entry with lone surrogates, which neither JSON readers nor databases accept."""
 _INTERRUPTED = ": KeyboardInterrupt:"
+"""In Pydantic's words for an interrupt that came while it wrote."""
 _REPLACED = "\ufffd".encode()
 """Pydantic writes this for each byte of a lone surrogate in a key; for one in a text it raises."""
 

@@ -334,8 +334,8 @@ def commands_of(line: str) -> list[str]:
 
 
 def writes(command: str) -> bool:
-    """Whether a command's words write a file: by a redirection, or in place."""
-    return _WRITES.search(_IN_QUOTES.sub("''", command[:_LONGEST_COMMAND])) is not None
+    """Whether the words of one of `commands_of` write a file: by a redirection, or in place."""
+    return _WRITES.search(_IN_QUOTES.sub("''", command)) is not None
 
 
 @lru_cache(maxsize=1024)
