@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
@@ -66,6 +67,9 @@ _MOST_NAMES = 4
 """Tools that are named of calls without a line."""
 _MORE_SHARE = 0.08
 """Share of the tokens in which the others are named by what they were about."""
+
+
+_number, _name = attrgetter("number"), attrgetter("name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,9 +350,9 @@ class _Page:
 
     def _more(self, hidden: Sequence[Call], told: Iterable[Group]) -> str:
         """How many calls have no line, of which tools, and what they were about."""
-        first, last = (pick(call.number for call in hidden) for pick in (min, max))
+        numbers, tools = [*map(_number, hidden)], Counter(map(_name, hidden))
+        first, last = min(numbers), max(numbers)
         span = f"m{first}" if first == last else f"m{first}-m{last}"
-        tools = Counter(call.name for call in hidden)
         more = f"{span}: {len(hidden)} more call{'s' if len(hidden) > 1 else ''}"
         counts = [", ".join(f"{name} {n}x" for name, n in tools.most_common(_MOST_NAMES))] if len(tools) > 1 else []
         others = self._others(hidden, told) if self._names_others else ()
