@@ -114,7 +114,9 @@ def test_inspect_diff_shows_what_gave_way_to_what(stored_db: str) -> None:
     assert (done.code, done.err) == (0, "")
     gone = [line for line in done.out.splitlines() if line.startswith("-") and not line.startswith("---")]
     come = [line for line in done.out.splitlines() if line.startswith("+") and not line.startswith("+++")]
-    assert len(gone) > len(come) > 0
+    assert gone
+    assert come
+    assert not {line[1:] for line in gone} & {line[1:] for line in come}
     assert uuid in done.out
 
 

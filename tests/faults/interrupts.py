@@ -137,7 +137,7 @@ class _Point:
         """C functions: an error that is raised here is the call's own."""
         if frame.f_code.co_filename == __file__:
             return
-        name = str(getattr(arg, "__name__", arg))
+        name = getattr(arg, "__name__", type(arg).__name__)
         if event == "c_return":
             if frame in self._called:
                 self._called[frame] = -1

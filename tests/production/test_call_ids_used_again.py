@@ -20,7 +20,7 @@ from autocontext.testing import assistant, tool_call, tool_exchange, tool_result
 from tests.invariants import CONFIGS, ESTIMATE, without_accidents
 from tests.profiles import share
 
-_ID = re.compile(r"\bc[0-9]{5}\b|\bcall_[0-9]\b")
+_ID = re.compile(r"\bc[0-9]{5}\b")
 _MADE_UP = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{16,}|\bc_[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d:.+]*")
 STEPS = ("look", "change", "test", "write")
 ACTIONS = ("plan", "read", "read again", "change", "test", "fail", "note")
@@ -62,7 +62,7 @@ def conversations(draw: st.DrawFn) -> list[Msg]:
 
 
 def used_again(history: list[Msg]) -> list[Msg]:
-    """The same with ids that begin anew in each turn; they are as long."""
+    """The same with ids that begin anew in each turn; they are as long, and of as many tokens."""
     names: dict[str, str] = {}
     renamed: list[Msg] = []
     for m in history:
@@ -71,7 +71,7 @@ def used_again(history: list[Msg]) -> list[Msg]:
         blocks: list[Any] = []
         for block in m.content:
             if isinstance(block, ToolUseBlock | ToolResultBlock):
-                new = names.setdefault(block.id, f"call_{len(names)}")
+                new = names.setdefault(block.id, f"c9{len(names):04}")
                 blocks.append(block.model_copy(update={"id": new}))
             else:
                 blocks.append(block)

@@ -165,7 +165,8 @@ def test_a_commit_that_an_interrupt_cannot_stop_is_waited_for(tmp_path):
             raise Interrupted
 
         def interrupt_the_commit():
-            asleep = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            asleep = """SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'
+                AND datname = current_database() AND query = 'COMMIT'"""
             with closing(psycopg.connect(where, autocommit=True)) as other:
                 while other.execute(asleep).fetchone() is None:
                     time.sleep(0.01)
