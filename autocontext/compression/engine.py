@@ -102,7 +102,7 @@ class _Engine:
         )
         self.budget = PassBudget(log, token_sum, options)
         self.account = Account(log, token_sum, options)
-        self.growth = Regrow(self.hand_over, lambda: -self._excess() - 1)
+        self.growth = Regrow(self.hand_over, self._room_to_grow)
         self.breaker_open = options.pacing.breaker_open(len(log.view_ids), token_sum.total())
         self._seen: tuple[int, View] | None = None
         self._giving = self.config.model_copy(update={"instruction_sources": ()})
@@ -186,9 +186,12 @@ class _Engine:
 
     def _let_notes_grow(self) -> Generator[Step, Sent, None]:
         """Where the pass has ended under its target, give notes that earlier ones made small their room back."""
-        room = -self._excess() - 1
         if self.account.changed and self._fits() and self._wanted_by_notes():
-            yield from self._run_strategy(self.growth, spare=room)
+            yield from self._run_strategy(self.growth, spare=self._room_to_grow())
+
+    def _room_to_grow(self) -> int:
+        """Tokens that notes may grow by: the view stays under its target, and smaller than before the pass."""
+        return min(-self._excess(), self.account.saved) - 1
 
     def _wanted_by_notes(self) -> int:
         return self.growth.wanted(self.view()) if self.hand_over.used else 0

@@ -11,10 +11,10 @@ from autocontext.events import CompressionReport
 from autocontext.history.proposals import build
 from autocontext.messages import is_note
 from autocontext.strategies.regrow import Regrow
-from autocontext.testing import assistant, tool_exchange, user
+from autocontext.testing import assistant, conversation, tool_exchange, user
 from tests.conversations import histories
 from tests.desk import Desk
-from tests.invariants import assert_pairs_kept, check
+from tests.invariants import CONFIGS, ESTIMATE, assert_pairs_kept, check
 
 COUNTED = {"token_counter": "bytes4"}
 CONFIG = AutoContextConfig.for_window(4_000, **COUNTED)
@@ -103,3 +103,15 @@ def test_whatever_grows_the_context_stays_valid_and_under_the_target(history: li
         check(memory)
     for report in reports:
         assert report.tokens_after <= report.tokens_before
+
+
+@given(st.integers(0, 3), st.integers(1, 4), st.sampled_from(["roomy", "window"]))
+def test_a_pass_on_demand_never_makes_the_context_larger(start: int, count: int, config: str) -> None:
+    """There is room for longer notes from the start, and little that the pass can save."""
+    memory = AutoContextMemory(CONFIGS[config].model_copy(update=ESTIMATE))
+    memory.add_messages(conversation(rounds=2))
+    for _ in range(3):
+        before = memory.token_count
+        report = memory.compress_if_needed(force=True)
+        assert memory.token_count < before if report else memory.token_count == before
+        memory.add_messages(memory.messages[start:][:count])
