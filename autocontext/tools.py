@@ -46,7 +46,7 @@ _FARTHEST = 10**15
 
 INSTRUCTIONS = """\
 Parts of this conversation may have been condensed to save space. Such a text ends with a mark like \
-<!-- CONTEXT_OFFLOAD: uuid=... -->: the originals are kept under that UUID; or, where a result is shown in part, like \
+<!-- CONTEXT_OFFLOAD: uuid=... -->: the originals are kept under that UUID; or, where a message is shown in part, like \
 [m42: 3,412 of 3,657 characters left out]: message m42 has all of it.
 When you need a detail that the condensed text does not give (exact values, code, arguments, error texts), call \
 context_reload with that UUID instead of guessing or repeating the work; give `query` to get only the passages that \

@@ -18,7 +18,9 @@ FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
 """Largest message that was answered, as a share of the window without system messages."""
 _LEAST = 0.25
-"""Of that, what is left where the open request is as large itself."""
+"""Of that, what is left where the open request or a new result is as large itself."""
+_WITH_NEW = 0.9
+"""Most of the window that a new result and the message may take together."""
 _HEAD = 0.7
 """Share of the kept text that comes from the beginning."""
 _MARK_TOKENS = 70
@@ -28,8 +30,9 @@ _MARK_TOKENS = 70
 class FirstMessage:
     """Cuts the middle out of the user's messages that were answered and take more than 45 % of the window.
 
-    Those before the latest request may take what it leaves of that share. It is nearly always the first message, which
-    no fold takes. One that was cut before is cut anew from its original.
+    Those before the latest request may take what it leaves of that share, and what the newest results leave of the
+    window: those are what the next step needs. It is nearly always the first message, which no fold takes. One that was
+    cut before is cut anew from its original.
     """
 
     name = "first_message"
@@ -52,15 +55,19 @@ class FirstMessage:
         The latest request comes first: what it takes, earlier ones may not take.
         """
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
-        most, latest = int((self.config.max_token - self._overhead - system) * _SHARE), view.latest_user
-        earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
+        room, latest = self.config.max_token - self._overhead - system, view.latest_user
+        least, most = int(room * _SHARE * _LEAST), int(room * _SHARE)
+        earlier = most if latest < 0 else max(least, most - view.tokens(latest, latest + 1))
+        beside_new = int(room * _WITH_NEW) - view.tokens(view.unread, len(view))
+        if beside_new < least:  # the new result must be cut whatever the message takes
+            beside_new = most
         # A note stands for answers, too: the replies to a first message may be folded by now.
         answered = max(
             (i for i, m in enumerate(view.messages) if m.role == "assistant" or (is_note(m) and not is_recall(m))),
             default=-1,
         )
         turns = {
-            i: earlier if i < latest else most
+            i: min(beside_new, earlier if i < latest else most)
             for i, m in enumerate(view.messages[:answered])
             if is_user_turn(m) and not is_pinned(m) and m.text
         }

@@ -114,7 +114,7 @@ def equal_calls(numbers: Sequence[int], tool: str, label: str, again: str) -> st
 
 
 def left_out(number: int | None, missing: int, characters: int) -> str:
-    """The mark below the short form of a result, with the number of its message if that is known."""
+    """The mark of a text that is shown in part, with the number of its message if that is known."""
     source = f"m{number}: " if number else ""
     return f"[{source}{missing:,} of {characters:,} characters left out]"
 
@@ -328,9 +328,8 @@ def in_part(text: str, characters: int, *, head: float, number: int | None, erro
     first = _end_of_sentence(text, int(characters * head))
     last = len(text) - (characters - first)
     last = max(first, _end_of_sentence(text, last))
-    way = f"; m{number} has them" if number is not None else ""
     kept = ["Lines about errors in them:", *(f"> {line}" for line in errors), "[...]"] if errors else []
-    gap = f"[... {last - first} characters are left out here{way} ...]"
+    gap = left_out(number, last - first, len(text))
     return "\n".join([text[:first].rstrip(), gap, *kept, text[last:].lstrip()])
 
 

@@ -95,4 +95,4 @@ def test_a_paste_that_is_cut_names_the_message_that_has_all_of_it() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
     paste = "\n".join(f"{n:04} WARN pool_{n} has no connection" for n in range(400))
     memory.add_messages([system("You help."), user(paste), assistant("Read."), user("And now?")])
-    assert re.search(r"\[\.\.\. \d+ characters are left out here; m2 has them \.\.\.\]", memory.get_messages()[1].text)
+    assert re.search(r"\[m2: [\d,]+ of [\d,]+ characters left out\]", memory.get_messages()[1].text)

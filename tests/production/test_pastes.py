@@ -1,5 +1,7 @@
 """A long text that a user pasted is at most half of the window once it was answered, and causes no pass a turn."""
 
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,7 +65,7 @@ def test_an_answered_paste_is_at_most_half_of_the_window_and_keeps_its_beginning
     first = next(m for m in memory.messages if is_user_turn(m))
     assert len(first.text) <= 4 * 2_000
     assert RULE in first.text
-    assert "; m2 has them " in first.text
+    assert re.search(r"\[m2: [\d,]+ of [\d,]+ characters left out\]", first.text)
 
 
 @pytest.mark.slow
@@ -87,3 +89,27 @@ def test_a_paste_in_the_middle_gives_way_once_it_was_answered() -> None:
     memory.add_messages([user("Hello."), assistant("Hello.")])
     assert talked(memory, paste(20_000), 12) <= 3
     assert len(memory.messages) > 8
+
+
+@settings(max_examples=40)
+@given(st.sampled_from((4_000, 8_000)), st.floats(0.3, 2.0), st.floats(0.2, 1.5), st.booleans())
+def test_an_answered_paste_gives_way_to_a_new_result(window: int, size: float, share: float, asked: bool) -> None:
+    """A result that fits beside a tenth of the window stays whole; for one that never fits, nothing is cut."""
+    memory = AutoContextMemory(AutoContextConfig.for_window(window))
+    result = "\n".join(
+        f"{n:05} reading of sensor {n * 13 % 97}: {n * 7919 % 1000}" for n in range(int(window * share / 16))
+    )
+    memory.add_messages([user(paste(int(size * window * 2))), assistant("I have read it.")])
+    memory.get_messages()
+    first = next(m for m in memory.messages if is_user_turn(m))
+    memory.add_messages([user("Read the sensors.")] if asked else [])
+    exchange = tool_exchange("read", {}, result)
+    new = sum(map(COUNT, exchange))
+    memory.add_messages(exchange)
+    context = memory.get_messages()
+    now = next(m for m in context if is_user_turn(m))
+    assert RULE in now.text
+    if new < 0.75 * window:
+        assert context[-1].tool_results[0].text == result
+    elif new > 0.9 * window:
+        assert COUNT(now) >= min(COUNT(first), 0.4 * window)
