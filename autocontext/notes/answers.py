@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -88,8 +89,8 @@ _TELLING_KEY = re.compile(
 )
 """Fields of a record that tell it from others or say what happened."""
 _SAYS_NOTHING = Caseless(
-    r"(?:</?[\w-]{1,40}>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
-    r"|\d{1,9}[.,:)|]?|traceback \(most recent call last\):"
+    r"(?:</?[\w-]{1,40} ?/?>|\[[^\]]{0,40}\]|`{3}\w*|[\W_]*|(?:\w{1,20} ?)?errors?:?|output:?"
+    r"|\d{1,9}[.,:)|→│]?|traceback \(most recent call last\):"
     r"|<?(?:exit|return) ?(?:code|status)[:> ]{0,3}-?\d{1,9}(?:</returncode>)?|<returncode>.{0,20}|[$#>%] .*"
     r"|\S{0,40}[$#](?: .*)?|npm (?:err!|error)\W*|\d{1,3} ?%.*|\(?(?:open file|current directory):.*)",
 )
@@ -108,8 +109,11 @@ _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|
 _FIELD = re.compile(
     r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
 )
-_RECORD_OR_FIELD = re.compile(rf"\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
-"""A short record is quoted whole: its fields alone would look like those of the record beside it."""
+_KEY = r"\"(?:[^\"\\]|\\.){1,80}\"\s{0,40}:\s{0,40}"
+_RECORD_OR_FIELD = re.compile(rf"(?:{_KEY})?\{{(?=\s*\")[^{{}}\[\]]{{2,{_LONGEST_RECORD}}}\}},?|{_FIELD.pattern}")
+"""A short record is quoted whole, with its name: its fields alone would look like those of the record beside it."""
+_RECORD = re.compile(rf"(?:{_KEY})?\{{(.*)\}},?")
+_KEYS = re.compile(_KEY)
 _BEGINS_JSON = re.compile(r'\{?\s*"(?:[^"\\]|\\.){1,80}"\s*:')
 _END_OF_QUOTE = re.compile(r"\"(?=\s*->)")
 _NEXT_BEST = 3
@@ -380,9 +384,24 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
         tail = " …" if any(other > places[-1] for other, _ in pieces) else ""
         if head or tail or not (shown.startswith("{") and _RECORD_OR_FIELD.fullmatch(shown)):
             shown = f"{{{head}{shown}{tail}}}"
+        shown += _of_several(pieces, chosen.values())
     else:
         shown = quoted(words)
     return (f"{answer.status}: " if answer.status else "") + shown
+
+
+def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str:
+    """How many records are shown, if there are others with the same fields: one alone would look like the only one."""
+    kinds = Counter(filter(None, map(_fields_of_record, dict.fromkeys(piece for _, piece in pieces))))
+    shown = Counter(filter(None, map(_fields_of_record, chosen)))
+    hidden = [n for kind, n in shown.items() if n < kinds[kind]]
+    return f" ({hidden[0]} of several)" if hidden else ""
+
+
+def _fields_of_record(piece: str) -> tuple[str, ...]:
+    """The names of a short record's fields; () for anything else."""
+    record = _RECORD.fullmatch(piece)
+    return tuple(_KEYS.findall(record[1])) if record else ()
 
 
 def _cut(line: str, characters: int) -> str:

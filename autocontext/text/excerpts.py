@@ -53,6 +53,13 @@ _LINE_NUMBER = re.compile(r"\s*(\d{1,7})(?:[\t:|→]|\s|$)")
 """The number that a tool puts before a line of a file."""
 _NUMBERED = 0.8
 """Share of the lines of a text that have such numbers, each one higher than the one before."""
+_DEFINES = re.compile(
+    r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|override|async|pub|data) ){0,5}"
+    r"(?:def|class|func|function|fn|fun|interface|struct|enum|impl|trait|module|namespace|sub|proc)\b"
+    r"|(?!(?:if|for|while|switch|catch|else|return|do|with|using|lock)\b)"
+    r"[\w<>\[\],:&*.? ]{1,80}\([^;]{0,120}\)[^;]{0,40}\{$"
+)
+"""A line that begins a function or class, in the usual ways of writing one."""
 _GAP = 3
 """Characters of the mark between two pieces."""
 _OVERHEAD, _BESIDE = 80, 20
@@ -120,10 +127,10 @@ def _trimmed(text: str, piece: Piece) -> Piece | None:
 def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     """For each piece the one that names what it belongs to; -1 for none.
 
-    That is its key, the first field of its record, or the first line of its item in a list. Without them a field or
-    line would stand under the name of another record.
+    That is its key, the first field of its record, the first line of its item in a list, or of its function. Without
+    them a field or line would stand under the name of another record or function.
     """
-    items = _items(text, found)
+    items = {**_definitions(text, found), **_items(text, found)}
     parents: list[int] = []
     blocks: list[tuple[int, int]] = []
     """Indentation of the open blocks of lines, and what names them."""
@@ -147,6 +154,27 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
                 blocks.pop()  # another record begins
         parents.append(parent)
     return parents
+
+
+def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
+    """By piece, the line that begins the innermost function or class which it is part of, by indentation."""
+    parts: dict[int, int] = {}
+    blocks: list[tuple[int, int]] = []
+    """Indentation of the open functions and classes, and where they begin."""
+    for i, piece in enumerate(found):
+        line = _indent(text, piece.start) + text[piece.start : piece.stop]
+        number = _LINE_NUMBER.match(line)
+        line = line[number.end() :] if number else line
+        if not (body := line.lstrip()):
+            continue
+        indent = len(line) - len(body)
+        while blocks and blocks[-1][0] >= indent:
+            blocks.pop()
+        if blocks:
+            parts[i] = blocks[-1][1]
+        if _DEFINES.match(body):
+            blocks.append((indent, i))
+    return parts
 
 
 def _items(text: str, found: Sequence[Piece]) -> dict[int, int]:

@@ -11,7 +11,7 @@ from typing import Any
 from autocontext.messages import Msg, is_final_reply, is_user_turn
 from autocontext.notes.page import DONE, HEADINGS, LINES, LOOKED, REASONS, SAID
 
-ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(m\d+\))?(?=; |$)")
+ANSWER = re.compile(r"[\"{](.*?)[\"}](?: \(\d+ of several\))?(?: \(m\d+\))?(?=; |$)")
 """An answer's words in quotes, or its fields of JSON in braces."""
 LONG_WORD = 40
 """Characters of a word of which a line may show a part: no line holds all of any word."""

@@ -279,6 +279,28 @@ def test_a_field_of_a_short_record_stands_in_its_record(records: list[dict[str, 
 
 
 @pytest.mark.parametrize(
+    ("key", "field", "values"),
+    [
+        ("payment_methods", "amount", (6, 157, 113)),
+        ("Zimmer", "Preis", (80, 95, 120)),
+        ("座位", "价格", (553, 884, 1748)),
+    ],
+)
+@pytest.mark.parametrize("characters", [40, 90, 400])
+@pytest.mark.parametrize("named", [True, False])
+def test_one_of_several_records_does_not_look_like_the_only_one(
+    key: str, field: str, values: tuple[int, ...], characters: int, named: bool
+) -> None:
+    records = [{"id": f"W{n}", field: value} for n, value in enumerate(values)]
+    text = json.dumps({key: {f"X{n}": r for n, r in enumerate(records)} if named else records}, ensure_ascii=False)
+    answer = told(text, characters=characters)
+    shown = [n for n, value in enumerate(values) if f'"{field}": {value}' in answer]
+    assert shown
+    assert all(f'"X{n}": {{' in answer for n in shown if named)
+    assert answer.endswith("of several)") is (len(shown) < len(records))
+
+
+@pytest.mark.parametrize(
     ("lines", "telling_line"),
     [
         (

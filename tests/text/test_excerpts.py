@@ -191,6 +191,32 @@ def test_a_line_stays_with_the_lines_around_it_as_they_are_indented(
 
 
 @pytest.mark.parametrize(
+    ("define", "line", "end"),
+    [
+        ("    async def price_{}(self, order):", "        return order.total_{}", ""),
+        ("  private static int price{}(Order order) {{", "    return order.total{};", "  }"),
+        ("func (s *Shop) Price{}(o Order) (int, error) {{", "\tif o.Ok {{ return o.Total{}, nil }}", "}"),
+        ("export default function price{}(order) {{", "  return order.total{};", "}"),
+        ("def 价格_{}(订单):", "    return 订单.合计_{}", ""),
+    ],
+)
+@pytest.mark.parametrize("number", ["", "{:6}\t", "{}→", "{}: "])
+def test_a_line_stands_under_the_function_that_it_is_part_of(define: str, line: str, end: str, number: str) -> None:
+    lines = [
+        part
+        for n in range(30)
+        for part in (define.format(n), *("        # a step\n" * 3).splitlines(), line.format(n), end)
+    ]
+    text = "\n".join(number.format(at) + each for at, each in enumerate(lines, 1))
+    short, _ = excerpt(
+        text, 500, lambda piece: 5.0 * piece.endswith(line.format(17).strip()) + 0.1 * ("def" not in piece)
+    )
+    kept = short.split("\n")
+    [at] = [i for i, each in enumerate(kept) if each.endswith(line.format(17))]
+    assert [each for each in kept[:at] if "rice" in each or "价格" in each][-1].endswith(define.format(17))
+
+
+@pytest.mark.parametrize(
     ("head", "tail"),
     [
         ("    if key[{}] != digest[{}]:", "        return False\n    else:\n        i += 1\n"),
