@@ -208,6 +208,21 @@ _DIFF = re.compile(
 """A diff that a user pasted: its lines are code, also where a comment sounds like a rule."""
 
 
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+"""What a user put between fences: code, a log, a page."""
+
+
+def pasted_lines(text: str) -> frozenset[str]:
+    """The lines of a user's message that stand between fences or in a diff, without the blanks around them."""
+    spans = [m.span() for pattern in (_FENCED, _DIFF) for m in pattern.finditer(text, 0, _SEARCH_LIMIT)]
+    return frozenset(line.strip() for start, stop in spans for line in text[start:stop].split("\n"))
+
+
+def of_piece(piece: str) -> int:
+    """Worth of a line or sentence of a user's message by its words alone: PASTE for code and logs."""
+    return _worth(piece) if _is_prose(piece) else PASTE
+
+
 @lru_cache(maxsize=512)
 def of_user(text: str) -> tuple[Sentence, ...]:
     """The sentences of a user's message."""

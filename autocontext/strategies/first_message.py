@@ -8,7 +8,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_note, is_pinned, is_recall, is_user_turn
-from autocontext.strategies.pastes import PASTE_SHORTENED
+from autocontext.strategies.pastes import PASTE_SHORTENED, in_part
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
@@ -18,11 +18,10 @@ FIRST_MESSAGE_SHORTENED = "FIRST_MESSAGE_SHORTENED"
 _SHARE = 0.45
 """Largest message that was answered, as a share of the window without system messages."""
 _LEAST = 0.25
-"""Of that, what is left where the open request or a new result is as large itself."""
-_WITH_NEW = 0.9
-"""Most of the window that a new result and the message may take together."""
-_HEAD = 0.7
-"""Share of the kept text that comes from the beginning."""
+"""Of that, what is left where the open request is as large itself."""
+_WITH_NEW, _BESIDE_NEW = 0.9, 0.3
+"""Most of the window that a new result and the message may take together, and what the message keeps of it: to know
+what is to be done matters more than all of a result."""
 _MARK_TOKENS = 70
 """Tokens of the gap's line and the tag."""
 
@@ -56,10 +55,10 @@ class FirstMessage:
         """
         system = sum(view.tokens(i, i + 1) for i, m in enumerate(view.messages) if m.role == "system")
         room, latest = self.config.max_token - self._overhead - system, view.latest_user
-        least, most = int(room * _SHARE * _LEAST), int(room * _SHARE)
-        earlier = most if latest < 0 else max(least, most - view.tokens(latest, latest + 1))
+        most = int(room * _SHARE)
+        earlier = most if latest < 0 else max(int(most * _LEAST), most - view.tokens(latest, latest + 1))
         beside_new = int(room * _WITH_NEW) - view.tokens(view.unread, len(view))
-        if beside_new < least:  # the new result must be cut whatever the message takes
+        if beside_new < room * _BESIDE_NEW:  # the new result must be cut whatever the message takes
             beside_new = most
         # A note stands for answers, too: the replies to a first message may be folded by now.
         answered = max(
@@ -78,6 +77,6 @@ class FirstMessage:
         characters = int(len(text) / view.tokens(at, at + 1) * max(0, room - _MARK_TOKENS))
         if (original := self._hand_over.original(view.ids[at])) is not None and original.text:
             text = original.text
-        shorter = rendering.in_part(text, characters, head=_HEAD, number=self._hand_over.number(view.ids[at]))
+        shorter = in_part(text, characters, self._hand_over.number(view.ids[at]))
         event = FIRST_MESSAGE_SHORTENED if first else PASTE_SHORTENED
         return Proposal(view.span(at, at + 1), blocks={MESSAGE_TEXT: shorter}, event_type=event, kind="stub")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
@@ -11,6 +10,8 @@ from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_pinned, is_user_turn
 from autocontext.text import rendering
+from autocontext.text.excerpts import excerpt
+from autocontext.text.signs import ERROR
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -22,21 +23,14 @@ _LEAST_KEPT = 200
 """Tokens that are kept of a message."""
 _MARK_TOKENS = 90
 """Tokens of the lines around the gap and of the tag."""
-_HEAD = 0.5
-"""Share of the kept text that comes from the beginning."""
-_MOST_ERRORS = 12
-_ERROR_CHARACTERS = 160
-_ERRORS_SHARE = 0.3
-"""Most of the kept text that lines about errors take."""
-_ERROR = re.compile(
-    r"\b(?:ERROR|FATAL|FAILED|CRITICAL|Traceback|panic|fatal|[A-Z]\w*(?:Error|Exception))\b|错误|失败|异常|エラー|오류|실패"
-)
+_INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
+"""Worth of the user's own instructions, of their other words, of what they pasted, and of a line like an error."""
 
 
 class Pastes:
     """Cuts the middle out of the longest messages of the user, the newest one included, until `excess` tokens are gone.
 
-    Both ends stay, where the user's own words stand, and of the middle the lines that look like errors.
+    The user's own words stay, and of what they pasted the lines that tell most.
     """
 
     name = "pastes"
@@ -54,39 +48,33 @@ class Pastes:
             keep = max(_LEAST_KEPT, sizes[i] - excess - _MARK_TOKENS)
             excess -= sizes[i] - keep - _MARK_TOKENS
             text = rendering.untagged(view.messages[i].text)
-            blocks = {
-                MESSAGE_TEXT: self._shorter(text, len(text) * keep // sizes[i], self._hand_over.number(view.ids[i]))
-            }
+            blocks = {MESSAGE_TEXT: in_part(text, len(text) * keep // sizes[i], self._hand_over.number(view.ids[i]))}
             span = view.span(i, i + 1)
             proposals.append(Proposal(span, blocks=blocks, event_type=PASTE_SHORTENED, kind="stub"))
         return proposals
 
-    def _shorter(self, text: str, characters: int, number: int | None) -> str:
-        errors = _error_lines(text[characters // 2 : -characters // 2], int(characters * _ERRORS_SHARE))
-        rest = characters - sum(map(len, errors))
-        return rendering.in_part(text, rest, head=_HEAD, number=number, errors=errors)
+
+def in_part(text: str, characters: int, number: int | None) -> str:
+    """About `characters` of a user's message, with the mark of what is left out.
+
+    Their own words go before what they have pasted, such as code between fences, diffs and logs; instructions first.
+    """
+    short, missing = excerpt(text, characters, _worth_in(text))
+    if not short:
+        return rendering.head_and_tail(text, characters)
+    return f"{short}\n{rendering.left_out(number, missing, len(text))}"
 
 
-def _error_lines(text: str, characters: int) -> list[str]:
-    """Different lines that look like errors, the first ones, of at most so many characters together."""
-    lines: list[str] = []
-    for line in _matching_lines(text):
-        characters -= len(line) + 1
-        if characters < 0 or len(lines) == _MOST_ERRORS:
-            break
-        lines.append(line)
-    return lines
+def _worth_in(text: str) -> Callable[[str], float]:
+    """A function that rates the pieces of a message."""
+    # Imported here: what the notes need is not needed before the first pass.
+    from autocontext.notes.sentences import CLAUSE, PASTE, of_piece, pasted_lines  # noqa: PLC0415
 
+    pasted = pasted_lines(text)
 
-def _matching_lines(text: str) -> Iterator[str]:
-    """Lines that look like errors, each once; of a long one the piece with the word."""
-    at, seen = 0, set[str]()
-    while match := _ERROR.search(text, at):
-        start = max(text.rfind("\n", at, match.start()) + 1, match.start() - _ERROR_CHARACTERS // 2)
-        stop = text.find("\n", match.end(), start + _ERROR_CHARACTERS)
-        stop = min(start + _ERROR_CHARACTERS, len(text)) if stop < 0 else stop
-        line = text[start:stop].strip()
-        if line not in seen:
-            seen.add(line)
-            yield line
-        at = max(stop, match.end())
+    def worth(piece: str) -> float:
+        kind = PASTE if piece in pasted else of_piece(piece)
+        words = _INSTRUCTION if kind >= CLAUSE else _OWN if kind > PASTE else _PASTED
+        return words + _REASON * (ERROR.search(piece) is not None)
+
+    return worth

@@ -320,34 +320,11 @@ def _differences(value: dict[str, Any], characters: int) -> dict[str, int]:
     return found
 
 
-def in_part(text: str, characters: int, *, head: float, number: int | None, errors: Sequence[str] = ()) -> str:
-    """About `characters` of a text from both its ends, cut between lines or sentences; a line describes the gap.
-
-    `errors` are lines of the gap that stay.
-    """
-    first = _end_of_sentence(text, int(characters * head))
-    last = len(text) - (characters - first)
-    last = max(first, _end_of_sentence(text, last))
-    kept = ["Lines about errors in them:", *(f"> {line}" for line in errors), "[...]"] if errors else []
-    gap = left_out(number, last - first, len(text))
-    return "\n".join([text[:first].rstrip(), gap, *kept, text[last:].lstrip()])
-
-
 def _end_of_word(text: str, at: int) -> int:
     """The last end of a line or word shortly before a place; otherwise the place itself."""
     nearest = max(0, at - 80)
     place = max(text.rfind("\n", nearest, at), text.rfind(" ", nearest, at))
     return place + 1 if place > nearest else cut(text, max(0, at))
-
-
-def _end_of_sentence(text: str, at: int) -> int:
-    """The last end of a line, sentence or word shortly before a place."""
-    nearest = max(0, at - 400)
-    for end in ("\n", ". ", "。", " "):
-        place = text.rfind(end, nearest, at)
-        if place > nearest:
-            return place + len(end)
-    return cut(text, max(0, at))
 
 
 # ----------------------------------------------------------------------------------------------------- transcripts

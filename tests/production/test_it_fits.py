@@ -235,7 +235,7 @@ def test_row_31_a_paste_larger_than_the_window_is_shown_in_part(window: int) -> 
     assert memory.token_count <= window
     (part,) = [m for m in shown if "linker error" in m.text and m.role == "user"]
     assert part.text.startswith("Here is the log of last night:\n10:00 step 0 compiled")
-    assert f"> {ERROR}\n" in part.text
+    assert f"\n{ERROR}\n" in part.text
     assert "Fix the linker error, but do not touch vendor/." in part.text
     assert re.search(r"\[m3: [\d,]+ of [\d,]+ characters left out\]", part.text)
     assert memory.numbered("m3")[3].text == paste

@@ -94,7 +94,7 @@ def test_a_paste_in_the_middle_gives_way_once_it_was_answered() -> None:
 @settings(max_examples=40)
 @given(st.sampled_from((4_000, 8_000)), st.floats(0.3, 2.0), st.floats(0.2, 1.5), st.booleans())
 def test_an_answered_paste_gives_way_to_a_new_result(window: int, size: float, share: float, asked: bool) -> None:
-    """A result that fits beside a tenth of the window stays whole; for one that never fits, nothing is cut."""
+    """A result that fits beside a third of the window stays whole; for one that never fits, nothing is cut."""
     memory = AutoContextMemory(AutoContextConfig.for_window(window))
     result = "\n".join(
         f"{n:05} reading of sensor {n * 13 % 97}: {n * 7919 % 1000}" for n in range(int(window * share / 16))
@@ -109,7 +109,33 @@ def test_an_answered_paste_gives_way_to_a_new_result(window: int, size: float, s
     context = memory.get_messages()
     now = next(m for m in context if is_user_turn(m))
     assert RULE in now.text
-    if new < 0.75 * window:
+    if new < 0.55 * window:
         assert context[-1].tool_results[0].text == result
     elif new > 0.9 * window:
         assert COUNT(now) >= min(COUNT(first), 0.4 * window)
+
+
+ASKED = {
+    "en": ("Please review this change.", "When you are done, you can submit it by running the submit command."),
+    "de": ("Bitte prüfe diese Änderung.", "Wenn alles stimmt, schick sie mit dem Befehl submit ab."),
+    "zh": ("请检查这个修改。", "完成之后，运行 submit 命令提交。"),
+}
+PASTED = {
+    "code": ("```python", "    total_{0} = price_{0} * {1}", "```"),
+    "diff": ("diff --git a/shop.py b/shop.py\n@@ -1,9 +1,9 @@", "+    total_{0} = price_{0} * {1}", " return total"),
+    "log": ("", "2026-01-13 10:{0:02} INFO pool_{1} connected", ""),
+}
+
+
+@pytest.mark.parametrize("language", ASKED)
+@pytest.mark.parametrize("kind", PASTED)
+@pytest.mark.parametrize("answered", [True, False])
+def test_what_the_user_pasted_gives_way_before_their_own_words(language: str, kind: str, answered: bool) -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    begin, line, end = PASTED[kind]
+    block = "\n".join([begin, *(line.format(n, n * 7919 % 1000) for n in range(600)), end])
+    first, last = ASKED[language]
+    memory.add_messages([user(f"{first}\n\n{block}\n\n{last}\n\n{block}"), *([assistant("…")] if answered else [])])
+    shown = memory.get_messages()[0].text
+    assert first in shown
+    assert last in shown
