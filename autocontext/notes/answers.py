@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from autocontext.messages import ToolResultBlock
 from autocontext.notes.values import find, known_values
 from autocontext.text.caseless import Caseless
-from autocontext.text.excerpts import alone
+from autocontext.text.excerpts import alone, defines
 from autocontext.text.rendering import one_line
 from autocontext.text.signs import ERROR
 
@@ -40,6 +40,14 @@ _CHANGED = 2.0
 """Worth of a line or field that the answer before on the same thing does not have: what is so since then."""
 _OUTERMOST = 1.0
 """Worth of a field of the record itself beside those of records in it."""
+_LATE = 0.7
+"""Worth of the last line of what a program printed, beside the first: its summary. What is looked at has none."""
+_FIRST = 1.2
+"""Worth of a first line that is a sentence: what a tool says of all that follows."""
+_DEFINED = 0.7
+"""Worth of a line that begins a function or class, in what is looked at."""
+_EARLY = 0.01
+"""Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _AROUND = 0.2
 """Share of its worth that a numbered line has in the answer to a call that changes something: what stands around."""
 _NUMBERED = re.compile(r"^\s{0,9}\d{1,7}(?:\t|→| ?[│|])", re.MULTILINE)
@@ -105,6 +113,7 @@ _HOLDS_NOTHING = re.compile(
 )
 """A field of JSON or of a printed object, without brackets around it, that is empty or says that there is no error."""
 _BRACKETS = " \t{}[](),'\""
+_ENDS_OF_SENTENCE = (".", ":", "!", "。", "：", "！")
 _IS_EXCEPTION = re.compile(r"(?:\w{1,60}\.){0,8}\w{0,60}(?:Error|Exception)(?::|$)")
 _FIELD = re.compile(
     r"\"(?P<key>(?:[^\"\\]|\\.){1,80})\"\s{0,40}:\s{0,40}(?P<value>\"(?:[^\"\\]|\\.){0,4000}\"|-?\d[\d.eE+-]{0,30}|true|false),?"
@@ -224,9 +233,15 @@ def telling(
     lonely, parts = alone([line for _, line in lines]), _parts(call)
     around = not looks and len(_NUMBERED.findall(text, 0, _SEARCHED)) >= _FEW_LINES
     reasons = 2.5 if answer.status or len(lines) <= _FEW_LINES else 0.0 if looks else 1.0
+    first = next((k for k, (_, line) in enumerate(lines) if line), -1)
     rated: list[tuple[float, int, str]] = []
     for k, (i, line) in enumerate(lines):
-        worth = weighed(_worth(line, k / len(lines), used, call, parts, reasons=reasons), line)
+        worth = _worth(line, used, call, parts, reasons=reasons)
+        if worth > _OF_ECHO:
+            late = k / len(lines)
+            worth += _DEFINED * defines(line) - _EARLY * late if looks else _LATE * late
+            worth += _FIRST * (k == first and line.endswith(_ENDS_OF_SENTENCE))
+        worth = weighed(worth, line)
         if worth > _OF_ECHO and k and _HEADER.fullmatch(lines[k - 1][1]):
             worth += _EXCEPTION
         if around and line[:1].isdigit():
@@ -301,13 +316,8 @@ def _parts(call: str) -> list[str]:
     return [part for part in parts if len(part) >= _ECHO] if len(parts) > 1 else []
 
 
-def _worth(
-    line: str, late: float, used: Callable[[str], float], call: str, parts: Sequence[str], *, reasons: float
-) -> float:
-    """How much a line tells, 0 if it is no answer; `late` is its place in the text, from 0 to 1.
-
-    `reasons` is what a word of an error is worth.
-    """
+def _worth(line: str, used: Callable[[str], float], call: str, parts: Sequence[str], *, reasons: float) -> float:
+    """How much a line tells, 0 if it is no answer; `reasons` is what a word of an error is worth."""
     if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
         return 0.0
     if len(line) <= _LONGEST_LINE and all(
@@ -316,7 +326,7 @@ def _worth(
         return 0.0
     if (len(line) > 3 and line in call) or any(part in line for part in parts):
         return _OF_ECHO
-    worth = 0.3 + 0.7 * late + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
+    worth = 0.3 + 0.5 * (len(line) >= 12) + 0.3 * any(map(str.isdigit, line))
     if _may_give_reason(line[:_LONGEST_LINE]):
         worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
     worth += min(2.0, sum(map(used, sorted(known_values(line[:_LONGEST_LINE]))[:12])))

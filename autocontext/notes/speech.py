@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
-from autocontext.messages import is_final_reply, is_user_turn, words_of_user
+from autocontext.messages import is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_CALLS, shorten
 from autocontext.notes.sentences import (
@@ -236,6 +236,8 @@ def reasons(
         line = one_line(text[sentence.start : sentence.stop])
         if not line or per_message[number] == _OF_MESSAGE or shown.says(line):
             continue
+        if any(line in one_line(text) for use in ledger.messages[number - 1].tool_uses for text in texts_in(use.input)):
+            continue  # its call says it
         if (worth(number, sentence) <= _FILLER) is not filler:
             continue
         per_message[number] += 1

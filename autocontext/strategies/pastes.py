@@ -23,6 +23,8 @@ _LEAST_KEPT = 200
 """Tokens that are kept of a message."""
 _MARK_TOKENS = 90
 """Tokens of the lines around the gap and of the tag."""
+_READ = 400_000
+"""Characters of a message that are read; of a longer one its ends."""
 _INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
 """Worth of the user's own instructions, of their other words, of what they pasted, and of a line like an error."""
 
@@ -59,10 +61,17 @@ def in_part(text: str, characters: int, number: int | None) -> str:
 
     Their own words go before what they have pasted, such as code between fences, diffs and logs; instructions first.
     """
-    short, missing = excerpt(text, characters, _worth_in(text))
+    read = text if len(text) <= _READ else _ends(text, _READ // 2)
+    short, missing = excerpt(read, characters, _worth_in(read))
     if not short:
         return rendering.head_and_tail(text, characters)
-    return f"{short}\n{rendering.left_out(number, missing, len(text))}"
+    return f"{short}\n{rendering.left_out(number, len(text) - len(read) + missing, len(text))}"
+
+
+def _ends(text: str, characters: int) -> str:
+    """About so many characters from the beginning and the end of a text, with whole lines where it has some."""
+    first, last = text.rfind("\n", 0, characters), text.find("\n", len(text) - characters)
+    return f"{text[: first if first > 0 else characters]}\n{text[last + 1 if last > 0 else -characters :]}"
 
 
 def _worth_in(text: str) -> Callable[[str], float]:

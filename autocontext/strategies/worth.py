@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable
 
 from autocontext.history.view import View
-from autocontext.messages import is_user_turn, leaves
+from autocontext.messages import ToolUseBlock, is_user_turn, leaves
+from autocontext.text import rendering
 from autocontext.text.excerpts import pieces, without_number
 from autocontext.text.signs import ERROR
 from autocontext.text.words import terms
@@ -22,6 +23,8 @@ _LEAST_LINE = 8
 """Characters of a line that a later call repeats by no chance: what it edits."""
 _REPEATED = 0.05
 """Share of its worth that remains of a piece that a later result has, too: a template, or the same page again."""
+_LEAST_ECHO = 2
+"""Words of a piece that only says what its call says."""
 _SHORT = 40
 """Characters of a piece that may stand in many results by chance."""
 _NO_VALUE = re.compile(r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++')
@@ -54,6 +57,10 @@ class Worth:
         users = [m.text for m in view.messages if is_user_turn(m)]
         asked = f"{users[0][:_REQUEST]}\n{users[-1][:_REQUEST]}" if users else ""
         self._asked = frozenset(terms(asked))
+        self._called: dict[int, list[ToolUseBlock]] = {}
+        """By place, the calls whose results stand there."""
+        for pair in view.answers:
+            self._called.setdefault(pair.result, []).append(pair.use)
         self._steps: dict[int, frozenset[str]] = {}
         """By place, the terms of the agent's message that comes next."""
 
@@ -64,7 +71,8 @@ class Worth:
     def after(self, index: int) -> Callable[[str], float]:
         """A function that rates pieces of the message at this place by what stands after it."""
         step = self._step(index)
-        return lambda piece: self._rate(index, step, piece)
+        said = frozenset(terms("\n".join(map(rendering.arguments, self._called.get(index, ())))))
+        return lambda piece: self._rate(index, step, said, piece)
 
     def _step(self, index: int) -> frozenset[str]:
         """The terms of the agent's message that follows a result: what it took from it."""
@@ -78,10 +86,12 @@ class Worth:
             self._steps[index] = frozenset(terms(said))
         return self._steps[index]
 
-    def _rate(self, index: int, step: frozenset[str], piece: str) -> float:
+    def _rate(self, index: int, step: frozenset[str], said: frozenset[str], piece: str) -> float:
         if _NO_VALUE.fullmatch(piece):
             return 0.0
         values, words = self._values_in(piece), frozenset(terms(piece))
+        if len(words) >= _LEAST_ECHO and words <= said:
+            return 0.0  # its call says it
         used = (*values, without_number(piece))
         taken = sum(1 for value in used if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)

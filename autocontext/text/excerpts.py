@@ -60,6 +60,8 @@ _DEFINES = re.compile(
     r"[\w<>\[\],:&*.? ]{1,80}\([^;]{0,120}\)[^;]{0,40}\{$"
 )
 """A line that begins a function or class, in the usual ways of writing one."""
+_HEADING = re.compile(r"#{2,6} \S|\*\*[^*]{1,100}\*\*:?$")
+"""A heading of Markdown; a single # begins a comment more often."""
 _GAP = 3
 """Characters of the mark between two pieces."""
 _OVERHEAD, _BESIDE = 80, 20
@@ -92,6 +94,11 @@ def without_number(line: str) -> str:
     """A line without the number that a tool puts before it, and without the blanks around it."""
     number = _LINE_NUMBER.match(line)
     return line[number.end() :].strip() if number else line.strip()
+
+
+def defines(line: str) -> bool:
+    """Whether a line begins a function or class; a number that a tool put before it is no part of it."""
+    return _DEFINES.match(without_number(line)) is not None
 
 
 def pieces(text: str) -> list[Piece]:
@@ -127,8 +134,8 @@ def _trimmed(text: str, piece: Piece) -> Piece | None:
 def _parents(text: str, found: Sequence[Piece]) -> list[int]:
     """For each piece the one that names what it belongs to; -1 for none.
 
-    That is its key, the first field of its record, the first line of its item in a list, or of its function. Without
-    them a field or line would stand under the name of another record or function.
+    That is its key, the first field of its record, the first line of its item in a list, or of its function, or its
+    heading. Without them a field or line would stand under the name of another record or function.
     """
     items = {**_definitions(text, found), **_items(text, found)}
     parents: list[int] = []
@@ -157,8 +164,12 @@ def _parents(text: str, found: Sequence[Piece]) -> list[int]:
 
 
 def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
-    """By piece, the line that begins the innermost function or class which it is part of, by indentation."""
+    """By piece, the line that begins the innermost function or class which it is part of, by indentation.
+
+    Or, outside of them, its heading.
+    """
     parts: dict[int, int] = {}
+    heading = -1
     blocks: list[tuple[int, int]] = []
     """Indentation of the open functions and classes, and where they begin."""
     for i, piece in enumerate(found):
@@ -170,8 +181,10 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
         indent = len(line) - len(body)
         while blocks and blocks[-1][0] >= indent:
             blocks.pop()
-        if blocks:
-            parts[i] = blocks[-1][1]
+        if _HEADING.match(body) and not number:
+            heading, blocks = i, []
+        elif blocks or heading >= 0:
+            parts[i] = blocks[-1][1] if blocks else heading
         if _DEFINES.match(body):
             blocks.append((indent, i))
     return parts
@@ -317,7 +330,7 @@ class Excerpts:
         for i in self._first:
             self._worths[i] += _OWN * _is_own_field(text, found[i])
         for i in {0, len(found) - 1, *lonely} if found else ():
-            self._worths[i] += _ALONE if i in lonely else _AT_ENDS
+            self._worths[i] += _ALONE if i in lonely else _AT_ENDS * (own[i] > 0)
         self._empty = _empty_lines(said)
         for i in self._empty:
             self._worths[i] = 0.0

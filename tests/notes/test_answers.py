@@ -345,3 +345,33 @@ def test_the_outcome_is_told_before_what_stands_around_it(text: str, outcome: st
 
 def test_what_was_looked_at_is_told_with_its_numbers() -> None:
     assert "raise" in told("   41\tdef f(x):\n   42\t    raise Error(x)\n   43\treturn 7", characters=50, looks=True)
+
+
+@pytest.mark.parametrize(
+    ("first", "rest", "last"),
+    [
+        ("I clicked 'Colombia'.", "Rates and services\nMenu 3", "We use cookies to improve the page"),
+        ("Ich habe 'Preis berechnen' gedrückt.", "Format: Brief 2\nMenü", "Datenschutz und Impressum"),
+        ("我点击了“国际邮件”。", "邮费 3\n菜单", "关于我们 隐私条款 2"),
+        ('Found 2 matches for "fields.py" in /src:', "/src/fields.py\n/src/old/fields.py", "(end of the list)"),
+    ],
+)
+@pytest.mark.parametrize("looks", [True, False])
+def test_the_sentence_that_a_result_begins_with_is_told(first: str, rest: str, last: str, looks: bool) -> None:
+    assert first in told(f"{first}\n\n{rest}\n{last}", characters=50, looks=looks)
+
+
+@pytest.mark.parametrize(
+    ("line", "definition"),
+    [
+        ("        count_{0} += step_{0}", "class Ceiling(RoundFunction):"),
+        ("  summe{0} = summe{0} + rabatt{0};", "public static int summe(Auftrag auftrag) {"),
+        ("    合计_{0} = 单价_{0} * 数量_{0}", "def 合计金额(订单, 折扣):"),
+    ],
+)
+@pytest.mark.parametrize("number", ["", "{}\t", "{}:", "{}→"])
+def test_what_is_defined_in_a_file_tells_more_than_its_last_line(line: str, definition: str, number: str) -> None:
+    lines = [f"{' ' * (n % 5)}{chr(97 + n % 26) * (2 + n % 7)} {line.format(n)}" for n in range(60)]
+    lines[30] = definition
+    text = "\n".join(number.format(n) + each for n, each in enumerate(lines, 1))
+    assert definition in told(text, characters=56, looks=True)

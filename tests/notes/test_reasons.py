@@ -2,6 +2,7 @@
 
 import pytest
 
+from autocontext import TextBlock
 from autocontext.testing import assistant, tool_exchange, user
 from tests.notes.pages import page
 
@@ -40,3 +41,22 @@ def test_sentences_of_a_message_stand_in_its_order(sentences: list[str]) -> None
         messages = [user("What happened?"), assistant("\n".join(said)), *tool_exchange("get_log", {"day": 1}, "2 rows")]
         text = page(messages, 4_000)
         assert text.index(said[0]) < text.index(said[1])
+
+
+@pytest.mark.parametrize(
+    ("said", "other"),
+    [
+        ("Please open the page of order A-118 at FedEx.", "The form lacks the postal code, because A-118 has none."),
+        ("Bitte öffne die Seite des Auftrags A-118 bei DHL.", "Der Auftrag A-118 fehlt, weil der Import abbrach."),
+        ("请打开订单 A-118 的页面，看看价格。", "订单 A-118 缺失，因为导入失败了 3 次。"),
+    ],
+)
+def test_what_a_message_says_in_its_call_is_told_once(said: str, other: str) -> None:
+    messages = [user("What happened?"), assistant(f"{said}\n{other}"), *tool_exchange("get_log", {"day": 1}, "2 rows")]
+    assert said in page(messages, 4_000)
+    both = assistant(
+        [TextBlock(text=f"{said}\n{other}"), *tool_exchange("browse", {"do": said}, "", id="c1")[0].content]
+    )
+    text = page([user("What happened?"), both, tool_exchange("browse", {"do": said}, "A page.", id="c1")[1]], 4_000)
+    assert text.count(said) == 1
+    assert other in text

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory
 from autocontext.messages import is_user_turn
+from autocontext.strategies.pastes import in_part
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
 from autocontext.tokens import get_counter
 
@@ -139,3 +140,13 @@ def test_what_the_user_pasted_gives_way_before_their_own_words(language: str, ki
     shown = memory.get_messages()[0].text
     assert first in shown
     assert last in shown
+
+
+def test_of_a_very_long_message_the_ends_are_read() -> None:
+    middle = "\n".join(f"{n} ERROR of pool {n * 7919 % 1000}" for n in range(200_000))
+    shown = in_part(f"Please find the cause.\n{middle}\nDo not touch vendor.", 2_000, 3)
+    assert shown.startswith("Please find the cause.\n")
+    assert "\nDo not touch vendor.\n[m3: " in shown
+    missing, size = (int(n.replace(",", "")) for n in re.findall(r"[\d,]{5,}", shown.rpartition("[m3: ")[2]))
+    assert size == len(middle) + 44
+    assert size - missing == len(re.sub(r"\n…\n", "", shown.rpartition("\n[m3: ")[0]))

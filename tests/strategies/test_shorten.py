@@ -62,6 +62,29 @@ def test_what_stands_out_and_what_was_taken_up_stays() -> None:
     assert all(f"ticket SHOP-{n}" in shown for n in range(6))
 
 
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        ("Read the report of plant", "The list was saved."),
+        ("Lies den Bericht von Werk", "Gespeichert."),
+        ("读取工厂报告", "已保存。"),
+    ],
+)
+def test_of_a_result_that_repeats_its_call_only_what_it_adds_stays(step: str, said: str) -> None:
+    todos = [{"content": f"{step} {chr(65 + n)} {n}", "status": "pending"} for n in range(20)]
+    answer = json.dumps({"saved": said, "todos": todos}, ensure_ascii=False, indent=1)
+    messages = [
+        user("Go."),
+        *tool_exchange("save_list", {"todos": todos}, answer),
+        assistant("Saved."),
+        user("And now?"),
+    ]
+    [result] = [r.text for m in passed(messages).messages for r in m.tool_results]
+    assert said in result
+    assert result.count(step) <= 1  # the first item, as the name of what stands beside it
+    assert MARK.search(result)
+
+
 def test_the_agent_s_and_the_user_s_words_and_short_arguments_stay() -> None:
     long = "Zeile eins der neuen Datei\n" * 60
     messages = [

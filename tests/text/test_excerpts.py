@@ -216,6 +216,17 @@ def test_a_line_stands_under_the_function_that_it_is_part_of(define: str, line: 
     assert [each for each in kept[:at] if "rice" in each or "价格" in each][-1].endswith(define.format(17))
 
 
+@pytest.mark.parametrize("heading", ["## Uptake of arm {}", "**Verbrauch in Gruppe {}**", "### 第{}组的结果"])
+def test_a_value_stands_under_its_own_heading(heading: str) -> None:
+    parts = [f"{heading.format(n)}\nwith transplant: +{n}0 %\nwith sham: -{n} %\n" for n in range(1, 30)]
+    short, _ = excerpt(
+        "\n".join(parts), 300, lambda piece: 5.0 * piece.startswith(("with sham: -7", "with sham: -19")) + 0.1
+    )
+    for n in (7, 19):
+        above = short[: short.index(f"with sham: -{n} %")]
+        assert above.rfind(heading.format(n)) > above.rfind(heading.format(n - 1))
+
+
 @pytest.mark.parametrize(
     ("head", "tail"),
     [
