@@ -43,7 +43,6 @@ _KINDS = {
     "fold": "oldest rounds",
     "archive": "put away by the agent",
     "recall": "recalled lines",
-    "ledger": "evidence (of an earlier release)",
 }
 
 
