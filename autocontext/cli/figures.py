@@ -78,19 +78,11 @@ def show_strategies(screen: Screen, results: Sequence[ReplayResult]) -> None:
 
 
 def show_context_plot(screen: Screen, result: ReplayResult, window: int) -> None:
-    """Two plots: the context against the full conversation, and, if something was compressed, the context alone."""
+    """A plot of the context against the full conversation."""
     block, shade = ("█", "░") if screen.unicode else ("#", ".")
     screen.line((f"{shade} ", "yellow"), f"without compression: up to {result.full:,}")
     screen.line((f"{block} ", "green"), f"with compression: never over {result.largest:,}")
-    for line in plot.both(result.calls, window, width=screen.width, unicode=screen.unicode):
-        screen.line(*line)
-    if not result.events:
-        return
-    screen.line()
-    grouped = len(result.calls) > screen.width
-    spread = f" ({'▒' if screen.unicode else ':'} reached by some of the calls in a column)" if grouped else ""
-    screen.aside((f"{block} ", "green"), ("the same, enlarged", ""), remark=spread)
-    for line in plot.enlarged(result.calls, window, width=screen.width, unicode=screen.unicode):
+    for line in plot.plotted(result.calls, window, width=screen.width, unicode=screen.unicode):
         screen.line(*line)
 
 
@@ -104,10 +96,8 @@ def show_reloads(screen: Screen, items: Sequence[ReloadCheck]) -> None:
         screen.line(("  added    ", "dim"), item.sha256_added[:room])
         screen.line(("  reloaded ", "dim"), item.sha256_reloaded[:room], " ", verdict(ok=item.identical))
         pages = f"{item.pages} page{'s' if item.pages != 1 else ''}"
-        checks = (("ids", item.same_ids), ("whole messages", item.same_messages))
-        same = ", ".join(name if ok else f"{name} DIFFER" for name, ok in checks)
         read = "every text verbatim" if item.verbatim else "TEXTS MISSING"
-        screen.aside((f"  same {same}; ", "dim"), remark=f"context_reload: {pages}, {read}")
+        screen.aside(("  context_reload: ", "dim"), remark=f"{pages}, {read}")
 
 
 def verdict(*, ok: bool) -> tuple[str, str]:
