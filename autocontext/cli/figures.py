@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from autocontext.cli import plot
 from autocontext.cli.layout import Column
-from autocontext.cli.models import Meter
 from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ReplayResult
 from autocontext.cli.screen import Screen
@@ -139,7 +138,7 @@ def show_figures(screen: Screen, figures: Iterable[Figure]) -> None:
         screen.aside((mark + gap, style), (f"{name:<21}", ""), (f"{value:>12}  ", "bold"), remark=remark)
 
 
-def summary_figures(results: Sequence[ReplayResult], window: int, meter: Meter | None) -> Iterator[Figure]:
+def summary_figures(results: Sequence[ReplayResult], window: int) -> Iterator[Figure]:
     """The figures of all conversations together."""
     calls, added = sum(len(r.calls) for r in results), sum(r.messages for r in results)
     full, largest = max(r.tokens for r in results), max(r.largest for r in results)
@@ -158,7 +157,7 @@ def summary_figures(results: Sequence[ReplayResult], window: int, meter: Meter |
     yield Figure("found from the view", f"{reachable:,}", f"of {added:,}, by reloading notes", reachable == added)
     edits = sum(len(r.events) for r in results)
     yield Figure("compressions", f"{sum(r.passes for r in results):,}", f"with {edits:,} edits")
-    yield from _model_calls(results, meter)
+    yield from _model_calls(results)
     wait = max(r.longest_wait for r in results)
     yield Figure(
         "seconds", f"{sum(r.seconds for r in results):.1f}", f"longest wait for a context {wait * 1000:,.0f} ms"
@@ -173,11 +172,13 @@ def _valid(results: Sequence[ReplayResult], calls: int) -> Figure:
     return Figure("contexts valid", f"{calls - invalid - broken:,}", remark, not invalid and not broken)
 
 
-def _model_calls(results: Sequence[ReplayResult], meter: Meter | None) -> Iterator[Figure]:
-    if meter is None:
+def _model_calls(results: Sequence[ReplayResult]) -> Iterator[Figure]:
+    if not results[0].health.model:
         yield Figure("model calls", "0", "notes by rules alone")
         return
-    used = f"{meter.usage.input_tokens:,} tokens in, {meter.usage.output_tokens:,} out"
-    yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
-    if fallbacks := sum(r.fallbacks for r in results):
+    calls, failed = sum(r.usage.model_calls for r in results), sum(r.health.failed for r in results)
+    tokens = sum(r.usage.input_tokens for r in results), sum(r.usage.output_tokens for r in results)
+    used = f"{tokens[0]:,} tokens in, {tokens[1]:,} out"
+    yield Figure("model calls", f"{calls:,}", f"{failed:,} questions failed; {used}", not failed or None)
+    if fallbacks := sum(r.usage.fallbacks for r in results):
         yield Figure("notes without it", f"{fallbacks:,}", "by rules alone")
