@@ -31,7 +31,7 @@ from autocontext.history.children import child_id, child_of, id_at, split
 from autocontext.history.entries import Added, Cleared, Entry, Forgotten, Offloaded, Removed
 from autocontext.history.log import Log, ViewChange
 from autocontext.history.requests import open_request
-from autocontext.history.undoing import later_compression, undo_entries
+from autocontext.history.undoing import later_compression, undo_entry
 from autocontext.history.view import View
 from autocontext.messages import Msg, as_messages, is_tool_message
 from autocontext.models import AsyncChatModel, ChatModel
@@ -462,9 +462,10 @@ class AutoContextMemory(ProviderMessages, Closing):
         check_text("uuid", uuid, InvalidMessage)
         with self._lock:
             note = self._log.note_of(uuid)
-            entries = undo_entries(self._log, note) if note is not None else []
-            self._journal.commit(*entries)
-            return bool(entries)
+            entry = undo_entry(self._log, note) if note is not None else None
+            if entry is not None:
+                self._journal.commit(entry)
+            return entry is not None
 
     def replaced_by(self, uuid: str) -> str:
         """The UUID of the later compression in view that stands for the note of this one; "" if there is none.

@@ -7,8 +7,6 @@ importing it again loses nothing.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +21,7 @@ from autocontext.cache.values import encoded
 from autocontext.errors import ConfigError, StoreCorruptError, UncacheableError
 from autocontext.flows.logs import logger
 from autocontext.stores.database import Database, Statement, Work, safe
+from autocontext.stores.private_files import write_private
 
 _log = logger("autocontext.cache")
 
@@ -32,21 +31,13 @@ _FIELDS: dict[str, type] = {
 
 
 def write(path: Path, entries: Sequence[CacheEntry]) -> int:
-    """Write the file and return the number of results. Until it is complete the old file stays in place."""
+    """Write the file, for its owner only, and return the number of results. Until it is complete the old one stays."""
     document: dict[str, dict[str, Any]] = {"tasks": {}, "autocontext": {}}
     for entry in entries:
         with suppress(StoreCorruptError) if entry.kind != "value" else nullcontext():
             document["tasks"][entry.key] = entry.value()
             document["autocontext"][entry.key] = {name: getattr(entry, name) for name in _FIELDS}
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            json.dump(document, file, indent=2)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            Path(file.name).unlink()
-            raise
-    Path(file.name).replace(path)
+    write_private(path, json.dumps(document, indent=2))
     return len(document["tasks"])
 
 

@@ -26,12 +26,6 @@ class CacheStats:
     damaged: int
     """Look-ups of results that have changed since they were stored; `get` raises, `get_or_compute` computes again."""
 
-    @property
-    def hit_rate(self) -> float:
-        """Hits per look-up, 0 to 1; 0 before the first look-up."""
-        lookups = self.hits + self.misses
-        return self.hits / lookups if lookups else 0.0
-
     def __getitem__(self, name: str) -> int:
         if name not in FIGURES:
             raise KeyError(name)

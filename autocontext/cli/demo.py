@@ -56,7 +56,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
         screen.heading("reloaded, and compared with what was added (sha256)")
         figures.show_reloads(screen, result.reloaded)
     screen.heading("the numbers that matter")
-    summary = figures.summary_figures([result], window, None)
+    summary = figures.summary_figures([result], window)
     figures.show_figures(
         screen, [*summary, Figure("all of it took", f"{time.perf_counter() - started:.1f}", "seconds")]
     )

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from autocontext.cli import plot
 from autocontext.cli.layout import Column
-from autocontext.cli.models import Meter
 from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ReplayResult
 from autocontext.cli.screen import Screen
@@ -43,7 +42,6 @@ _KINDS = {
     "fold": "oldest rounds",
     "archive": "put away by the agent",
     "recall": "recalled lines",
-    "ledger": "evidence (of an earlier release)",
 }
 
 
@@ -79,19 +77,11 @@ def show_strategies(screen: Screen, results: Sequence[ReplayResult]) -> None:
 
 
 def show_context_plot(screen: Screen, result: ReplayResult, window: int) -> None:
-    """Two plots: the context against the full conversation, and, if something was compressed, the context alone."""
+    """A plot of the context against the full conversation."""
     block, shade = ("█", "░") if screen.unicode else ("#", ".")
     screen.line((f"{shade} ", "yellow"), f"without compression: up to {result.full:,}")
     screen.line((f"{block} ", "green"), f"with compression: never over {result.largest:,}")
-    for line in plot.both(result.calls, window, width=screen.width, unicode=screen.unicode):
-        screen.line(*line)
-    if not result.events:
-        return
-    screen.line()
-    grouped = len(result.calls) > screen.width
-    spread = f" ({'▒' if screen.unicode else ':'} reached by some of the calls in a column)" if grouped else ""
-    screen.aside((f"{block} ", "green"), ("the same, enlarged", ""), remark=spread)
-    for line in plot.enlarged(result.calls, window, width=screen.width, unicode=screen.unicode):
+    for line in plot.plotted(result.calls, window, width=screen.width, unicode=screen.unicode):
         screen.line(*line)
 
 
@@ -105,10 +95,8 @@ def show_reloads(screen: Screen, items: Sequence[ReloadCheck]) -> None:
         screen.line(("  added    ", "dim"), item.sha256_added[:room])
         screen.line(("  reloaded ", "dim"), item.sha256_reloaded[:room], " ", verdict(ok=item.identical))
         pages = f"{item.pages} page{'s' if item.pages != 1 else ''}"
-        checks = (("ids", item.same_ids), ("whole messages", item.same_messages))
-        same = ", ".join(name if ok else f"{name} DIFFER" for name, ok in checks)
         read = "every text verbatim" if item.verbatim else "TEXTS MISSING"
-        screen.aside((f"  same {same}; ", "dim"), remark=f"context_reload: {pages}, {read}")
+        screen.aside(("  context_reload: ", "dim"), remark=f"{pages}, {read}")
 
 
 def verdict(*, ok: bool) -> tuple[str, str]:
@@ -150,7 +138,7 @@ def show_figures(screen: Screen, figures: Iterable[Figure]) -> None:
         screen.aside((mark + gap, style), (f"{name:<21}", ""), (f"{value:>12}  ", "bold"), remark=remark)
 
 
-def summary_figures(results: Sequence[ReplayResult], window: int, meter: Meter | None) -> Iterator[Figure]:
+def summary_figures(results: Sequence[ReplayResult], window: int) -> Iterator[Figure]:
     """The figures of all conversations together."""
     calls, added = sum(len(r.calls) for r in results), sum(r.messages for r in results)
     full, largest = max(r.tokens for r in results), max(r.largest for r in results)
@@ -169,7 +157,7 @@ def summary_figures(results: Sequence[ReplayResult], window: int, meter: Meter |
     yield Figure("found from the view", f"{reachable:,}", f"of {added:,}, by reloading notes", reachable == added)
     edits = sum(len(r.events) for r in results)
     yield Figure("compressions", f"{sum(r.passes for r in results):,}", f"with {edits:,} edits")
-    yield from _model_calls(results, meter)
+    yield from _model_calls(results)
     wait = max(r.longest_wait for r in results)
     yield Figure(
         "seconds", f"{sum(r.seconds for r in results):.1f}", f"longest wait for a context {wait * 1000:,.0f} ms"
@@ -184,11 +172,13 @@ def _valid(results: Sequence[ReplayResult], calls: int) -> Figure:
     return Figure("contexts valid", f"{calls - invalid - broken:,}", remark, not invalid and not broken)
 
 
-def _model_calls(results: Sequence[ReplayResult], meter: Meter | None) -> Iterator[Figure]:
-    if meter is None:
+def _model_calls(results: Sequence[ReplayResult]) -> Iterator[Figure]:
+    if not results[0].health.model:
         yield Figure("model calls", "0", "notes by rules alone")
         return
-    used = f"{meter.usage.input_tokens:,} tokens in, {meter.usage.output_tokens:,} out"
-    yield Figure("model calls", f"{meter.calls:,}", f"{meter.failures:,} failed; {used}", not meter.failures or None)
-    if fallbacks := sum(r.fallbacks for r in results):
+    calls, failed = sum(r.usage.model_calls for r in results), sum(r.health.failed for r in results)
+    tokens = sum(r.usage.input_tokens for r in results), sum(r.usage.output_tokens for r in results)
+    used = f"{tokens[0]:,} tokens in, {tokens[1]:,} out"
+    yield Figure("model calls", f"{calls:,}", f"{failed:,} questions failed; {used}", not failed or None)
+    if fallbacks := sum(r.usage.fallbacks for r in results):
         yield Figure("notes without it", f"{fallbacks:,}", "by rules alone")

@@ -7,12 +7,11 @@ import sys
 import traceback
 from collections.abc import Iterator, Sequence
 
-from autocontext import AutoContextConfig
+from autocontext import AutoContextConfig, ChatModel
 from autocontext.cli import conversations, figures, models
 from autocontext.cli.arguments import Commands, add_window, positive
 from autocontext.cli.conversations import Conversation
 from autocontext.cli.layout import Column, printable
-from autocontext.cli.models import Meter
 from autocontext.cli.proof import ReloadCheck
 from autocontext.cli.replay_run import ModelCall, ReplayResult, Watcher, replay
 from autocontext.cli.screen import Screen
@@ -57,8 +56,7 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
 
     Raises OSError for an unreadable file, InvalidMessage for an empty one, ConfigError for a wrong model.
     """
-    meter = models.open_model(arguments.model)
-    replays = _Replays(screen, arguments, meter)
+    replays = _Replays(screen, arguments, models.open_model(arguments.model))
     try:
         replays.all(arguments.limit)
     except KeyboardInterrupt:
@@ -76,8 +74,8 @@ def run(screen: Screen, arguments: argparse.Namespace) -> bool:
 class _Replays:
     """The replays of a file."""
 
-    def __init__(self, screen: Screen, arguments: argparse.Namespace, meter: Meter | None) -> None:
-        self.screen, self.window, self.meter = screen, arguments.window, meter
+    def __init__(self, screen: Screen, arguments: argparse.Namespace, model: ChatModel | None) -> None:
+        self.screen, self.window, self.model = screen, arguments.window, model
         self.conversations = conversations.read_source(arguments, self._problem)
         self.name = self.conversations.name
         self.config = AutoContextConfig.for_window(self.window)
@@ -89,7 +87,7 @@ class _Replays:
         remaining = sys.maxsize if limit is None else limit
         for item in self.conversations:
             try:
-                self.results.append(replay(item, self.config, self.meter, self._watch(item)))
+                self.results.append(replay(item, self.config, self.model, self._watch(item)))
             except OSError:  # of the output; the memory handles a model's errors
                 raise
             except Exception as e:  # noqa: BLE001 (one failing conversation must not stop the others)
@@ -140,22 +138,24 @@ class _Replays:
             )
             figures.show_reloads(screen, _sample(items))
         screen.heading("the numbers that matter")
-        figures.show_figures(screen, figures.summary_figures(results, self.window, self.meter))
+        figures.show_figures(screen, figures.summary_figures(results, self.window))
 
     def finish(self) -> bool:
-        """Report skipped lines and failed model calls; False if a line, a check or every model call failed."""
+        """Report skipped lines and failed questions; False if a line, a check or every question to the model failed."""
         if self.problems:
             more = "" if self.problems <= _REPORTED else f" ({self.problems - _REPORTED:,} of them not listed)"
             self.screen.complain(
                 f"{self.name}: {self.problems:,} line{'s' if self.problems > 1 else ''} left out{more}, "
                 f"{len(self.results):,} conversation{'s' if len(self.results) != 1 else ''} replayed"
             )
-        model_failed = self.meter is not None and self.meter.calls > 0 and self.meter.failures == self.meter.calls
-        if self.meter is not None and self.meter.failures:
+        told = [r.health for r in self.results]
+        answered, failed = sum(h.answered for h in told), sum(h.failed for h in told)
+        if failed:
+            last = next(h for h in reversed(told) if h.failed)
             self.screen.complain(
-                f"{self.meter.model} failed in {self.meter.failures:,} of {self.meter.calls:,} calls; the last: "
-                f"{self.meter.last_failure}"
+                f"{last.model} failed in {failed:,} of {answered + failed:,} questions; the last: {last.last_failure}"
             )
+        model_failed = failed > 0 and not answered
         broken = any(r.came_broken for r in self.results)
         return not self.problems and not model_failed and not broken and all(r.passed for r in self.results)
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from autocontext import AutoContextConfig, AutoContextMemory, ChatModel, CompressionEvent, Msg
 from autocontext.cli.conversations import Conversation
 from autocontext.cli.proof import ReloadCheck, reachable, reload_some
+from autocontext.events import Health, UsageTotals
 from autocontext.testing import assert_valid_chat
 
 Watcher = Callable[["ModelCall", int], None]
@@ -55,8 +56,9 @@ class ReplayResult:
     reachable: int = 0
     """Originals that an agent can reach from the final view by reloading notes."""
     reloaded: list[ReloadCheck] = field(default_factory=list)
-    fallbacks: int = 0
-    """Notes written by rules because the model gave no usable answer."""
+    usage: UsageTotals = field(default_factory=UsageTotals)
+    """Of the model that writes the notes."""
+    health: Health = field(default_factory=Health)
     seconds: float = 0.0
     longest_wait: float = 0.0
     """Of a single get_messages()."""
@@ -119,7 +121,7 @@ def replay(
     result.intact = sum(a == b for a, b in zip(before, dumps(originals), strict=False))
     result.reachable = sum(line in visible for line in before)
     result.reloaded = reload_some(memory, messages, before)
-    result.fallbacks = memory.usage.fallbacks
+    result.usage, result.health = memory.usage, memory.health()
     return result
 
 

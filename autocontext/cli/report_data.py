@@ -16,7 +16,7 @@ from autocontext.stores import SessionKey
 from autocontext.text import rendering
 from autocontext.tokens import TokenCounter
 
-_NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes", "evidence (of an earlier release)")
+_NAMES = ("system", "user", "assistant", "tool calls", "tool results", "notes")
 """Labels of KINDS."""
 _CAPS = (20_000, 10_000, 6_000, 4_000, 2_500, 1_500, 1_000, 600, 400, 250, 150, 80)
 """Lengths to cut texts at; the largest that keeps the page within its size is used."""
@@ -165,7 +165,6 @@ def _pass(history: SessionHistory, done: Pass, number: Mapping[str, int]) -> dic
         "kept": done.kept,
         "receipt": done.receipt,
         "edits": records,
-        "ledger": number.get(done.ledger) if done.ledger is not None else None,
     }
 
 

@@ -28,7 +28,7 @@ Redraw: TypeAlias = Callable[[Callable[[], None]], None]
 
 _NARROWEST, _WIDEST = 40, 100
 _LEAST_LINES = 12
-_NON_ASCII = "░▒█▁…─┄┤✓✗·"
+_NON_ASCII = "░█▁…─┄┤✓✗·"
 """If a stream cannot encode these, the output is ASCII."""
 _ASCII = {"…": "...", "·": "-", "✓": "ok", "✗": "NO", "─": "-", "©": "(c)"}
 

@@ -14,7 +14,7 @@ from autocontext.history.entries import Entry
 from autocontext.history.log import Log, ViewChange
 from autocontext.tokens import TokenCounter
 
-KINDS = ("system", "user", "assistant", "calls", "results", "notes", "ledger")
+KINDS = ("system", "user", "assistant", "calls", "results", "notes")
 """The parts of a context."""
 Point = tuple[int, ...]
 """A model call: messages before it, tokens sent, tokens without compression, then tokens of each of KINDS."""
@@ -45,8 +45,6 @@ class Pass:
     edits: list[PassEdit] = field(default_factory=list)
     receipt: str = ""
     """What left the view, in one line."""
-    ledger: str | None = None
-    """Id of the evidence ledger it wrote; only in sessions of earlier releases."""
 
 
 @dataclass
@@ -121,7 +119,7 @@ class SessionHistory:
         return self._meter.repeats
 
     def _follow(self, entry: Entry) -> None:
-        if entry.type == "noted" or (entry.type == "edited" and not entry.only_recalls):
+        if entry.type == "edited" and not entry.only_recalls:
             if self._pass is None:
                 view = tuple(self.log.view_ids)
                 self._pass = Pass(len(self.log.original), self.size, len(view), view)
@@ -135,10 +133,6 @@ class SessionHistory:
         self._change(entry, change, covered)
         if entry.type == "edited" and self._pass is not None:
             self._pass.edits += map(PassEdit, entry.edits, entry.events)
-        elif entry.type == "noted" and self._pass is not None:
-            self._pass.ledger = self.log.ledger
-            self._close()
-            return
         elif entry.type not in ("added", "edited"):
             self._last_sent = min(self._last_sent, self._shared(view))
 
@@ -207,7 +201,7 @@ class SessionHistory:
 def kind_of(msg: Msg) -> str:
     """Which of KINDS a message counts as."""
     if msg.origin is not None and not msg.tool_results and not msg.tool_uses:
-        return "ledger" if msg.origin.kind == "ledger" else "notes"
+        return "notes"
     if msg.tool_results:
         return "results"
     if msg.tool_uses:

@@ -14,6 +14,7 @@ from pathlib import Path
 from autocontext import AutoContextError, AutoContextMemory
 from autocontext.cli import file_kinds
 from autocontext.stores import DatabaseSessionStore, SessionInfo
+from autocontext.stores.sqlite_database import foreign_tables
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -87,13 +88,9 @@ def _foreign_tables(path: str) -> str:
     """Tables of a SQLite file that has some and none of ours, which opening it would add; else "". Changes nothing."""
     try:
         with contextlib.closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as file:
-            found = file.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-            names = [str(name) for (name,) in found]
+            return foreign_tables(file)
     except (sqlite3.Error, UnicodeDecodeError):
         return ""  # what is wrong with it, opening it as ours says better
-    if any(name.startswith("autocontext_") for name in names):
-        return ""
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
 
 
 def sessions_of(store: DatabaseSessionStore, user: str | None) -> list[SessionInfo]:

@@ -27,7 +27,7 @@ from autocontext.compression.worth_asking import surely_shorter
 from autocontext.errors import InvalidEdit, told
 from autocontext.events import CompressionReport, Outcome
 from autocontext.history.edits import Applied, Edit, apply
-from autocontext.history.entries import Edited, NoteReplaced
+from autocontext.history.entries import Edited
 from autocontext.history.log import Log
 from autocontext.history.proposals import Proposal, Question, build
 from autocontext.history.redacting import HOOK_FAILED, Redaction, shown
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 class Commit:
     """An entry to be stored, then recorded."""
 
-    entry: Edited | NoteReplaced
+    entry: Edited
 
 
 Step: TypeAlias = Ask | Commit
@@ -111,8 +111,7 @@ class _Engine:
     def view(self) -> View:
         """What strategies see. It is the same object until something is recorded, so its cached properties are shared.
 
-        With a redaction hook its messages hold no secrets; their tokens are those of the log's. It leaves out the
-        evidence ledger of release 0.1.0, which the first pass that changes something removes.
+        With a redaction hook its messages hold no secrets; their tokens are those of the log's.
         """
         if self._seen is None or self._seen[0] != len(self.log.entries):
             self._seen = (len(self.log.entries), self._current_view())
@@ -120,9 +119,6 @@ class _Engine:
 
     def _current_view(self) -> View:
         ids, messages = self.log.view_ids, self.log.view_messages
-        if self.log.ledger is not None:
-            kept = [i for i, id_ in enumerate(ids) if id_ != self.log.ledger]
-            ids, messages = [ids[i] for i in kept], [messages[i] for i in kept]
         if not self.redaction.used:
             return View(ids, messages, self.token_sum.count)
         redacted = [self._readable(id_) for id_ in ids]
@@ -159,8 +155,6 @@ class _Engine:
         if self.config.last_resort and self.config.escalation == "until_fit":
             yield from self._last_resort()
         yield from self._let_notes_grow()
-        while self.log.ledger is not None and self.account.changed:  # until the entry was accepted
-            yield Commit(NoteReplaced(message=None))
         return self.account.report(*self._outcome())
 
     def _excess(self) -> int:

@@ -10,7 +10,7 @@ from autocontext.history.edits import apply
 from autocontext.history.entries import Edited, Entry, Restored
 from autocontext.history.log import Log
 from autocontext.history.proposals import build
-from autocontext.history.undoing import undo_entries
+from autocontext.history.undoing import undo_entry
 from autocontext.history.view import View
 from autocontext.messages import COMPACTION, ENCRYPTED, Msg
 from autocontext.requests import Usage
@@ -65,16 +65,15 @@ def enlarging_entries(log: Log, token_sum: TokenSum, config: AutoContextConfig) 
         note = todo.pop()
         origin = fork.messages[note].origin
         stays = origin is None or origin.kind == "archive" or note in without_images
-        if stays or not (undoing := undo_entries(fork, note)):
+        if stays or (entry := undo_entry(fork, note)) is None:
             continue
         ids = fork.behind(note)
         tokens -= sum(counts.count(i, fork.messages[i]) for i in ids) - counts.count(note, fork.messages[note])
         places -= len(ids) - 1
         if tokens < 0 or places < 0:
             break
-        for entry in undoing:
-            fork.record(entry)
-        entries += undoing
+        fork.record(entry)
+        entries.append(entry)
         todo += ids
     return entries
 

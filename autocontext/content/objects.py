@@ -10,14 +10,13 @@ in its place or in the trash, even after a crash, and `purge_expired` cleans up 
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from autocontext.content import object_layout as layout
 from autocontext.content.bucket import Bucket, Copy, Delete, Flow, Get, List, Put
-from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
+from autocontext.content.contents import FOREVER, Pages, StoredContent, Sums, Upload, basename, candidates
 from autocontext.content.object_layout import Holder, Name
 from autocontext.content.paging import PAGE_CHARS, window
 from autocontext.content.store import PagedContentStore
@@ -173,21 +172,19 @@ class Objects:
                     gone += yield from _delete_unused(place, ref, now)
         return gone
 
-    def stats(self, namespace: str | None) -> Flow[tuple[Any, Any, Any]]:
+    def stats(self, namespace: str | None) -> Flow[Sums]:
         """The sums over all heads."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
         contents = [path for path in paths if "/content/" in path]
         keys = {path.split("/")[3] for path in paths if "/names/" in path}
-        holders = Counter(path.rsplit("/", 1)[0] for path in paths if "/holders/" in path)
-        chars = stored = size = held = pages = 0
+        chars = pages = stored = size = 0
         for path in contents:
             raw = yield from layout.raw_head(path)
             if raw is not None:
                 head, _ = raw
                 chars, size = chars + int(head["chars"]), size + int(head["size"])
-                held += int(head["size"]) * holders[path.replace("/content/", "/holders/")]
                 stored, pages = stored + sum(head["pages"]), pages + len(head["pages"])
-        return (len(contents), chars, stored, size, held), (pages,), (len(keys),)
+        return Sums(len(contents), len(keys), chars, pages, stored, size)
 
 
 def _write(place: str, upload: Upload, body: bytes) -> Flow[str]:

@@ -133,14 +133,11 @@ def prune_messages(
     store nothing is replaced. Pass the same `known` at each call, and a growing history costs only what is new.
     Anything but a list or tuple is returned unchanged.
     """
-    _check(store, policy, "prune_messages")
-    if not isinstance(msgs, list | tuple):
-        return PruneResult(cast("list[Msg]", msgs), 0, 0)
 
     def put(step: StoreText) -> str:
         return _there(store).put(step.text, name=step.name, namespace=namespace).ref
 
-    return flows.run(_pruned(msgs, policy or PrunePolicy(), known or Known()), put)
+    return flows.run(_pruned("prune_messages", msgs, store, policy, known or Known()), put)
 
 
 async def aprune_messages(
@@ -152,9 +149,6 @@ async def aprune_messages(
     known: Known | None = None,
 ) -> PruneResult:
     """`prune_messages` without blocking the event loop."""
-    _check(store, policy, "aprune_messages")
-    if not isinstance(msgs, list | tuple):
-        return PruneResult(cast("list[Msg]", msgs), 0, 0)
 
     async def put(step: StoreText) -> str:
         there = _there(store)
@@ -164,7 +158,7 @@ async def aprune_messages(
             info = await in_thread(lambda: there.put(step.text, name=step.name, namespace=namespace))
         return str(info.ref)
 
-    return await flows.arun(_pruned(msgs, policy or PrunePolicy(), known or Known()), put)
+    return await flows.arun(_pruned("aprune_messages", msgs, store, policy, known or Known()), put)
 
 
 def restore_messages(
@@ -208,21 +202,23 @@ def _output_chars(block: ToolResultBlock) -> int:
     return sum(len(b.text) for b in block.output if isinstance(b, TextBlock))
 
 
-def _check(store: ContentStore | None, policy: PrunePolicy | None, owner: str) -> None:
-    """Raise ConfigError for a store or a policy that is none."""
-    if store is not None:
-        checked_content_store(store, owner)
-    if policy is not None and not isinstance(policy, PrunePolicy):
-        raise ConfigError(f"{owner}.policy: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
-
-
 def _there(store: ContentStore | None) -> ContentStore:
     if store is None:
         raise LookupError("there is no content store")
     return store
 
 
-def _pruned(originals: Sequence[Msg], policy: PrunePolicy, known: Known) -> Pruning:
+def _pruned(
+    owner: str, originals: Sequence[Msg], store: ContentStore | None, policy: PrunePolicy | None, known: Known
+) -> Pruning:
+    """The flow of a pruning. Raises ConfigError for a store or a policy that is none."""
+    if store is not None:
+        checked_content_store(store, owner)
+    policy = PrunePolicy() if policy is None else policy
+    if not isinstance(policy, PrunePolicy):
+        raise ConfigError(f"{owner}.policy: {short(policy)} is not a PrunePolicy; write PrunePolicy(keep_last=4)")
+    if not isinstance(originals, list | tuple):
+        return PruneResult(cast("list[Msg]", originals), 0, 0)
     known.begin()
     messages = list(as_messages(originals))
     before = chars_of(messages)

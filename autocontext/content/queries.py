@@ -14,7 +14,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
+from autocontext.content.contents import FOREVER, Pages, StoredContent, Sums, Upload, basename, candidates
 from autocontext.content.paging import PAGE_CHARS, last_page, window
 from autocontext.content.records import REF
 from autocontext.errors import StoreCorruptError
@@ -412,18 +412,17 @@ def purge(now: int) -> Work[int]:
     return gone
 
 
-def stats(namespace: str | None) -> Work[tuple[Row, Row, Row]]:
-    """Three rows of sums: contents, pages, keys."""
+def stats(namespace: str | None) -> Work[Sums]:
+    """The sums over the contents."""
     only, params = ("1 = 1", {}) if namespace is None else ("c.namespace = :ns", {"ns": safe(namespace)})
     rows = yield Statement(f"{_CONTENTS}{only} ORDER BY c.namespace, c.ref", params)
     found = list(map(_found, rows))
     contents = list({(one.namespace, one.content.ref): one for one in found}.values())
-    held = sum(one.size for one in found if one.keyed is not None)
-    held += sum(one.size for one in contents if one.content.expires_at > 0)
-    chars, stored, size = (sum(sizes) for sizes in zip((0, 0, 0), *map(_sizes, contents), strict=True))
-    page_count = sum(last_page(one.content.chars) + 1 for one in contents)
-    return (len(contents), chars, stored, size, held), (page_count,), (sum(one.keyed is not None for one in found),)
-
-
-def _sizes(found: _Found) -> tuple[int, int, int]:
-    return found.content.chars, found.stored, found.size
+    return Sums(
+        contents=len(contents),
+        keys=sum(one.keyed is not None for one in found),
+        chars=sum(one.content.chars for one in contents),
+        pages=sum(last_page(one.content.chars) + 1 for one in contents),
+        stored_bytes=sum(one.stored for one in contents),
+        payload_bytes=sum(one.size for one in contents),
+    )

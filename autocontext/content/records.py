@@ -77,8 +77,6 @@ class ContentStats:
     """Bytes of the compressed pages."""
     payload_bytes: int
     """Bytes of the contents, each counted once."""
-    held_bytes: int
-    """Bytes of the contents if each key had a copy of its own."""
     usage: dict[str, int] = field(default_factory=dict)
     """puts, duplicates (puts of a stored content), reads, misses; by this object only."""
 

@@ -200,10 +200,8 @@ class PagedContentStore(Closing):
     def _stats(self, namespace: str | None = "") -> Flow[ContentStats]:
         """How much a namespace holds (None: all of them)."""
         check_texts(namespace=namespace)
-        counts = yield from read(lambda: self._operations.stats(namespace))
-        contents, pages, keys = [tuple(map(int, row)) for row in counts]
-        count, chars, stored, size, held = contents
-        return ContentStats(count, keys[0], chars, pages[0], stored, size, held, dict(self._usage))
+        sums = yield from read(lambda: self._operations.stats(namespace))
+        return ContentStats(*sums, dict(self._usage))
 
     stats, astats = sync_and_async(_stats)
 

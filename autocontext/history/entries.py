@@ -46,10 +46,7 @@ class Edited(_Entry):
 
 
 class NoteReplaced(_Entry):
-    """The evidence ledger of release 0.1.0 was replaced or, without `message`, removed. It follows `after` or is first.
-
-    This release only ever removes it.
-    """
+    """The evidence ledger of release 0.1.0 was replaced or, without `message`, removed; the log passes over it."""
 
     type: Literal["noted"] = "noted"
     message: Msg | None

@@ -63,8 +63,6 @@ class Log:
         self.view_ids: list[str] = []
         self._view_messages: list[Msg] | None = []
         """None until they are needed, as reading stored ones takes time."""
-        self.ledger: str | None = None
-        """Id of the ledger note in view."""
         self.offloads: dict[str, tuple[str, ...]] = {}
         self.replaced: dict[str, tuple[str, ...]] = {}
         """The ids that each note or shortened message replaced.
@@ -128,8 +126,8 @@ class Log:
                 change = ViewChange(added=(self._add(entry.message.id, entry.message),))
             case Edited():
                 change = self._edit(entry)
-            case NoteReplaced():
-                change = self._replace_note(entry)
+            case NoteReplaced():  # nobody reads an evidence ledger any more
+                change = ViewChange()
             case Removed():
                 change = self._remove(entry)
             case Restored():
@@ -195,20 +193,13 @@ class Log:
         self.events.extend(entry.events)
         return ViewChange(tuple(removed), tuple(added))
 
-    def _replace_note(self, entry: NoteReplaced) -> ViewChange:
-        removed = () if self.ledger is None else (self.ledger,)
-        ids = [id_ for id_ in self.view_ids if id_ != self.ledger]
-        if entry.message is not None:
-            self.messages[entry.message.id] = entry.message
-            ids.insert(0 if entry.after is None else ids.index(entry.after) + 1, entry.message.id)
-        self._set_view(ids)
-        return ViewChange(removed, () if entry.message is None else (entry.message.id,))
-
     def _remove(self, entry: Removed) -> ViewChange:
         for id_ in entry.ids:
             self.pins.pop(id_, None)
-        self._set_view([id_ for id_ in self.view_ids if id_ not in set(entry.ids)])
-        return ViewChange(removed=entry.ids)
+        removed = set(entry.ids)
+        change = ViewChange(removed=tuple(id_ for id_ in self.view_ids if id_ in removed))
+        self._set_view(id_ for id_ in self.view_ids if id_ not in removed)
+        return change
 
     def _restore(self, entry: Restored) -> ViewChange:
         at = self.view_ids.index(entry.note)
@@ -242,7 +233,8 @@ class Log:
         self.original = list(entry.original)
         self.place = {id_: i for i, id_ in enumerate(self.original)}
         self.pins = {id_: with_pin(self.messages[id_]) for id_ in entry.pinned if id_ in self.messages}
-        self._set_view(entry.view)
+        # A ledger note that was added (copied from another memory's view) is an original, and stays.
+        self._set_view(id_ for id_ in entry.view if id_ in self.place or not is_ledger(self.messages[id_]))
         self.offloads = dict(entry.offloads)
         self.events = list(entry.events)
         self._edit_uuids = {str(e.metadata["uuid"]) for e in entry.events if "uuid" in e.metadata}
@@ -257,7 +249,7 @@ class Log:
                 # The messages an edit replaced end its entry; context that stayed in view may precede them.
                 tail = self.offloads.get(m.origin.uuid, ())[-counts[id_] :]
                 self.replaced[id_] = entry.replaced.get(id_, tail)
-        return ViewChange(added=entry.view, all_new=True)
+        return ViewChange(added=tuple(self.view_ids), all_new=True)
 
     def shared(self) -> dict[str, tuple[str, ...]]:
         """The replaced ids of notes that share an offload entry with a later edit, whose ids come last in it."""
@@ -271,9 +263,6 @@ class Log:
 
     def _set_view(self, ids: Iterable[str]) -> None:
         self.view_ids, self._view_messages = list(ids), None
-        # A ledger note that was added (copied from another memory's view) is an original.
-        notes = (id_ for id_ in self.view_ids if id_ not in self.place)
-        self.ledger = next((id_ for id_ in notes if is_ledger(self.messages[id_])), None)
 
     # --------------------------------------------------------------------------------------------------- readings
     def read(self, ids: Iterable[str]) -> list[Msg]:
@@ -287,18 +276,12 @@ class Log:
 
     def handle(self, uuid: str) -> str:
         """The full UUID of an offload entry for a UUID or prefix; "" if none fits, or more than one."""
-        if uuid and (uuid in self.offloads or uuid == self.ledger_handle):
+        if uuid in self.offloads:
             return uuid
         if len(uuid) < LEAST_PREFIX:
             return ""
-        fits = [handle for handle in {*self.offloads, self.ledger_handle} if handle.startswith(uuid)]
+        fits = [handle for handle in self.offloads if handle.startswith(uuid)]
         return fits[0] if len(fits) == 1 else ""
-
-    @property
-    def ledger_handle(self) -> str:
-        """The ledger's UUID, which reloads everything that is out of view; "" without a ledger."""
-        origin = self.messages[self.ledger].origin if self.ledger is not None else None
-        return origin.uuid if origin is not None else ""
 
     def originals_of(self, uuid: str) -> list[Msg]:
         """The messages of an offload entry; notes and shortened messages in it are expanded, recursively.
@@ -306,10 +289,7 @@ class Log:
         So one reload returns every original that a note covers. An entry that the caller stored is returned unchanged.
         """
         ids = self.offloads.get(uuid, ())
-        if uuid and uuid == self.ledger_handle:
-            pairs = zip(self.view_ids, self.view_messages, strict=True)
-            ids = tuple(id_ for id_, m in pairs if m.origin is not None and id_ != self.ledger)
-        elif uuid not in self._edit_uuids:
+        if uuid not in self._edit_uuids:
             return self.read(ids)
         originals: dict[str, None] = {}
         expanded: set[str] = set()

@@ -11,10 +11,8 @@ from functools import cached_property
 from autocontext.errors import StoreCorruptError
 from autocontext.memories.records import indexed_text
 from autocontext.stores.database import Row
-from autocontext.stores.search_blocks import Block, BlockWriter
-from autocontext.text.stems import stem
-from autocontext.text.stop_words import STOP_WORDS
-from autocontext.text.words import is_cjk, rarity, terms
+from autocontext.stores.search_blocks import Block, BlockWriter, bm25, telling
+from autocontext.text.words import is_cjk, terms
 
 _FORMAT = 1
 """Increase it when `terms` changes."""
@@ -28,9 +26,6 @@ _ENOUGH = 200
 """With fewer candidates, also memories are candidates that share only a piece of a word with the query."""
 _PIECE = 4
 """Characters of a piece, as in `ranking.features`."""
-_K1, _B = 1.2, 0.5
-"""BM25's k1 and b, as in `autocontext.ranking`."""
-_WEAK = {stem(word) for word in STOP_WORDS}
 
 
 class MemoryBlock:
@@ -110,7 +105,7 @@ def candidates(blocks: Sequence[MemoryBlock], text: str, *, everything: bool = F
     if not count:
         return []
     different = list(dict.fromkeys(reversed(list(terms(text)))))[:_MOST_TERMS]
-    words = [term for term in different if term not in _WEAK] or different
+    words = telling(different)
     rare = words if everything else _rare(blocks, words, MemoryBlock.holders)
     scores = _scores(blocks, {term: [block.holders(term) for block in blocks] for term in rare})
     if len(scores) < _ENOUGH:
@@ -160,13 +155,5 @@ def _pieces(word: str) -> Iterator[str]:
 def _scores(
     blocks: Sequence[MemoryBlock], found: Mapping[str, Sequence[Mapping[int, int]]]
 ) -> dict[tuple[int, int], float]:
-    count = sum(len(block.ids) for block in blocks)
-    mean = sum(block.total for block in blocks) / count or 1.0
-    scores: dict[tuple[int, int], float] = {}
-    for holders in found.values():
-        weight = rarity(sum(map(len, holders)), count)
-        for n, (block, counts) in enumerate(zip(blocks, holders, strict=True)):
-            for i, times in counts.items():
-                damping = _K1 * (1 - _B + _B * block.lengths[i] / mean)
-                scores[n, i] = scores.get((n, i), 0.0) + weight * times / (times + damping)
-    return scores
+    texts, total = sum(len(block.ids) for block in blocks), sum(block.total for block in blocks)
+    return bm25(found.values(), lambda n: blocks[n].lengths, texts, total)[0]

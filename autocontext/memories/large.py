@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from autocontext.errors import StoreCorruptError, StoreError
-from autocontext.flows.forking import fork_lock
 from autocontext.memories import statements
 from autocontext.memories.candidates import MemoryBlock, candidates
 from autocontext.memories.finding import Query, UserIndex
 from autocontext.memories.records import Memory, ScoredMemory
 from autocontext.ranking import TfidfRanker
 from autocontext.stores.database import Database, Work
+from autocontext.stores.kept import Kept
 
 FEW = 512
 """With more memories than these a user is indexed in blocks; so many may be in none."""
@@ -40,9 +39,7 @@ class LargeIndex:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lock = fork_lock()
-        self._kept: OrderedDict[tuple[str, int], tuple[MemoryBlock, int]] = OrderedDict()
-        self._size = 0
+        self._kept: Kept[tuple[str, int], MemoryBlock] = Kept(_MOST_KEPT)
 
     def search(self, user_id: str, query: Query, now: int) -> list[ScoredMemory]:
         """The best memories for a query, ranked among the candidates; for an empty query the most important ones."""
@@ -118,37 +115,18 @@ class LargeIndex:
         rest = yield from statements.outside(user_id, min(few + 1, sys.maxsize))
         if len(rest) > few:
             return None
-        found = self._known(user_id, numbers)
+        found = []
         for number in numbers:
-            if number not in found:
+            block = self._kept.get((user_id, number))
+            if block is None:
                 body = yield from statements.block(user_id, number)
                 try:
-                    found[number] = MemoryBlock.unpacked(body)
+                    block = MemoryBlock.unpacked(body)
                 except StoreCorruptError as e:
                     raise _DamagedBlock from e
-                self._keep((user_id, number), found[number], len(body))
-        return [*found.values(), MemoryBlock.of(rest)]
-
-    def _known(self, user_id: str, numbers: Collection[int]) -> dict[int, MemoryBlock]:
-        """The kept ones of these blocks; others of this user are forgotten, because they went."""
-        found = {}
-        with self._lock:
-            for key in [key for key in self._kept if key[0] == user_id]:
-                if key[1] in numbers:
-                    self._kept.move_to_end(key)
-                    found[key[1]] = self._kept[key][0]
-                else:
-                    self._size -= self._kept.pop(key)[1]
-        return found
-
-    def _keep(self, key: tuple[str, int], block: MemoryBlock, size: int) -> None:
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = block, size
-                self._size += size
-            while self._size > _MOST_KEPT:
-                _, (_, gone) = self._kept.popitem(last=False)
-                self._size -= gone
+                self._kept.put((user_id, number), block, len(body))
+            found.append(block)
+        return [*found, MemoryBlock.of(rest)]
 
 
 def _indexing(user_id: str) -> Work[None]:

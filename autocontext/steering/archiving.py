@@ -11,7 +11,7 @@ from autocontext.history.entries import Entry
 from autocontext.history.log import Log
 from autocontext.history.numbering import name, short_list
 from autocontext.history.runs import Runs
-from autocontext.history.undoing import undo_entries
+from autocontext.history.undoing import undo_entry
 from autocontext.steering.parts import BUSY, MemoryParts, Refusal, as_text, counted
 from autocontext.strategies.archive import Archive
 
@@ -73,12 +73,11 @@ def _plan(memory: MemoryParts, numbers: Runs) -> tuple[list[Entry], str]:
         raise Refusal(f"{short_list(numbers)} {_are(numbers)} in view, word for word; there is nothing to put back.")
     entries: list[Entry] = []
     while (note := _note_over(log, Runs.of(missing))) is not None:
-        steps = undo_entries(log, note)
-        if not steps:
+        entry = undo_entry(log, note)
+        if entry is None:
             break
-        for entry in steps:
-            log.record(entry)
-        entries += steps
+        log.record(entry)
+        entries.append(entry)
         missing = [n for n in missing if log.original[n - 1] not in set(log.view_ids)]
     if missing:
         some = Runs.of(missing)

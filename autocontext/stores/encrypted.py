@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 from autocontext.errors import Conflict, StoreError
-from autocontext.flows.threads import in_thread
 from autocontext.history.entries import Entry, Sealed
 from autocontext.stores.lifecycle import Attempts, Lifecycle, swap_in
 from autocontext.stores.protocol import (
@@ -49,12 +48,7 @@ class EncryptedSessionStore(Lifecycle):
 
     async def aappend(self, session: SessionKey, entries: Sequence[Entry], *, after: int) -> None:
         """`append` without blocking the event loop."""
-        sealed = self._sealed(session, entries, after)
-        append = getattr(self.store, "aappend", None)
-        if append is not None:
-            await append(session, sealed, after=after)
-        else:
-            await in_thread(lambda: self.store.append(session, sealed, after=after))
+        await self._awaitable("append")(session, self._sealed(session, entries, after), after=after)
 
     def read(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """The entries from number `after` on, before number `until` (None: all); [] for an unknown session.
@@ -66,11 +60,7 @@ class EncryptedSessionStore(Lifecycle):
 
     async def aread(self, session: SessionKey, *, after: int = 0, until: int | None = None) -> list[Entry]:
         """`read` without blocking the event loop."""
-        read = getattr(self.store, "aread", None)
-        if read is not None:
-            entries = await read(session, after=after, until=until)
-        else:
-            entries = await in_thread(lambda: self.store.read(session, after=after, until=until))
+        entries = await self._awaitable("read")(session, after=after, until=until)
         return self._opened(session, entries, after)
 
     def rotate(self, session: SessionKey) -> int:
@@ -140,11 +130,12 @@ class EncryptedSessionStore(Lifecycle):
 
     async def aclose(self) -> None:
         """`close` for asynchronous callers."""
-        close = getattr(self.store, "aclose", None)
-        if close is not None:
-            await close()
-        else:
-            self.store.close()
+        await self._awaitable("close")()
+
+    def _awaitable(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """The asynchronous form of a method of `store`; one of your own may have none."""
+        own = getattr(self.store, f"a{name}", None)
+        return partial(getattr(Lifecycle, f"a{name}"), self.store) if own is None else own
 
     def _sealed(self, session: SessionKey, entries: Iterable[Entry], after: int) -> list[Entry]:
         storable(session)

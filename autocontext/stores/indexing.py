@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from autocontext.errors import StoreCorruptError
-from autocontext.flows.forking import fork_lock
 from autocontext.history.entries import Entry
 from autocontext.stores import search_statements as statements
 from autocontext.stores.database import Database, Work
+from autocontext.stores.kept import Kept
 from autocontext.stores.protocol import SessionKey, Version
 from autocontext.stores.search_index import BEFORE, LONGEST, Segment, segments
 
@@ -38,7 +37,7 @@ class SearchIndex:
 
     def __init__(self, database: Database, read: Callable[[Sequence[Span]], Sequence[Sequence[Entry]]]) -> None:
         self._database, self._read = database, read
-        self._kept = _Kept()
+        self._kept: Kept[_Key, Segment] = Kept(_MOST_KEPT)
 
     def segments(self, user_id: str, session_id: str | None) -> list[tuple[SessionKey, Segment]]:
         """The segments of a user, or of one session, up to date.
@@ -84,15 +83,16 @@ class SearchIndex:
         """The segments and where they end. Raises StoreCorruptError for a damaged one, or a gap between two."""
         read = partial(statements.segments, user_id, session_id)
         keys = [_key(user_id, row, versions) for row in self._database.read(partial(read, bodies=False))]
-        found = self._kept.all_of(keys)
-        if found is None:
+        found = {key: segment for key in keys if (segment := self._kept.get(key)) is not None}
+        if len(found) < len(keys):
             found = {}
             for *row, body in self._database.read(read):
                 key = _key(user_id, row, versions)
                 segment = self._kept.get(key)
                 if segment is None:
                     segment = Segment.unpacked(key.session, key.start, key.until, body)
-                    self._kept.put(key, segment, len(body))
+                    if key.version is not None:
+                        self._kept.put(key, segment, len(body))
                 found[key] = segment
         ends: dict[SessionKey, int] = {}
         for session, start, until, _ in found:
@@ -133,33 +133,3 @@ class _Key(NamedTuple):
 def _key(user_id: str, row: Sequence[Any], versions: Mapping[SessionKey, Version]) -> _Key:
     session = SessionKey(user_id, row[0])
     return _Key(session, row[1], row[2], versions.get(session))
-
-
-class _Kept:
-    """A cache of the segments used last."""
-
-    def __init__(self) -> None:
-        self._lock = fork_lock()
-        self._segments: OrderedDict[_Key, tuple[Segment, int]] = OrderedDict()
-        self._size = 0
-
-    def get(self, key: _Key) -> Segment | None:
-        with self._lock:
-            if key not in self._segments:
-                return None
-            self._segments.move_to_end(key)
-            return self._segments[key][0]
-
-    def all_of(self, keys: Sequence[_Key]) -> dict[_Key, Segment] | None:
-        """All of these; None if one is missing."""
-        found = {key: segment for key in keys if (segment := self.get(key)) is not None}
-        return found if len(found) == len(keys) else None
-
-    def put(self, key: _Key, segment: Segment, size: int) -> None:
-        with self._lock:
-            if key.version is not None and key not in self._segments:
-                self._segments[key] = segment, size
-                self._size += size
-                while self._size > _MOST_KEPT:
-                    _, (_, gone) = self._segments.popitem(last=False)
-                    self._size -= gone

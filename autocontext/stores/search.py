@@ -14,18 +14,14 @@ from autocontext.history.entries import Entry
 from autocontext.notes.notes import LOOKING
 from autocontext.stores.checks import check_text
 from autocontext.stores.protocol import SessionKey
+from autocontext.stores.search_blocks import bm25, telling
 from autocontext.stores.search_index import Segment, messages_of, milliseconds, searchable
-from autocontext.text.stems import stem
-from autocontext.text.stop_words import STOP_WORDS
-from autocontext.text.words import rarity, terms
+from autocontext.text.words import terms
 
-_K1, _B = 1.2, 0.5
-"""BM25's k1 and b, as in `autocontext.ranking`."""
 EntryAt: TypeAlias = tuple[SessionKey, int]
 """A session, and the number of an entry in it."""
 _AROUND = 160
 """Characters of a snippet."""
-_WEAK = {stem(word) for word in STOP_WORDS}
 _MOST_TERMS = 128
 """Words of a query that count: the first ones, each once."""
 _MOST_SHOWN = 32
@@ -107,7 +103,7 @@ def question(text: str, limit: int, **filters: Unpack[Filters]) -> Question:
     if numbers is not None and not (len(numbers) == 2 and all(isinstance(number, int) for number in numbers)):
         raise InvalidMessage(f"search: numbers must be the first and the last, such as (12, 40) (got {short(numbers)})")
     words = list(dict.fromkeys(terms(text)))
-    words = ([term for term in words if term not in _WEAK] or words)[:_MOST_TERMS]
+    words = telling(words)[:_MOST_TERMS]
     after, before = _moment("after", filters.get("after")), _moment("before", filters.get("before"))
     return Question(words, limit, filters.get("tool"), after, before, numbers)
 
@@ -145,9 +141,8 @@ def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
 def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> list[Ranked]:
     """The best hits; a score is a share of the highest possible one.
 
-    BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene. The segments of a session come in
-    order. Only messages of these segments count for how rare a word is. An agent's earlier searches and reloads repeat
-    the words of what they found, so they come behind everything else.
+    The segments of a session come in order. Only messages of these segments count for how rare a word is. An agent's
+    earlier searches and reloads repeat the words of what they found, so they come behind everything else.
     """
     stretches = _in_use(index)
     fitting = [_fitting(asked, stretch) for stretch in stretches]
@@ -187,20 +182,12 @@ def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
 
 
 def _scores(query: Sequence[str], stretches: Sequence[_Stretch]) -> dict[tuple[int, int], float]:
-    """The scores of the messages with a term, by segment and place in it."""
-    documents = sum(stretch.segment.count for stretch in stretches)
-    total = sum(stretch.segment.total for stretch in stretches)
-    mean = total / documents if total else 1.0
-    holders = {term: [stretch.segment.holders(term) for stretch in stretches] for term in query}
-    weights = {term: rarity(sum(map(len, held)), documents) for term, held in holders.items()}
-    most = math.fsum(weights.values())
-    scores: dict[tuple[int, int], float] = {}
-    for term, held in holders.items():
-        for n, (stretch, counts) in enumerate(zip(stretches, held, strict=True)):
-            for i, times in counts.items():
-                damping = _K1 * (1 - _B + _B * stretch.segment.messages.lengths[i] / mean)
-                scores[n, i] = scores.get((n, i), 0.0) + weights[term] * times / (times + damping) / most
-    return scores
+    """The scores of the messages with a term, by segment and place in it: shares of the highest possible one."""
+    segments = [stretch.segment for stretch in stretches]
+    found = ([segment.holders(term) for segment in segments] for term in query)
+    texts, total = sum(segment.count for segment in segments), sum(segment.total for segment in segments)
+    scores, limit = bm25(found, lambda n: segments[n].messages.lengths, texts, total)
+    return {place: score / limit for place, score in scores.items()}
 
 
 def _stands(stretch: _Stretch, i: int) -> tuple[SessionKey, int, int]:

@@ -12,14 +12,17 @@ import json
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise, repeat
 
 from autocontext.text.stems import roots, stem
 from autocontext.text.stop_words import STOP_WORDS
-from autocontext.text.words import is_cjk, split, terms_of_chunk
+from autocontext.text.words import is_cjk, rarity, split, terms_of_chunk
 
+_K1, _B = 1.2, 0.5
+"""BM25's k1 and b, as in `autocontext.ranking`."""
+_WEAK = {stem(word) for word in STOP_WORDS}
 _SURROGATES = range(0xD800, 0xE000)
 _MOST_CHUNKS = 1_000_000
 """Different ones of a block, before the last stretch: there are 1,112,064 characters."""
@@ -133,6 +136,33 @@ def _forms(term: str) -> tuple[str, ...]:
     """How a term is written that is a word of its own between edges, whatever else is in its chunk; mostly it is."""
     alone = term.isascii() and term.isalpha() and roots(term) == (term,) and stem(term) == term
     return (term, term.capitalize(), term.upper()) if alone and term not in STOP_WORDS else ()
+
+
+def telling(words: list[str]) -> list[str]:
+    """The words that say something about the subject of a text; all of them if none does."""
+    return [word for word in words if word not in _WEAK] or words
+
+
+def bm25(
+    found: Iterable[Sequence[Mapping[int, int]]], lengths: Callable[[int], Sequence[int]], texts: int, total: int
+) -> tuple[dict[tuple[int, int], float], float]:
+    """The scores of texts by their part and place in it, and the limit that no score reaches.
+
+    `found` has, for each word and each part, how often which text holds the word; `lengths` gives those of a part's
+    texts, in words, and `total` is the length of all `texts`. BM25 (Robertson and Walker 1994) with the inverse
+    document frequency of Lucene.
+    """
+    mean = total / texts if total else 1.0
+    scores: dict[tuple[int, int], float] = {}
+    limit = 0.0
+    for parts in found:
+        weight = rarity(sum(map(len, parts)), texts)
+        limit += weight
+        for n, counts in enumerate(parts):
+            for i, times in counts.items():
+                damping = _K1 * (1 - _B + _B * lengths(n)[i] / mean)
+                scores[n, i] = scores.get((n, i), 0.0) + weight * times / (times + damping)
+    return scores, limit
 
 
 class BlockWriter:

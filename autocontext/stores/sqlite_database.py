@@ -59,6 +59,15 @@ SQLite keeps the locks of a file in memory, so in the child they look as if the 
 """
 
 
+def foreign_tables(connection: sqlite3.Connection) -> str:
+    """The first tables of a file that has some, and none of this library's; else ""."""
+    found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    names = [str(name) for (name,) in found]
+    if any(name.startswith(_PREFIX) for name in names):
+        return ""
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
 class SqliteDatabase(Database):
     """A SQLite file, or `:memory:` for as long as this object lives.
 
@@ -297,15 +306,12 @@ class SqliteDatabase(Database):
         if self._told_of_others:
             return
         self._told_of_others = True
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
-        names = [str(name) for (name,) in found]
-        if names and not any(name.startswith(_PREFIX) for name in names):
-            shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+        if tables := foreign_tables(connection):
             _log.warning(
                 "%s holds the tables of another program (%s). Ours, named %s..., are added beside them, which are left "
                 "alone; give the library a file of its own if that was not meant",
                 self.name,
-                shown,
+                tables,
                 _PREFIX,
             )
 

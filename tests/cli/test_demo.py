@@ -66,7 +66,7 @@ def test_three_items_are_reloaded_with_the_same_hash(demo: Done) -> None:
     reloaded = re.findall(r"^  reloaded +([0-9a-f]{64}) ✓$", demo.out, re.MULTILINE)
     assert len(set(added)) == 3
     assert added == reloaded
-    assert demo.out.count("same ids, whole messages; context_reload:") == 3
+    assert demo.out.count("context_reload:") == 3
     assert demo.out.count("every text verbatim") == 3
 
 
@@ -74,14 +74,12 @@ def test_it_fits_a_terminal_of_80_columns(demo: Done) -> None:
     assert max(map(len, demo.out.splitlines())) == 80
 
 
-def test_plots_show_growth_without_and_the_window_with(demo: Done) -> None:
-    both, enlarged = (part.split("call 1")[0] for part in demo.out.split("never over ")[1].split("the same, enlarged"))
+def test_the_plot_shows_growth_without_and_the_window_with(demo: Done) -> None:
+    both = demo.out.split("never over ")[1].split("call 1")[0]
     shaded = [line.count("░") for line in both.splitlines() if "┤" in line]
     assert shaded[:-1] == sorted(shaded[:-1])  # from the top down the growing conversation takes ever more room
     assert shaded[0] >= 1
     assert re.search(r"^ 16,000 ┤[┄▁-█]░", both, re.MULTILINE)
-    assert re.search(r"^16,000 ┤[┄▁-█▒]", enlarged, re.MULTILINE)
-    assert "░" not in enlarged
 
 
 def test_shipped_conversation_is_the_one_of_the_test_data_with_its_licence() -> None:

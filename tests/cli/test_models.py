@@ -36,7 +36,7 @@ def test_calls_and_tokens_are_those_the_service_saw(tmp_path: Path, service: Fak
     assert (done.code, done.err, calls > 3) == (0, "", True)
     assert {r.body["model"] for r in service.requests} == {"gpt-4o-mini"}
     (match,) = re.findall(
-        r"^✓ +model calls +(\d+)  0 failed; ([\d,]+) tokens in, ([\d,]+) out$", done.out, re.MULTILINE
+        r"^✓ +model calls +(\d+)  0 questions failed; ([\d,]+) tokens in, ([\d,]+) out$", done.out, re.MULTILINE
     )
     assert [int(n.replace(",", "")) for n in match] == [calls, 11 * calls, 7 * calls]
 
@@ -46,7 +46,7 @@ def test_model_that_never_answers_is_told_and_the_replay_goes_on(tmp_path: Path,
     done = replayed(tmp_path, service, KEY)
     assert done.code == 1
     assert re.search(r"originals intact +(\d+)  of \1, byte", done.out)
-    (failed, calls) = re.findall(r"gpt-4o-mini failed in ([\d,]+) of ([\d,]+) calls; the last: ", done.err)[0]
+    (failed, calls) = re.findall(r"gpt-4o-mini failed in ([\d,]+) of ([\d,]+) questions; the last: ", done.err)[0]
     assert failed == calls
     assert int(calls) > 0
     assert "401" in done.err
@@ -76,10 +76,10 @@ def test_a_name_opens_the_model_and_the_counter_that_open_does(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DASHSCOPE_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    meter = open_model(spec)
-    assert meter is not None
-    assert meter.model == name
-    replayed_ = AutoContextMemory(AutoContextConfig.for_window(16_000), meter)
+    model = open_model(spec)
+    assert model is not None
+    assert model.model == name
+    replayed_ = AutoContextMemory(AutoContextConfig.for_window(16_000), model)
     with AutoContextMemory.open(":memory:", session_id="42", window=16_000, model=name) as opened:
         assert (replayed_.counter.name, replayed_.counter.exact) == (opened.counter.name, opened.counter.exact)
 

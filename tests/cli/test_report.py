@@ -21,8 +21,6 @@ from autocontext.cli.report_data import data, script_json
 from autocontext.cli.screen import Screen
 from autocontext.cli.session_history import KINDS, SessionHistory
 from autocontext.events import CallCounts, Repeats
-from autocontext.history.entries import NoteReplaced
-from autocontext.messages import Origin
 from autocontext.stores import InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.testing import ScriptedModel, conversation, tool_exchange, user
 from tests.cli.browser import Browser, browser, required
@@ -132,30 +130,6 @@ def test_what_was_removed_undone_and_cleared_is_followed() -> None:
     assert [edit["reload"] for p in page_data["passes"] for edit in p["edits"]] == [[]] * len(
         page_data["passes"][0]["edits"]
     )  # type: ignore[attr-defined,index]
-
-
-@pytest.mark.slow
-def test_a_ledger_of_an_earlier_release_is_told_as_such_until_a_pass_takes_it_away() -> None:
-    case = Case(small())
-    case.memory.add_messages(day(12))
-    assert case.memory.compress_if_needed(force=True)
-    key, entries = SessionKey("u", "s"), len(case.store.read(SessionKey("u", "s")))
-    ledger = user("Values: a = 1", origin=Origin(uuid="u" * 8, kind="ledger"))
-    case.store.append(key, [NoteReplaced(message=ledger)], after=entries)
-    case.memory.refresh()
-    page_data = case.data()
-    (done,) = page_data["passes"]  # type: ignore[misc]
-    assert page_data["messages"][done["ledger"]]["blocks"] == [["text", "", "Values: a = 1"]]  # type: ignore[index]
-    assert dict(zip(page_data["kinds"], page_data["parts"], strict=True))["ledger"] == case.memory.counter.count(ledger)  # type: ignore[call-overload]
-    assert "earlier release" in dict(zip(KINDS, page_data["kind_names"], strict=True))["ledger"]  # type: ignore[call-overload]
-    check_ways_back(case)
-    case.memory.add_messages(day(12))
-    assert case.memory.compress_if_needed(force=True)
-    page_data = case.data()
-    assert [p["ledger"] is None for p in page_data["passes"]] == [False, True]  # type: ignore[attr-defined]
-    assert dict(zip(page_data["kinds"], page_data["parts"], strict=True))["ledger"] == 0  # type: ignore[call-overload]
-    assert page_data["size"] == case.memory.token_count
-    check_ways_back(case)
 
 
 def test_a_loaded_state_is_followed() -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, Msg
 from autocontext.config import STRATEGIES
-from autocontext.history.entries import NoteReplaced
-from autocontext.messages import Origin, is_ledger, is_note
+from autocontext.messages import Origin, is_note
 from autocontext.notes.page import SAID
 from autocontext.testing import ScriptedModel, assert_valid_chat, assistant, tool_exchange, user
 from autocontext.tokens import get_counter
@@ -217,52 +216,30 @@ def test_evidence_quotes_nothing_of_a_message_that_was_deleted(when: str, plan: 
 
 
 # --------------------------------------------------------------------- sessions of earlier releases and their ledgers
-def of_an_earlier_release() -> AutoContextMemory:
-    """A session as earlier releases saved it: a note of the oldest, and an evidence ledger after it."""
+LEDGER = Msg(role="user", content="Values: a = 1", origin=Origin(uuid="u-of-the-ledger", kind="ledger"))
+
+
+def test_an_earlier_release_s_ledger_is_left_out_when_its_state_is_loaded() -> None:
     memory = passed()
-    ledger = Msg(role="user", content="Values: a = 1", origin=Origin(uuid="u-of-the-ledger", kind="ledger"))
-    memory._log.record(NoteReplaced(message=ledger, after=memory._log.view_ids[1]))
-    state = memory.state_dict()
+    state = json.loads(json.dumps(memory.state_dict()))
+    state["working_memory_storage"].insert(2, LEDGER.to_dict())
+    state.pop("ids", None)
     other = AutoContextMemory(memory.config, ScriptedModel("In short."))
-    other.load_state_dict(json.loads(json.dumps(state)))
-    assert [is_ledger(m) for m in other.messages[:4]] == [False, False, True, False]
-    return other
-
-
-def test_an_earlier_release_s_ledger_is_read_and_leads_to_all_that_is_out_of_view() -> None:
-    memory = of_an_earlier_release()
-    assert_valid_chat(memory.get_messages())
-    shown = {m.id for m in memory.messages}
-    back = memory.reload("u-of-the-ledger")
-    assert [m for m in memory.get_original_memory_msgs() if m.id not in shown and m not in back] == []
-    check(memory)
-
-
-def test_an_earlier_release_s_ledger_goes_with_the_first_pass_that_changes_something() -> None:
-    memory = of_an_earlier_release()
-    memory.add_messages(day(1))
-    memory.get_messages()
-    assert any(map(is_ledger, memory.messages))
-    memory.add_messages(day(12))
-    report = memory.compress_if_needed(force=True)
-    assert report.outcome == "applied"
-    assert not any(map(is_ledger, memory.messages))
-    assert VALUES[0] in note_of(memory).text
-    assert report.tokens_after == memory.token_count
-    assert report.messages_after == len(memory.messages)
-    assert unreachable(memory, memory.get_original_memory_msgs()) == []
-    check(memory)
+    other.load_state_dict(state)
+    assert other.messages == memory.messages
+    assert other.token_count == memory.token_count
+    assert unreachable(other, other.get_original_memory_msgs()) == []
+    check(other)
 
 
 def test_a_ledger_of_another_memory_that_was_added_is_a_message_like_any_other() -> None:
-    copied = [m for m in of_an_earlier_release().messages if is_ledger(m)]
     fields = {"strategies": ("large_messages",), "last_resort": False, "large_payload_threshold": 500}
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000, **fields))
-    memory.add_messages(copied)
+    memory.add_message(LEDGER)
     for turn in range(3):
         listing = "".join(f"{k} /srv/data/{turn}/part_{k}.csv\n" for k in range(90))
         memory.add_messages([user("List them."), *tool_exchange("ls", {"n": turn}, listing), assistant("Listed.")])
         memory.compress_if_needed(force=True)
-        assert memory.messages[0] == copied[0]
+        assert memory.messages[0] == LEDGER
         assert unreachable(memory, memory.get_original_memory_msgs()) == []
         check(memory)

@@ -1,5 +1,6 @@
 """EncryptedSessionStore: what is on disk, which keys open it, what an attacker who can write cannot do."""
 
+import asyncio
 import logging
 import secrets
 import subprocess
@@ -127,6 +128,27 @@ def test_plain_entries_are_not_taken_for_encrypted_ones(plain):
     plain.append(S, added("planted"), after=0)
     with pytest.raises(StoreError, match="it is not encrypted; copy the session with copy_sessions"):
         EncryptedSessionStore(plain, OLD).read(S)
+
+
+def test_a_store_of_ones_own_needs_no_asynchronous_methods(plain):
+    class Own:
+        append, read = plain.append, plain.read
+        closed = False
+
+        def close(self):
+            self.closed = True
+
+    own = Own()
+
+    async def go():
+        store = EncryptedSessionStore(own, OLD)
+        await store.aappend(S, added("a"), after=0)
+        read = await store.aread(S)
+        await store.aclose()
+        return read
+
+    assert [entry.message.text for entry in asyncio.run(go())] == ["a"]
+    assert own.closed
 
 
 def test_a_plain_session_moves_behind_a_key_and_back(plain):

@@ -186,7 +186,7 @@ function mark() {
   chart.pick.setAttribute("x1", x);
   chart.pick.setAttribute("x2", x);
 }
-$("legend").append(...D.kinds.flatMap((k, i) => k !== "ledger" || D.calls.some(p => p[3 + i]) ? [el("li", {}, el("i", {class: "b-" + k}), D.kind_names[i])] : []),
+$("legend").append(...D.kinds.map((k, i) => el("li", {}, el("i", {class: "b-" + k}), D.kind_names[i])),
   ...(D.passes.length ? [el("li", {}, el("i", {class: "b-full"}), "not sent, thanks to compression"), el("li", {}, el("i", {class: "ring"}), "a compression: choose one")] : []),
   ...(D.window ? [el("li", {}, el("i", {class: "dash"}), `the window, ${number(D.window)} tokens`)] : []));
 $("both-note").textContent = D.sent.calls
@@ -313,7 +313,6 @@ function choose(i, open) {
     ...(p.receipt ? [el("p", {}, `${p.receipt}.`)] : []),
     ...p.edits.map(edit),
   ];
-  if (p.ledger != null) parts.push(el("details", {}, el("summary", {}, el("span", {class: "num"}), el("span", {class: "role"}, el("i", {class: "sw b-ledger"}), "evidence"), el("span", {class: "first"}, "lines of what left the view, as earlier releases kept them"), el("span", {class: "meta"}, plural(D.messages[p.ledger].tokens, "token"))), el("div", {class: "body"}, ...blocks(D.messages[p.ledger], []))));
   $("detail").replaceChildren(...parts);
   $("said").textContent = `Compression ${i + 1} of ${D.passes.length}, after message ${number(p.at)}: ${number(p.before)} to ${plural(p.after, "token")}`;
   if (open) $("passes").scrollIntoView();

@@ -1,0 +1,39 @@
+"""What a process keeps unpacked of what is stored, within a limit of bytes: the values that were used last."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+from autocontext.flows.forking import fork_lock
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Kept(Generic[K, V]):
+    """Values by their key, which never mean anything else: at most `most` stored bytes of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = fork_lock()
+        self._values: OrderedDict[K, tuple[V, int]] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: K) -> V | None:
+        """The value of a key, if it is kept."""
+        with self._lock:
+            if key not in self._values:
+                return None
+            self._values.move_to_end(key)
+            return self._values[key][0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Keep a value of so many stored bytes; those that were not used for the longest time go."""
+        with self._lock:
+            if key not in self._values:
+                self._values[key] = value, size
+                self._size += size
+            while self._size > self._most:
+                _, (_, gone) = self._values.popitem(last=False)
+                self._size -= gone
