@@ -1,6 +1,7 @@
 """The running token sum of the working view: each message is counted once, and only when it has to be.
 
 A text never has more tokens than UTF-8 bytes, so while that upper bound stays under a limit nothing is tokenized.
+A message that no window as large as the memory's can hold is not tokenized either, except for a sample: a pass cuts it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from autocontext.compression.request_sum import RequestSum
 from autocontext.history.log import Log, ViewChange
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, VocabularyCounter
+from autocontext.tokens.counters import BYTES_OF_TOKEN
 
 _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
@@ -24,12 +26,18 @@ class TokenSum:
     A mark is set while several of its fields change; who finds it, after an interrupt, starts again from the view.
     """
 
-    def __init__(self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None, *, window: int | None = None
+    ) -> None:
         self._whole = True
         """The mark."""
         self.correction = 0
         """A provider's count less ours; 0 again when something leaves the view."""
         self.counter = counter
+        self._window = window
+        """Tokens; None: every message is counted, however large."""
+        self._sampled = False
+        """Whether a count was made from a sample."""
         self._wait = wait
         """Called before anything is tokenized: waits for a vocabulary that is being loaded."""
         self._overhead_texts: Sequence[str] = ()
@@ -166,10 +174,27 @@ class TokenSum:
             self._counts[id_] = self.counter.count(msg)
         return self._counts[id_]
 
-    def waiting(self, size: int) -> list[tuple[str, Msg]]:
-        """The messages in view that are not counted yet, with their ids, if their bounds together exceed `size`."""
+    def measure(self, msg: Msg, bound: int) -> int:
+        """Tokens of a message with this bound: counted, or from a sample if they surely exceed the window."""
+        counter, window = self.counter, self._window
+        if window is None or not isinstance(counter, VocabularyCounter) or bound // BYTES_OF_TOKEN <= window:
+            return counter.count(msg)
+        self._sampled = True
+        return max(counter.sampled(msg), bound // BYTES_OF_TOKEN)
+
+    def resize(self, window: int) -> None:
+        """Go by another window; what was too large for the old one may fit."""
+        self._window = window
+        if self._sampled:
+            self._start_again()
+            self._sampled = False
+
+    def waiting(self, size: int) -> list[tuple[str, Msg, int]]:
+        """The messages in view that are not counted yet, with ids and bounds, if the bounds together exceed `size`."""
         self._bound_all()
-        return [(id_, self._log.messages[id_]) for id_ in self._bounds] if self._bounded > size else []
+        if self._bounded <= size:
+            return []
+        return [(id_, self._log.messages[id_], bound) for id_, bound in self._bounds.items()]
 
     def learn(self, id_: str, msg: Msg, tokens: int) -> None:
         """Take over a count that was made elsewhere, unless the id means another message by now."""
@@ -197,6 +222,7 @@ class TokenSum:
         """Take over what a fork has counted."""
         self._bound_all()
         known = fork._counts
+        self._sampled |= fork._sampled
         for id_ in [id_ for id_ in self._bounds if id_ in known]:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
@@ -211,6 +237,6 @@ class TokenSum:
     def _settle(self, id_: str) -> int:
         self._wait()
         msg = self._log.messages[id_]
-        n = self.counter.count(msg)
+        n = self.measure(msg, self._bounds[id_])
         self.learn(id_, msg, n)
         return n

@@ -1,5 +1,6 @@
 """The running sum: always what a recount gives, and no message is counted twice."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
 from autocontext.testing import ScriptedModel, conversation, system, user
+from autocontext.tokens import VocabularyCounter
 from tests.conversations import histories
 from tests.invariants import CONFIGS, recount
 
@@ -185,3 +187,45 @@ def test_a_negative_count_of_a_provider_is_refused() -> None:
     memory = counted(CountingCounter())
     with pytest.raises(ValueError, match=r"record_usage: input_tokens .*-1"):
         memory.record_usage(-1)
+
+
+# --------------------------------------------------------------------------------------- larger than any such window
+class Reading(VocabularyCounter):
+    """Knows how many characters it has tokenized."""
+
+    read = 0
+
+    def _count(self, text: str) -> int:
+        Reading.read += len(text)
+        return super()._count(text)
+
+
+def opened_with(text: str) -> AutoContextMemory:
+    memory = counted(Reading("o200k_base"), max_token=4_000)
+    memory.add(Msg(role="user", content=text))
+    Reading.read = 0
+    return memory
+
+
+LARGE = "".join(f"{n}: {'the build of part ' * (n % 7)}passed.\n" for n in range(60_000))
+
+
+def test_of_a_message_that_no_such_window_holds_a_sample_is_counted() -> None:
+    memory = opened_with(LARGE)
+    report = memory.compress_if_needed()
+    assert Reading.read < len(LARGE) / 2
+    assert report.tokens_before == pytest.approx(VocabularyCounter("o200k_base").count_text(LARGE), rel=0.05)
+    assert recount(memory) == memory.token_count <= 4_000
+
+
+def test_of_such_a_message_asynchronous_code_counts_a_sample_too() -> None:
+    memory = opened_with(LARGE)
+    asyncio.run(memory.acompress_if_needed())
+    assert Reading.read < len(LARGE) / 2
+
+
+def test_in_a_larger_window_such_a_message_is_counted_whole() -> None:
+    memory = opened_with(LARGE)
+    assert memory.token_count != recount(memory)
+    memory.resize(1_000_000)
+    assert memory.token_count == recount(memory)
