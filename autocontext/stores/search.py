@@ -131,29 +131,36 @@ class _Stretch(NamedTuple):
 
 
 def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
-    """The segments since each session was last cleared: cleared messages are not found."""
-    sessions: dict[SessionKey, list[_Stretch]] = {}
+    """The segments since each session was last cleared: cleared messages are not found. Those of one are together."""
+    stretches: list[_Stretch] = []
+    last, begin, numbered = None, 0, 0
     for session, segment in index:
-        stretches = sessions.setdefault(session, [])
+        if session != last:
+            last, begin, numbered = session, len(stretches), 0
         if segment.emptied >= 0:
-            stretches.clear()
-        numbered = stretches[-1].numbered + stretches[-1].segment.originals if stretches else 0
+            del stretches[begin:]
+            numbered = 0
         stretches.append(_Stretch(session, segment, numbered))
-    return [stretch for stretches in sessions.values() for stretch in stretches]
+        numbered += segment.originals
+    return stretches
 
 
-def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> list[Ranked]:
+def best_hits(
+    asked: Question, index: Iterable[tuple[SessionKey, Segment]], others: tuple[int, int] = (0, 0)
+) -> list[Ranked]:
     """The best hits; a score is a share of the highest possible one.
 
-    BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene. The segments of a session come in
-    order. Only messages of these segments count for how rare a word is. An agent's earlier searches and reloads repeat
-    the words of what they found, so they come behind everything else.
+    BM25 (Robertson and Walker 1994) with the inverse document frequency of Lucene. The segments of a session come
+    together and in order. Only messages of these segments, and the `others` without any of the terms (their number, and
+    words), count for how rare a word is. An agent's earlier searches and reloads repeat the words of what they found,
+    so they come behind everything else.
     """
     stretches = _in_use(index)
-    fitting = [_fitting(asked, stretch) for stretch in stretches]
     if asked.terms:
-        scores = _scores(asked.terms, stretches)
-        looks = [frozenset[int]() if asked.tool else stretch.segment.only_of(LOOKING) for stretch in stretches]
+        scores = _scores(asked.terms, stretches, others)
+        found = {n: stretches[n] for n, _ in scores}
+        fitting = {n: _fitting(asked, stretch) for n, stretch in found.items()}
+        looks = {n: () if asked.tool else stretch.segment.only_of(LOOKING) for n, stretch in found.items()}
         hits = (
             (i in looks[n], -score, *_stands(stretches[n], i), n, i)
             for (n, i), score in scores.items()
@@ -162,7 +169,7 @@ def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> l
         return [_ranked(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
     if not asked.narrowed():
         return []
-    everywhere = ((n, i) for n, those in enumerate(fitting) for i in those)
+    everywhere = ((n, i) for n, stretch in enumerate(stretches) for i in _fitting(asked, stretch))
     newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))
     return [_ranked(0.0, stretches[n], i) for n, i in newest]
 
@@ -186,10 +193,12 @@ def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
     return those if isinstance(those, range) else frozenset(those)
 
 
-def _scores(query: Sequence[str], stretches: Sequence[_Stretch]) -> dict[tuple[int, int], float]:
+def _scores(
+    query: Sequence[str], stretches: Sequence[_Stretch], others: tuple[int, int]
+) -> dict[tuple[int, int], float]:
     """The scores of the messages with a term, by segment and place in it."""
-    documents = sum(stretch.segment.count for stretch in stretches)
-    total = sum(stretch.segment.total for stretch in stretches)
+    documents = sum((stretch.segment.count for stretch in stretches), others[0])
+    total = sum((stretch.segment.total for stretch in stretches), others[1])
     mean = total / documents if total else 1.0
     holders = {term: [stretch.segment.holders(term) for stretch in stretches] for term in query}
     weights = {term: rarity(sum(map(len, held)), documents) for term, held in holders.items()}

@@ -68,6 +68,10 @@ class Block:
         first, ends, run_ends = json.loads(self._load(3))
         return first, ends, run_ends
 
+    def words(self) -> str:
+        """A text with one of a term's `signs` in it if a text of the block holds the term."""
+        return self._lowered + self._runs
+
     def holders(self, term: str) -> Counter[int]:
         """How often each text that holds a term holds it, by the text's number.
 
@@ -95,7 +99,7 @@ class Block:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
         codes: dict[str, int] = {}
         lowered, forms = self._lowered, _forms(term) if len(self._lowered) == len(self._vocabulary) else ()
-        for root in (root.replace("ς", "σ") for root in roots(term)):
+        for root in signs(term):
             at, line, counted = lowered.find(root), -1, 0
             while at >= 0:
                 line += lowered.count("\n", counted, at)
@@ -127,6 +131,11 @@ class Block:
                 counts[first + i] += times * text.count(sign, at, ends[i])
                 at = text.find(sign, ends[i])
         return counts
+
+
+def signs(term: str) -> tuple[str, ...]:
+    """Texts, one of which the chunks or runs with a term have, in lower case."""
+    return (term,) if is_cjk(term) else tuple(root.replace("ς", "σ") for root in roots(term))
 
 
 def _forms(term: str) -> tuple[str, ...]:
