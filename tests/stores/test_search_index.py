@@ -1,6 +1,7 @@
 """The search index gives what a look through every text gives, of any script, and keeps nothing that was erased."""
 
 import json
+import tracemalloc
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -447,3 +448,34 @@ def test_a_short_beginning_of_a_longer_session_is_looked_at_for_its_numbers(tmp_
         database.rows.clear()
         assert store.search("none", user_id="u") == []
         assert database.rows["autocontext_search"] == 0
+
+
+# ------------------------------------------------------------------------------------------------------- large blocks
+LONG = [f"Word{i}-of{i % 7}" for i in range(4_000)]
+
+
+def block_of(said):
+    writer = BlockWriter()
+    for text in said:
+        writer.add(text)
+    [parts] = writer.blocks()
+    return Block(parts.__getitem__)
+
+
+@pytest.mark.parametrize("beginning", ["", "İstanbul "])  # in lower case it is longer
+def test_of_a_long_vocabulary_each_word_is_found_in_its_text(beginning):
+    block = block_of([beginning, *LONG])
+    for i in range(0, len(LONG), 97):
+        assert block.holders(f"word{i}") == block.containing(f"word{i}-") == {i + 1: 1}
+
+
+def test_an_index_that_was_asked_takes_little_more_than_its_words_twice():
+    block = block_of(LONG)
+    tracemalloc.start()
+    try:
+        assert block.holders("word77")
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    places = 2 * 4 * len(LONG)
+    assert size < 1.2 * sum(len(word) + 1 for word in LONG) + places + 10_000
