@@ -6,7 +6,8 @@ A message that no window as large as the memory's can hold is not tokenized eith
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping, Sequence
 from copy import copy
 from functools import lru_cache
 
@@ -52,8 +53,8 @@ class TokenSum:
         self.request = RequestSum(log)
         """Images and bytes of the view."""
         self._log = log
-        self._counts: dict[str, int] = {}
-        """Every message counted so far, also those that have left the view."""
+        self._counts: MutableMapping[str, int] = {}
+        """Every message counted so far, also those that have left the view; a fork has its own before the others."""
         self._bounds: dict[str, int] = {}
         """Messages in view that are not counted yet, with their upper bound."""
         self._anchored: set[str] = set()
@@ -85,8 +86,7 @@ class TokenSum:
         """Forget all counts and bounds: those of the log's view are made when they are needed."""
         self._whole = False
         self._forget_correction()
-        self._counts.clear()
-        self._bounds.clear()
+        self._counts, self._bounds = {}, {}  # a fork may still use the others
         self._counted = self._bounded = 0
         self._without_bound = tuple(self._log.view_ids)
         self._whole = True
@@ -169,10 +169,12 @@ class TokenSum:
         self._bound_all()
         if id_ in self._bounds:
             return self._settle(id_)
-        if id_ not in self._counts:
+        try:
+            return self._counts[id_]
+        except KeyError:
             self._wait()
-            self._counts[id_] = self.counter.count(msg)
-        return self._counts[id_]
+            self._counts[id_] = n = self.counter.count(msg)
+            return n
 
     def measure(self, msg: Msg, bound: int) -> int:
         """Tokens of a message with this bound: counted, or from a sample if they surely exceed the window."""
@@ -213,7 +215,8 @@ class TokenSum:
         """A copy that counts for a fork of the log."""
         self._bound_all()
         fork = copy(self)
-        fork._log, fork._counts, fork._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
+        fork._log, fork._bounds = log, self._bounds.copy()  # noqa: SLF001 (its own)
+        fork._counts = ChainMap({}, self._counts)  # noqa: SLF001 (as many as there are messages, so not copied)
         fork._anchored = self._anchored.copy()  # noqa: SLF001
         fork.request = self.request.fork(log)
         return fork

@@ -1,6 +1,7 @@
 """The running sum: always what a recount gives, and no message is counted twice."""
 
 import asyncio
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -187,6 +188,24 @@ def test_a_negative_count_of_a_provider_is_refused() -> None:
     memory = counted(CountingCounter())
     with pytest.raises(ValueError, match=r"record_usage: input_tokens .*-1"):
         memory.record_usage(-1)
+
+
+def test_a_fork_copies_nothing_of_what_has_left_the_view() -> None:
+    sizes = []
+    for rounds in (20, 400):
+        memory = counted(CountingCounter(), max_token=3_000, msg_threshold=20)
+        for message in conversation(rounds=rounds, tools_per_round=1, chars=40):
+            memory.add(message)
+            memory.get_messages()
+        token_sum, log = memory._token_sum, memory._log.fork()
+        tracemalloc.start()
+        try:
+            fork = token_sum.fork(log)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert fork.total() == memory.token_count
+    assert sizes[1] < sizes[0] + 5_000
 
 
 # --------------------------------------------------------------------------------------- larger than any such window
