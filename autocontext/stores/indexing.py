@@ -99,7 +99,9 @@ class SearchIndex:
             before, entries = part[: begin - span.after], part[begin - span.after :]
             bodies, start = [], begin
             for until, segment in segments(begin, entries, before):
-                bodies.append((start, until, segment.packed(known.key, start, until)))
+                body = segment.packed(known.key, start, until)
+                bodies.append((start, until, body))
+                self._kept.outline((*known.key, *known.version, start, until), segment, len(body))
                 start = until
             made.append((known.key, known.version, bodies))
 
@@ -203,17 +205,27 @@ class _Kept:
                     missing.append(key)
         return found, missing
 
+    def outline(self, key: _Key, segment: Segment, size: int) -> bool:
+        """Keep what a segment of so many stored bytes holds, if that is little; whether it is new."""
+        if size > _SHORT or key[4]:
+            return False
+        outline = segment.count, segment.total, segment.words()
+        with self._lock:
+            if key in self._outlines:
+                return False
+            self._outlines[key] = outline
+            self._outlined += len(outline[2]) + _PER_OUTLINE
+            while self._outlined > _MOST_OUTLINED:
+                *_, words = self._outlines.pop(next(iter(self._outlines)))
+                self._outlined -= len(words) + _PER_OUTLINE
+        return True
+
     def put(self, key: _Key, segment: Segment, size: int) -> None:
         """Keep a segment of so many stored bytes; of a short session first the outline only."""
-        outline = (segment.count, segment.total, segment.words()) if size <= _SHORT and key[4] == 0 else None
+        if self.outline(key, segment, size):
+            return
         with self._lock:
-            if outline is not None and key not in self._outlines:
-                self._outlines[key] = outline
-                self._outlined += len(outline[2]) + _PER_OUTLINE
-                while self._outlined > _MOST_OUTLINED:
-                    *_, words = self._outlines.pop(next(iter(self._outlines)))
-                    self._outlined -= len(words) + _PER_OUTLINE
-            elif key not in self._segments:
+            if key not in self._segments:
                 self._segments[key] = segment, size
                 self._size += size
                 while self._size > _MOST_KEPT:

@@ -416,12 +416,13 @@ def split_all(sessions):
     return (word for said in sessions for text in said for word in terms(text))
 
 
-def test_a_later_search_looks_only_at_sessions_with_its_words(tmp_path):
+def test_a_search_looks_only_at_sessions_with_its_words(tmp_path):
     store = SqliteSessionStore(database := Watched(tmp_path / "a.db"))
     for i, word in enumerate(("harbour", "港口城市", "ΟΔΟΣ", "straße", *["number"] * 30)):
         store.append(SessionKey("u", f"s{i}"), added(f"{word}{i} is here"), after=0)
     index = SearchIndex(database, lambda spans: [store.read(key, after=a, until=b) for key, a, b in spans])
-    assert len(index.segments("u", None, ["harbour"]).segments) == 34
+    assert [key.session_id for key, _ in index.segments("u", None, ["harbour"]).segments] == ["s0"]
+    assert database.rows["autocontext_search"] == 1
     for i, word in enumerate(("harbour0", "港口", "οδος2", "straße3", "number7")):
         [term] = terms(word)
         looked_at = [key for key, _ in index.segments("u", None, [term]).segments]
