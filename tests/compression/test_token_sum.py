@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.history.entries import Added
 from autocontext.testing import ScriptedModel, conversation, system, user
 from autocontext.tokens import VocabularyCounter
 from tests.conversations import histories
+from tests.costs import python_calls
 from tests.invariants import CONFIGS, recount
 
 
@@ -206,6 +208,18 @@ def test_a_fork_copies_nothing_of_what_has_left_the_view() -> None:
             tracemalloc.stop()
         assert fork.total() == memory.token_count
     assert sizes[1] < sizes[0] + 5_000
+
+
+def test_a_fork_knows_the_size_of_the_view() -> None:
+    memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
+    memory.add_messages(conversation(rounds=50, tools_per_round=1, chars=40))
+    token_sum, log = memory._token_sum, memory._log
+    size, forked = token_sum.request.total(), log.fork()
+    fork = token_sum.fork(forked)
+    assert python_calls(fork.request.total) < 10
+    token_sum.update(log.record(added := Added(message=user("one more"))))
+    fork.update(forked.record(added))
+    assert fork.request.total() == token_sum.request.total() != size
 
 
 # --------------------------------------------------------------------------------------- larger than any such window
