@@ -105,7 +105,7 @@ class AutoContextMemory(ProviderMessages, Closing):
         log = self._journal.log
         counter = _counter(self.config, model)
         loading = Loading(counter)
-        self._tokens = TokenSum(counter, log, loading.wait)
+        self._tokens = TokenSum(counter, log, loading.wait, window=self.config.max_token)
         self._pass_runner = PassRunner(
             recorder=self._journal,
             token_sum=self._tokens,

@@ -50,4 +50,7 @@ class RequestSum:
         """One for a fork of the log."""
         fork = RequestSum(log)
         fork._sizes = self._sizes.copy()
+        entries, seen, shown, total = self._seen
+        if entries is self._log.entries:
+            fork._seen = (log.entries, seen, shown, total)
         return fork

@@ -143,6 +143,7 @@ class PassRunner:
         """Go by another configuration from the next pass on. Use it under the lock."""
         self._config = self._asker.config = config
         self._limits, self._early_limits = Limits.of(config), Limits.of(config, early=True)
+        self._token_sum.resize(config.max_token)
         self._cache.resize(config)
         self.restart()
 
@@ -529,7 +530,8 @@ class PassRunner:
             self._loading.start()
             await in_thread(self._loading.wait)
         if waiting := await self.locked(lambda: self._token_sum.waiting(_COUNTED_IN_THREAD)):
-            counted = await in_thread(lambda: [(id_, msg, self._token_sum.counter.count(msg)) for id_, msg in waiting])
+            measure = self._token_sum.measure
+            counted = await in_thread(lambda: [(id_, msg, measure(msg, bound)) for id_, msg, bound in waiting])
 
             def learn() -> None:
                 for id_, msg, tokens in counted:

@@ -1,11 +1,13 @@
 """The running token sum of the working view: each message is counted once, and only when it has to be.
 
 A text never has more tokens than UTF-8 bytes, so while that upper bound stays under a limit nothing is tokenized.
+A message that no window as large as the memory's can hold is not tokenized either, except for a sample: a pass cuts it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping, Sequence
 from copy import copy
 from functools import lru_cache
 
@@ -13,6 +15,7 @@ from autocontext.compression.request_sum import RequestSum
 from autocontext.history.log import Log, ViewChange
 from autocontext.messages import Msg
 from autocontext.tokens import TokenCounter, VocabularyCounter
+from autocontext.tokens.counters import BYTES_OF_TOKEN
 
 _REMEMBERED = 4_096
 """Texts whose tokens are remembered."""
@@ -24,12 +27,18 @@ class TokenSum:
     A mark is set while several of its fields change; who finds it, after an interrupt, starts again from the view.
     """
 
-    def __init__(self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, counter: TokenCounter, log: Log, wait: Callable[[], None] = lambda: None, *, window: int | None = None
+    ) -> None:
         self._whole = True
         """The mark."""
         self.correction = 0
         """A provider's count less ours; 0 again when something leaves the view."""
         self.counter = counter
+        self._window = window
+        """Tokens; None: every message is counted, however large."""
+        self._sampled = False
+        """Whether a count was made from a sample."""
         self._wait = wait
         """Called before anything is tokenized: waits for a vocabulary that is being loaded."""
         self._overhead_texts: Sequence[str] = ()
@@ -44,8 +53,8 @@ class TokenSum:
         self.request = RequestSum(log)
         """Images and bytes of the view."""
         self._log = log
-        self._counts: dict[str, int] = {}
-        """Every message counted so far, also those that have left the view."""
+        self._counts: MutableMapping[str, int] = {}
+        """Every message counted so far, also those that have left the view; a fork has its own before the others."""
         self._bounds: dict[str, int] = {}
         """Messages in view that are not counted yet, with their upper bound."""
         self._anchored: set[str] = set()
@@ -77,8 +86,7 @@ class TokenSum:
         """Forget all counts and bounds: those of the log's view are made when they are needed."""
         self._whole = False
         self._forget_correction()
-        self._counts.clear()
-        self._bounds.clear()
+        self._counts, self._bounds = {}, {}  # a fork may still use the others
         self._counted = self._bounded = 0
         self._without_bound = tuple(self._log.view_ids)
         self._whole = True
@@ -161,15 +169,34 @@ class TokenSum:
         self._bound_all()
         if id_ in self._bounds:
             return self._settle(id_)
-        if id_ not in self._counts:
+        try:
+            return self._counts[id_]
+        except KeyError:
             self._wait()
-            self._counts[id_] = self.counter.count(msg)
-        return self._counts[id_]
+            self._counts[id_] = n = self.counter.count(msg)
+            return n
 
-    def waiting(self, size: int) -> list[tuple[str, Msg]]:
-        """The messages in view that are not counted yet, with their ids, if their bounds together exceed `size`."""
+    def measure(self, msg: Msg, bound: int) -> int:
+        """Tokens of a message with this bound: counted, or from a sample if they surely exceed the window."""
+        counter, window = self.counter, self._window
+        if window is None or not isinstance(counter, VocabularyCounter) or bound // BYTES_OF_TOKEN <= window:
+            return counter.count(msg)
+        self._sampled = True
+        return max(counter.sampled(msg), bound // BYTES_OF_TOKEN)
+
+    def resize(self, window: int) -> None:
+        """Go by another window; what was too large for the old one may fit."""
+        self._window = window
+        if self._sampled:
+            self._start_again()
+            self._sampled = False
+
+    def waiting(self, size: int) -> list[tuple[str, Msg, int]]:
+        """The messages in view that are not counted yet, with ids and bounds, if the bounds together exceed `size`."""
         self._bound_all()
-        return [(id_, self._log.messages[id_]) for id_ in self._bounds] if self._bounded > size else []
+        if self._bounded <= size:
+            return []
+        return [(id_, self._log.messages[id_], bound) for id_, bound in self._bounds.items()]
 
     def learn(self, id_: str, msg: Msg, tokens: int) -> None:
         """Take over a count that was made elsewhere, unless the id means another message by now."""
@@ -188,7 +215,8 @@ class TokenSum:
         """A copy that counts for a fork of the log."""
         self._bound_all()
         fork = copy(self)
-        fork._log, fork._counts, fork._bounds = log, self._counts.copy(), self._bounds.copy()  # noqa: SLF001 (its own)
+        fork._log, fork._bounds = log, self._bounds.copy()  # noqa: SLF001 (its own)
+        fork._counts = ChainMap({}, self._counts)  # noqa: SLF001 (as many as there are messages, so not copied)
         fork._anchored = self._anchored.copy()  # noqa: SLF001
         fork.request = self.request.fork(log)
         return fork
@@ -197,6 +225,7 @@ class TokenSum:
         """Take over what a fork has counted."""
         self._bound_all()
         known = fork._counts
+        self._sampled |= fork._sampled
         for id_ in [id_ for id_ in self._bounds if id_ in known]:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
@@ -211,6 +240,6 @@ class TokenSum:
     def _settle(self, id_: str) -> int:
         self._wait()
         msg = self._log.messages[id_]
-        n = self.counter.count(msg)
+        n = self.measure(msg, self._bounds[id_])
         self.learn(id_, msg, n)
         return n

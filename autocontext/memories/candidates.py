@@ -85,6 +85,8 @@ class MemoryBlock:
 
 def _tags(text: str) -> list[str]:
     """The tags in a JSON text; none if it is damaged, which whoever reads the memory is told."""
+    if text == "[]":  # of most memories
+        return []
     try:
         tags = json.loads(text)
     except (ValueError, RecursionError):

@@ -25,7 +25,7 @@ FEW = 512
 MOST = 1024
 """Memories of a block: it is made anew when one of them changes."""
 _MOST_KEPT = 16_000_000
-"""Stored bytes of the blocks that a process keeps: more than 100,000 memories, 90 MB when unpacked."""
+"""Stored bytes of the blocks that a process keeps: more than 100,000 memories, 45 MB when unpacked."""
 _RANKED = 100
 """Memories to rank first; more if these are too few."""
 
@@ -105,9 +105,12 @@ class LargeIndex:
             if blocks is not None:
                 return blocks
             try:
-                self._database.write(partial(_indexing, user_id))
+                made = self._database.write(partial(_indexing, user_id))
             except StoreError:  # somebody else writes, or nobody may: the index waits, and the search does not
                 return self._database.read(partial(self._current, user_id, sys.maxsize)) or []
+            if made is not None:
+                number, block, size = made
+                self._kept.put((user_id, number), block, size)
 
     def _current(self, user_id: str, few: int = FEW) -> Work[list[MemoryBlock] | None]:
         """The blocks; None if more memories than these are in none."""
@@ -129,9 +132,13 @@ class LargeIndex:
         return [*found, MemoryBlock.of(rest)]
 
 
-def _indexing(user_id: str) -> Work[None]:
-    """Make the next block of the memories that are in none, if they are many."""
+def _indexing(user_id: str) -> Work[tuple[int, MemoryBlock, int] | None]:
+    """Make the next block of the memories that are in none, if they are many: its number, the block, stored bytes."""
     yield from statements.lock(user_id)
     rest = yield from statements.outside(user_id, MOST)
-    if len(rest) > FEW:
-        yield from statements.put_block(user_id, secrets.randbits(62), rest[-1][0], MemoryBlock.of(rest).packed())
+    if len(rest) <= FEW:
+        return None
+    number, block = secrets.randbits(62), MemoryBlock.of(rest)
+    body = block.packed()
+    yield from statements.put_block(user_id, number, rest[-1][0], body)
+    return number, block, len(body)

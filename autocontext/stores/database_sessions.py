@@ -205,11 +205,11 @@ class DatabaseSessionStore(DatabasePart, Lifecycle):
         """
         asked = question(text, limit, **filters)
         try:
-            segments = self._index.segments(user_id, session_id)
+            index = self._index.segments(user_id, session_id, asked.terms or None)
         except StoreCorruptError:
             # The entries may be intact, and then they are enough. If they are not, reading them raises.
             return super().search(text, user_id=user_id, session_id=session_id, limit=limit, **filters)
-        return with_snippets(text, best_hits(asked, segments), self._entries)
+        return with_snippets(text, best_hits(asked, index.segments, index[1:]), self._entries)
 
     def _entries(self, places: Sequence[EntryAt]) -> dict[EntryAt, Entry]:
         entries = {}

@@ -127,28 +127,35 @@ class _Stretch(NamedTuple):
 
 
 def _in_use(index: Iterable[tuple[SessionKey, Segment]]) -> list[_Stretch]:
-    """The segments since each session was last cleared: cleared messages are not found."""
-    sessions: dict[SessionKey, list[_Stretch]] = {}
+    """The segments since each session was last cleared: cleared messages are not found. Those of one are together."""
+    stretches: list[_Stretch] = []
+    last, begin, numbered = None, 0, 0
     for session, segment in index:
-        stretches = sessions.setdefault(session, [])
+        if session != last:
+            last, begin, numbered = session, len(stretches), 0
         if segment.emptied >= 0:
-            stretches.clear()
-        numbered = stretches[-1].numbered + stretches[-1].segment.originals if stretches else 0
+            del stretches[begin:]
+            numbered = 0
         stretches.append(_Stretch(session, segment, numbered))
-    return [stretch for stretches in sessions.values() for stretch in stretches]
+        numbered += segment.originals
+    return stretches
 
 
-def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> list[Ranked]:
+def best_hits(
+    asked: Question, index: Iterable[tuple[SessionKey, Segment]], others: tuple[int, int] = (0, 0)
+) -> list[Ranked]:
     """The best hits; a score is a share of the highest possible one.
 
-    The segments of a session come in order. Only messages of these segments count for how rare a word is. An agent's
-    earlier searches and reloads repeat the words of what they found, so they come behind everything else.
+    The segments of a session come together and in order. Only messages of these segments, and the `others` without any
+    of the terms (their number, and words), count for how rare a word is. An agent's earlier searches and reloads repeat
+    the words of what they found, so they come behind everything else.
     """
     stretches = _in_use(index)
-    fitting = [_fitting(asked, stretch) for stretch in stretches]
     if asked.terms:
-        scores = _scores(asked.terms, stretches)
-        looks = [frozenset[int]() if asked.tool else stretch.segment.only_of(LOOKING) for stretch in stretches]
+        scores = _scores(asked.terms, stretches, others)
+        found = {n: stretches[n] for n, _ in scores}
+        fitting = {n: _fitting(asked, stretch) for n, stretch in found.items()}
+        looks = {n: () if asked.tool else stretch.segment.only_of(LOOKING) for n, stretch in found.items()}
         hits = (
             (i in looks[n], -score, *_stands(stretches[n], i), n, i)
             for (n, i), score in scores.items()
@@ -157,7 +164,7 @@ def best_hits(asked: Question, index: Iterable[tuple[SessionKey, Segment]]) -> l
         return [_ranked(-score, stretches[n], i) for _, score, *_, n, i in heapq.nsmallest(asked.limit, hits)]
     if not asked.narrowed():
         return []
-    everywhere = ((n, i) for n, those in enumerate(fitting) for i in those)
+    everywhere = ((n, i) for n, stretch in enumerate(stretches) for i in _fitting(asked, stretch))
     newest = heapq.nlargest(asked.limit, everywhere, key=lambda hit: _newness(stretches[hit[0]], hit[1]))
     return [_ranked(0.0, stretches[n], i) for n, i in newest]
 
@@ -181,11 +188,14 @@ def _fitting(asked: Question, stretch: _Stretch) -> Collection[int]:
     return those if isinstance(those, range) else frozenset(those)
 
 
-def _scores(query: Sequence[str], stretches: Sequence[_Stretch]) -> dict[tuple[int, int], float]:
+def _scores(
+    query: Sequence[str], stretches: Sequence[_Stretch], others: tuple[int, int]
+) -> dict[tuple[int, int], float]:
     """The scores of the messages with a term, by segment and place in it: shares of the highest possible one."""
     segments = [stretch.segment for stretch in stretches]
     found = ([segment.holders(term) for segment in segments] for term in query)
-    texts, total = sum(segment.count for segment in segments), sum(segment.total for segment in segments)
+    texts = sum((segment.count for segment in segments), others[0])
+    total = sum((segment.total for segment in segments), others[1])
     scores, limit = bm25(found, lambda n: segments[n].messages.lengths, texts, total)
     return {place: score / limit for place, score in scores.items()}
 

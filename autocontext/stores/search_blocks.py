@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+from array import array
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 
 from autocontext.text.stems import roots, stem
 from autocontext.text.stop_words import STOP_WORDS
@@ -28,6 +29,8 @@ _MOST_CHUNKS = 1_000_000
 """Different ones of a block, before the last stretch: there are 1,112,064 characters."""
 _EDGES = "\n-/"
 """Signs of a chunk that part words, and are part of none themselves."""
+_STEP = 4096
+"""Characters of a vocabulary after which its lines are counted once."""
 _FEW = 8
 """Different chunks that a text is looked through for one after the other; more are looked for at once."""
 _MANY = 1_000
@@ -46,16 +49,38 @@ class Block:
 
     @cached_property
     def _vocabulary(self) -> str:
-        return f"\n{self._load(0)}\n"
+        return self._load(0)
 
     @cached_property
     def _lowered(self) -> str:
         # Of what lower case depends on its neighbours, there is only the sigma.
-        return self._vocabulary.lower().replace("ς", "σ")
+        return f"\n{self._vocabulary}\n".lower().replace("ς", "σ")
+
+    @cached_property
+    def _lines(self) -> list[int]:
+        """How many lines begin before every so many characters."""
+        text = self._lowered
+        counts = (text.count("\n", at, at + _STEP) for at in range(0, len(text), _STEP))
+        return [*accumulate(counts, initial=-1)]
+
+    def _line(self, at: int) -> int:
+        """The number of the line of the vocabulary with this character."""
+        step = at // _STEP
+        return self._lines[step] + self._lowered.count("\n", step * _STEP, at)
+
+    @cached_property
+    def _aligned(self) -> bool:
+        return len(self._lowered) == len(self._vocabulary) + 2
 
     @cached_property
     def _chunks(self) -> list[str]:
-        return self._vocabulary[1:-1].split("\n")
+        return self._vocabulary.split("\n")
+
+    def _chunk(self, at: int, end: int) -> str:
+        """The chunk on a line that has a character here, and that ends there."""
+        if not self._aligned:  # some letter has two in lower case
+            return self._chunks[self._line(at)]
+        return self._vocabulary[self._lowered.rfind("\n", 0, at) : end - 1]
 
     @cached_property
     def _text(self) -> str:
@@ -66,10 +91,14 @@ class Block:
         return self._load(2)
 
     @cached_property
-    def _places(self) -> tuple[int, list[int], list[int]]:
+    def _places(self) -> tuple[int, Sequence[int], Sequence[int]]:
         """The number of the first text, and where each ends in `_text` and in `_runs`."""
         first, ends, run_ends = json.loads(self._load(3))
-        return first, ends, run_ends
+        return first, array("I", ends), array("I", run_ends)  # a seventh of a list of numbers
+
+    def words(self) -> str:
+        """A text with one of a term's `signs` in it if a text of the block holds the term."""
+        return self._lowered + self._runs
 
     def holders(self, term: str) -> Counter[int]:
         """How often each text that holds a term holds it, by the text's number.
@@ -87,33 +116,31 @@ class Block:
             return self.holders(piece)
         codes: dict[str, int] = {}
         lowered = self._lowered
-        at, line, counted = lowered.find(piece), -1, 0
+        at = lowered.find(piece)
         while at >= 0:
-            line += lowered.count("\n", counted, at)
-            codes[_code(line)] = 1
-            counted, at = at, lowered.find(piece, lowered.find("\n", at))
+            codes[_code(self._line(at))] = 1
+            at = lowered.find(piece, lowered.find("\n", at))
         return self._count(codes, self._text, self._places[1]) if codes else Counter()
 
     def _codes(self, term: str) -> dict[str, int]:
         """The characters that stand for the chunks with this term, and how often each chunk has it."""
         codes: dict[str, int] = {}
-        lowered, forms = self._lowered, _forms(term) if len(self._lowered) == len(self._vocabulary) else ()
-        for root in (root.replace("ς", "σ") for root in roots(term)):
-            at, line, counted = lowered.find(root), -1, 0
+        lowered, forms = self._lowered, _forms(term) if self._aligned else ()
+        for root in signs(term):
+            at = lowered.find(root)
             while at >= 0:
-                line += lowered.count("\n", counted, at)
                 stop, end = at + len(root), lowered.find("\n", at)
                 if (
                     lowered[stop] in _EDGES and lowered[at - 1] in _EDGES
-                    and self._vocabulary[at:stop] in forms and lowered.find(root, stop, end) < 0
+                    and self._vocabulary[at - 1 : stop - 1] in forms and lowered.find(root, stop, end) < 0
                 ):  # fmt: skip
-                    codes[_code(line)] = 1
-                elif times := terms_of_chunk(self._chunks[line]).count(term):
-                    codes[_code(line)] = times
-                counted, at = at, lowered.find(root, end)
+                    codes[_code(self._line(at))] = 1
+                elif times := terms_of_chunk(self._chunk(at, end)).count(term):
+                    codes[_code(self._line(at))] = times
+                at = lowered.find(root, end)
         return codes
 
-    def _count(self, signs: Mapping[str, int], text: str, ends: list[int]) -> Counter[int]:
+    def _count(self, signs: Mapping[str, int], text: str, ends: Sequence[int]) -> Counter[int]:
         first = self._places[0]
         counts: Counter[int] = Counter()
         if len(signs) > _FEW:
@@ -130,6 +157,11 @@ class Block:
                 counts[first + i] += times * text.count(sign, at, ends[i])
                 at = text.find(sign, ends[i])
         return counts
+
+
+def signs(term: str) -> tuple[str, ...]:
+    """Texts, one of which the chunks or runs with a term have, in lower case."""
+    return (term,) if is_cjk(term) else tuple(root.replace("ς", "σ") for root in roots(term))
 
 
 def _forms(term: str) -> tuple[str, ...]:

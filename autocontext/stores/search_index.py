@@ -16,7 +16,7 @@ from autocontext.errors import StoreCorruptError
 from autocontext.history.entries import Added, Entry, Offloaded, Snapshot
 from autocontext.messages import Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock, texts_in
 from autocontext.stores.protocol import SessionKey
-from autocontext.stores.search_blocks import Block, BlockWriter
+from autocontext.stores.search_blocks import Block, BlockWriter, signs
 
 LONGEST = 1024
 """Maximum number of entries in a segment."""
@@ -94,6 +94,10 @@ class Segment:
             counts.update(block.holders(term))
         return counts
 
+    def words(self) -> str:
+        """A text with one of `signs_of((term,))` in it if any message has this term."""
+        return "\n".join(block.words() for block in self._blocks)
+
     def packed(self, session: SessionKey, start: int, until: int) -> bytes:
         """The stored form of the segment, bound to its place."""
         texts = enumerate(map(self._load, range(self._parts)))
@@ -121,6 +125,11 @@ class Segment:
                     ends = list(accumulate(sizes, initial=at))
                     return cls(fields, len(sizes), lambda i: _text(body[ends[i] : ends[i + 1]], i))
         raise StoreCorruptError(f"the search index of session {session[1]!r} is damaged or old at entry {start}")
+
+
+def signs_of(terms: Iterable[str]) -> list[str]:
+    """Texts of which `Segment.words` has one if the segment has one of the terms."""
+    return list(dict.fromkeys(sign for term in terms for sign in signs(term)))
 
 
 def segments(start: int, entries: Iterable[Entry], before: Iterable[Entry] = ()) -> Iterator[tuple[int, Segment]]:

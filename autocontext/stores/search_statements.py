@@ -9,7 +9,11 @@ from typing import NamedTuple
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Statement, Work
 from autocontext.stores.protocol import SessionKey, Version, storable
-from autocontext.stores.search_index import FULL
+
+_AT_ONCE = 100
+"""Segments that a statement names."""
+_KINDS: tuple[set[type], ...] = ({int}, {str}, {int}, {int}, {int, type(None)}, {int, type(None)})
+"""Of the columns of `known`."""
 
 
 class Known(NamedTuple):
@@ -22,24 +26,24 @@ class Known(NamedTuple):
     version: Version
 
 
-def known(user_id: str, session_id: str | None) -> Work[list[Known]]:
-    """The sessions of a user; those with `until < entries` have grown since the last search."""
+def known(user_id: str, session_id: str | None) -> Work[list[Row]]:
+    """How far the sessions of a user, or one, are indexed: a row for each segment, in order, or one with None.
+
+    Each is the number of entries in the session, then session id, identity, edition, and start and until.
+    Raises StoreCorruptError for a damaged row.
+    """
     rows = yield Statement(
-        "SELECT s.session_id, s.entries, COALESCE(MAX(x.start), 0), COALESCE(MAX(x.until), 0), "
-        "COALESCE(s.identity, s.created_at), s.edition "
+        "SELECT s.entries, s.session_id, COALESCE(s.identity, s.created_at), s.edition, x.start, x.until "
         "FROM autocontext_sessions s LEFT JOIN autocontext_search x "
         "ON x.user_id = s.user_id AND x.session_id = s.session_id WHERE s.user_id = :user_id"
         + ("" if session_id is None else " AND s.session_id = :session_id")
-        + " GROUP BY s.session_id, s.entries, s.identity, s.created_at, s.edition",
+        + " ORDER BY s.session_id, x.start",
         _scope(user_id, session_id),
     )
-    if not all(isinstance(number, int) for row in rows for number in row[1:]):  # SQLite's columns hold any type
-        raise StoreCorruptError("the search index or the row of a session is damaged")
-    return [
-        # Rebuild the last segment until it is full, so that small additions make no segments of their own.
-        Known(SessionKey(user_id, id_), start if until - start < FULL else until, until, entries, Version(*version))
-        for id_, entries, start, until, *version in rows
-    ]
+    for column, kinds in zip(zip(*rows, strict=True), _KINDS, strict=False):
+        if not set(map(type, column)) <= kinds:  # SQLite's columns hold any type
+            raise StoreCorruptError("the search index or the row of a session is damaged")
+    return rows
 
 
 def put(session: SessionKey, version: Version, segments: list[tuple[int, int, bytes]]) -> Work[None]:
@@ -62,17 +66,20 @@ def put(session: SessionKey, version: Version, segments: list[tuple[int, int, by
         )
 
 
-def segments(user_id: str, session_id: str | None, *, bodies: bool = True) -> Work[list[Row]]:
-    """The segments of a user, or of one session, in order: session id, start, until, and with `bodies` the body."""
-    return (
-        yield Statement(
-            f"SELECT session_id, start, until{', body' if bodies else ''} FROM autocontext_search "
-            "WHERE user_id = :user_id"
-            + ("" if session_id is None else " AND session_id = :session_id")
-            + " ORDER BY session_id, start",
-            _scope(user_id, session_id),
+def segments(user_id: str, places: Sequence[tuple[str, int]] | None) -> Work[list[Row]]:
+    """The segments at these places (session id, start) of a user; None: all. Session id, start, until, body."""
+    select = "SELECT session_id, start, until, body FROM autocontext_search WHERE user_id = :user_id"
+    if places is None:
+        return (yield Statement(select, {"user_id": user_id}))
+    found: list[Row] = []
+    for at in range(0, len(places), _AT_ONCE):
+        some = places[at : at + _AT_ONCE]
+        fields = {f"{name}{i}": value for i, place in enumerate(some) for name, value in zip("st", place, strict=True)}
+        values = ", ".join(f"(:s{i}, :t{i})" for i in range(len(some)))
+        found += yield Statement(
+            f"{select} AND (session_id, start) IN (VALUES {values})", {"user_id": user_id, **fields}
         )
-    )
+    return found
 
 
 def bodies(places: Sequence[tuple[SessionKey, int]]) -> Work[list[Row]]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from autocontext.messages import ContentBlock, Msg, OutputBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.text.normal_forms import normalized
-from autocontext.tokens.chunks import chunks, lines
+from autocontext.tokens.chunks import CHUNK_CHARS, chunks, lines
 from autocontext.tokens.vocabularies import VOCABULARIES, encoding
 from autocontext.tokens.wire import wire_texts
 
@@ -91,6 +91,17 @@ class VocabularyCounter:
         """An upper limit of `count_text(text)`, computed without tokenizing."""
         return len(text) if text.isascii() else self._bytes(text)
 
+    def sampled(self, msg: Msg) -> int:
+        """About `count(msg)`: of a text of more than a million characters, parts are tokenized."""
+        fixed, texts = wire_texts(msg)
+        return fixed + sum(map(self._sampled, texts))
+
+    def _sampled(self, text: str) -> int:
+        if len(text) <= _SAMPLES * CHUNK_CHARS:
+            return self._count(text)
+        parts = [text[at : at + CHUNK_CHARS] for at in range(0, len(text), len(text) // _SAMPLES)]
+        return sum(map(self._count, parts)) * len(text) // sum(map(len, parts))
+
     def _bytes(self, text: str) -> int:
         if not VOCABULARIES[self.name].normalize:
             return _utf8_bytes(text)
@@ -103,6 +114,11 @@ class VocabularyCounter:
         return map(normalized, chunks(text)) if VOCABULARIES[self.name].normalize else chunks(text)
 
 
+BYTES_OF_TOKEN = 256
+"""A message has more than `bound / BYTES_OF_TOKEN` tokens: the longest has 128 bytes, and a bound that normalizes texts
+may count some bytes twice."""
+_SAMPLES = 256
+"""Parts of a long text that are tokenized for an estimate, a chunk each."""
 _SLICE = 512
 """Characters that are normalized together for a bound; of a long run of combining marks more would take too long."""
 _AT_CUT = 16

@@ -1,5 +1,7 @@
 """The running sum: always what a recount gives, and no message is counted twice."""
 
+import asyncio
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.history.entries import Added
 from autocontext.testing import ScriptedModel, conversation, system, user
+from autocontext.tokens import VocabularyCounter
 from tests.conversations import histories
+from tests.costs import python_calls
 from tests.invariants import CONFIGS, recount
 
 
@@ -185,3 +190,75 @@ def test_a_negative_count_of_a_provider_is_refused() -> None:
     memory = counted(CountingCounter())
     with pytest.raises(ValueError, match=r"record_usage: input_tokens .*-1"):
         memory.record_usage(-1)
+
+
+def test_a_fork_copies_nothing_of_what_has_left_the_view() -> None:
+    sizes = []
+    for rounds in (20, 400):
+        memory = counted(CountingCounter(), max_token=3_000, msg_threshold=20)
+        for message in conversation(rounds=rounds, tools_per_round=1, chars=40):
+            memory.add(message)
+            memory.get_messages()
+        token_sum, log = memory._token_sum, memory._log.fork()
+        tracemalloc.start()
+        try:
+            fork = token_sum.fork(log)
+            sizes.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
+        assert fork.total() == memory.token_count
+    assert sizes[1] < sizes[0] + 5_000
+
+
+def test_a_fork_knows_the_size_of_the_view() -> None:
+    memory = counted(CountingCounter(), max_token=10**9, msg_threshold=10**9)
+    memory.add_messages(conversation(rounds=50, tools_per_round=1, chars=40))
+    token_sum, log = memory._token_sum, memory._log
+    size, forked = token_sum.request.total(), log.fork()
+    fork = token_sum.fork(forked)
+    assert python_calls(fork.request.total) < 10
+    token_sum.update(log.record(added := Added(message=user("one more"))))
+    fork.update(forked.record(added))
+    assert fork.request.total() == token_sum.request.total() != size
+
+
+# --------------------------------------------------------------------------------------- larger than any such window
+class Reading(VocabularyCounter):
+    """Knows how many characters it has tokenized."""
+
+    read = 0
+
+    def _count(self, text: str) -> int:
+        Reading.read += len(text)
+        return super()._count(text)
+
+
+def opened_with(text: str) -> AutoContextMemory:
+    memory = counted(Reading("o200k_base"), max_token=4_000)
+    memory.add(Msg(role="user", content=text))
+    Reading.read = 0
+    return memory
+
+
+LARGE = "".join(f"{n}: {'the build of part ' * (n % 7)}passed.\n" for n in range(60_000))
+
+
+def test_of_a_message_that_no_such_window_holds_a_sample_is_counted() -> None:
+    memory = opened_with(LARGE)
+    report = memory.compress_if_needed()
+    assert Reading.read < len(LARGE) / 2
+    assert report.tokens_before == pytest.approx(VocabularyCounter("o200k_base").count_text(LARGE), rel=0.05)
+    assert recount(memory) == memory.token_count <= 4_000
+
+
+def test_of_such_a_message_asynchronous_code_counts_a_sample_too() -> None:
+    memory = opened_with(LARGE)
+    asyncio.run(memory.acompress_if_needed())
+    assert Reading.read < len(LARGE) / 2
+
+
+def test_in_a_larger_window_such_a_message_is_counted_whole() -> None:
+    memory = opened_with(LARGE)
+    assert memory.token_count != recount(memory)
+    memory.resize(1_000_000)
+    assert memory.token_count == recount(memory)

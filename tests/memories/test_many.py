@@ -131,6 +131,35 @@ def test_a_search_reads_as_many_rows_at_every_size(tmp_path) -> None:
     assert read[0] == read[1]
 
 
+class Bodies(SqliteDatabase):
+    """Counts the blocks that are read."""
+
+    read_blocks = 0
+
+    def read(self, work):
+        def watched():
+            steps, rows = work(), None
+            while True:
+                try:
+                    statement = steps.send(rows)
+                except StopIteration as done:
+                    return done.value
+                rows = yield statement
+                self.read_blocks += statement.sql.startswith("SELECT body")
+
+        return super().read(watched)
+
+
+def test_a_search_after_a_delete_reads_no_block(tmp_path) -> None:
+    with MemoryStore(database := Bodies(tmp_path / "a.db")) as store:
+        filled(store, 2 * MOST)
+        found(store, "machine 7")
+        before = database.read_blocks
+        store.delete("fact_7", **USER)
+        assert found(store, "machine 8", limit=1) == ["Machine 8 stands in room 8 beside the printer"]
+        assert (database.read_blocks - before, len(blocks(store)), outside(store)) == (0, 2, set())
+
+
 def test_a_request_gets_what_is_near_what_is_sure_and_corrections(store) -> None:
     store.add("Never restart the printer at noon", category="correction", **USER)
     store.add("The user is called Ann", confidence=1.0, **USER)

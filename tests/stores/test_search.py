@@ -178,11 +178,12 @@ def test_a_slower_search_does_not_take_back_what_a_later_one_indexed(tmp_path):
         store.append(U, added("first", "second"), after=0)
         assert store.search("second", user_id="u")
         stale = [(0, 1, packed("first"))]
-        [before] = place(store).read(lambda: known("u", None))
-        place(store).write(lambda: put(U, before.version, stale))
-        assert place(store).read(lambda: known("u", None)) == [before]
-        place(store).write(lambda: put(SessionKey("u", "gone"), before.version, stale))
-        place(store).write(lambda: put(U, Version(before.version.identity, 7), [(0, 99, b"of another edition")]))
+        [row] = place(store).read(lambda: known("u", None))
+        before = Version(*row[2:4])
+        place(store).write(lambda: put(U, before, stale))
+        assert place(store).read(lambda: known("u", None)) == [row]
+        place(store).write(lambda: put(SessionKey("u", "gone"), before, stale))
+        place(store).write(lambda: put(U, Version(before.identity, 7), [(0, 99, b"of another edition")]))
         assert store.search("second", user_id="u")
 
 
@@ -191,10 +192,11 @@ def test_row_07_an_index_of_a_deleted_session_does_not_fit_the_one_made_anew(tmp
 
     with stored("sqlite file", tmp_path) as store:
         store.append(U, added("a secret"), after=0)
-        [before] = place(store).read(lambda: known("u", None))
+        [row] = place(store).read(lambda: known("u", None))
+        before = Version(*row[2:4])
         store.delete(U)
         store.append(U, added("hello"), after=0)
-        place(store).write(lambda: put(U, before.version, [(0, 1, packed("a secret"))]))
+        place(store).write(lambda: put(U, before, [(0, 1, packed("a secret"))]))
         assert store.search("secret", user_id="u") == []
         assert store.search("hello", user_id="u")
 
@@ -215,7 +217,7 @@ def test_an_index_that_another_process_makes_anew_meanwhile_is_completed(tmp_pat
                 place(store).write(lambda: forget("u"))
             return [store.read(span.session, after=span.after, until=span.until) for span in spans]
 
-        segments = SearchIndex(place(store), read).segments("u", None)
+        segments = SearchIndex(place(store), read).segments("u", None).segments
         assert [key.session_id for key, _ in segments] == ["s", "t"]
         assert len(reads) == 2
 
@@ -247,6 +249,7 @@ def test_row_12_a_damaged_index_is_made_anew(kind, damage, tmp_path):
         def spoil():
             values = {"zeros": b"\0" * 50, "empty": b""}
             used = {name: value for name, value in values.items() if f":{name}" in DAMAGES[damage]}
+            yield Statement("DELETE FROM autocontext_search WHERE session_id = 'x'")  # of the spoiling before
             yield Statement(DAMAGES[damage], used)
 
         for query in ("number3", f"number{LONGEST + 4}"):

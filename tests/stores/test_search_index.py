@@ -1,6 +1,7 @@
 """The search index gives what a look through every text gives, of any script, and keeps nothing that was erased."""
 
 import json
+import tracemalloc
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -15,6 +16,7 @@ from autocontext.history.entries import Added, Cleared, Offloaded
 from autocontext.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from autocontext.stores import DatabaseSessionStore, InMemorySessionStore, SessionKey, SqliteSessionStore
 from autocontext.stores.database import Statement
+from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.log_search import LogSearch
 from autocontext.stores.search_blocks import Block, BlockWriter
 from autocontext.stores.search_index import FULL, LONGEST, Segment, milliseconds, segments
@@ -396,3 +398,85 @@ def test_many_sessions_are_indexed_together_and_a_long_one_in_parts(kind, tmp_pa
         writes.clear()
         assert len(store.search("again", user_id="u", limit=20)) == 20
         assert writes == []
+
+
+# ------------------------------------------------------------------------------------------------------ many sessions
+@given(st.lists(st.lists(mixed, min_size=1, max_size=2), min_size=1, max_size=5), st.data())
+def test_a_later_search_finds_what_the_first_one_finds(sessions, data):
+    with SqliteSessionStore(":memory:") as store:
+        for i, said in enumerate(sessions):
+            store.append(SessionKey("u", f"s{i}"), added(*said), after=0)
+        words = data.draw(st.lists(st.sampled_from(sorted(set(split_all(sessions))) or ["none"]), max_size=3))
+        first = store.search(" ".join(words), user_id="u")
+        assert store.search(" ".join(words), user_id="u") == first
+        assert DatabaseSessionStore(place(store)).search(" ".join(words), user_id="u") == first
+
+
+def split_all(sessions):
+    return (word for said in sessions for text in said for word in terms(text))
+
+
+def test_a_search_looks_only_at_sessions_with_its_words(tmp_path):
+    store = SqliteSessionStore(database := Watched(tmp_path / "a.db"))
+    for i, word in enumerate(("harbour", "港口城市", "ΟΔΟΣ", "straße", *["number"] * 30)):
+        store.append(SessionKey("u", f"s{i}"), added(f"{word}{i} is here"), after=0)
+    index = SearchIndex(database, lambda spans: [store.read(key, after=a, until=b) for key, a, b in spans])
+    assert [key.session_id for key, _ in index.segments("u", None, ["harbour"]).segments] == ["s0"]
+    assert database.rows["autocontext_search"] == 1
+    for i, word in enumerate(("harbour0", "港口", "οδος2", "straße3", "number7")):
+        [term] = terms(word)
+        looked_at = [key for key, _ in index.segments("u", None, [term]).segments]
+        assert looked_at == [SessionKey("u", f"s{i if i < 4 else 7}")]
+    assert len(index.segments("u", None).segments) == 34
+    store.append(SessionKey("u", "s3"), added("number7 again"), after=1)
+    database.rows.clear()
+    looked_at = [key.session_id for key, _ in index.segments("u", None, ["number7"]).segments]
+    assert looked_at == ["s3", "s7"]
+    assert database.rows["autocontext_search"] == 1
+
+
+def test_a_short_beginning_of_a_longer_session_is_looked_at_for_its_numbers(tmp_path):
+    with SqliteSessionStore(database := Watched(tmp_path / "a.db")) as store:
+        same = {"timestamp": "2026-01-01T00:00:00.000+00:00"}
+        texts = [*["a"] * FULL, "harbour"]
+        entries = [Added(message=Msg(id=f"{i}", role="user", content=text, **same)) for i, text in enumerate(texts)]
+        store.append(U, entries[:FULL], after=0)
+        assert store.search("a", user_id="u")
+        store.append(U, entries[FULL:], after=FULL)
+        for _ in range(2):
+            [found] = store.search("harbour", user_id="u")
+            assert found.number == FULL + 1
+        database.rows.clear()
+        assert store.search("none", user_id="u") == []
+        assert database.rows["autocontext_search"] == 0
+
+
+# ------------------------------------------------------------------------------------------------------- large blocks
+LONG = [f"Word{i}-of{i % 7}" for i in range(4_000)]
+
+
+def block_of(said):
+    writer = BlockWriter()
+    for text in said:
+        writer.add(text)
+    [parts] = writer.blocks()
+    return Block(parts.__getitem__)
+
+
+@pytest.mark.parametrize("beginning", ["", "İstanbul "])  # in lower case it is longer
+def test_of_a_long_vocabulary_each_word_is_found_in_its_text(beginning):
+    block = block_of([beginning, *LONG])
+    for i in range(0, len(LONG), 97):
+        assert block.holders(f"word{i}") == block.containing(f"word{i}-") == {i + 1: 1}
+
+
+def test_an_index_that_was_asked_takes_little_more_than_its_words_twice():
+    block = block_of(LONG)
+    tracemalloc.start()
+    try:
+        assert block.holders("word77")
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    places = 2 * 4 * len(LONG)
+    assert size < 1.2 * sum(len(word) + 1 for word in LONG) + places + 10_000

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from autocontext.messages import AudioBlock, ImageBlock, Msg, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from autocontext.tokens import TokenCounter, get_counter
+from autocontext.tokens.counters import BYTES_OF_TOKEN
+from autocontext.tokens.vocabularies import encoding
 from tests.tokens.strategies import blocks, messages, texts
 
 VOCABULARIES = ["o200k_base", "cl100k_base", "qwen"]
@@ -23,6 +25,19 @@ relaxed = settings(deadline=None)  # the first example loads the vocabularies
 def test_the_bound_is_never_under_the_count(msg):
     for counter in COUNTERS:
         assert 0 < counter.count(msg) <= counter.bound(msg)
+
+
+@given(messages | st.builds(lambda piece, n: Msg(role="user", content=piece * n), texts, st.integers(1, 2_000)))
+@relaxed
+def test_a_bound_says_how_many_tokens_a_message_surely_has(msg):
+    for name in VOCABULARIES:
+        counter = get_counter(name)
+        assert counter.count(msg) >= counter.bound(msg) / BYTES_OF_TOKEN
+
+
+@pytest.mark.parametrize("name", VOCABULARIES)
+def test_no_token_has_more_than_half_the_bytes_that_one_surely_stands_for(name):
+    assert max(map(len, encoding(name).token_byte_values())) <= BYTES_OF_TOKEN / 2
 
 
 @given(messages, blocks)
