@@ -110,7 +110,7 @@ class MissingExtraError(AutoContextError, ImportError):
     """An optional dependency is missing; the message gives the install command."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs an optional dependency: pip install 'autocontext-memory[{extra}]'")
+        super().__init__(f"{what} needs the extra {extra!r}: pip install -e '.[{extra}]' in your clone of autocontext")
         self.extra = extra
 
 

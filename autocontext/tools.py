@@ -22,6 +22,7 @@ from autocontext.tokens.request_size import images_in
 
 if TYPE_CHECKING:
     from autocontext.content.store import ContentStore
+    from autocontext.stores.protocol import SessionKey
 
 _ARGUMENT = "working_context_offload_uuid"
 PAGE_TOKENS = 8_000
@@ -119,6 +120,8 @@ class ContextOffloadTool:
 
     def __init__(self, memory: Originals, *, content: ContentStore | None = None, content_namespace: str = "") -> None:
         self._memory = memory
+        self.session: SessionKey | None = getattr(memory, "session", None)
+        """Whose originals it reads."""
         self._content, self._namespace = content, content_namespace
         self._counter: TokenCounter = get_counter("o200k_base")
 

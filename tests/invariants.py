@@ -160,12 +160,15 @@ def beyond_one_reload(memory: AutoContextMemory, originals: Iterable[Msg]) -> li
 def owed(messages: Iterable[Msg], *, coming: bool = False) -> tuple[Counter[str], Counter[str]]:
     """Per tool id, the number of unanswered calls and of results without a call.
 
-    `coming`: only of those whose partner may still come: none before the user's last message that the model answered.
+    `coming`: only of those whose partner may still come: none before the user's last message that the model answered,
+    or before the model's last one after which it has read a result.
     """
     messages = list(messages)
     replies = [i for i, m in enumerate(messages) if m.role == "assistant" and not is_note(m)]
-    turns = [i for i, m in enumerate(messages) if is_user_turn(m)]
-    start = max((i for i in turns if coming and replies and i < replies[-1]), default=0)
+    turns = [i for i, m in enumerate(messages) if is_user_turn(m) and replies and i < replies[-1]]
+    read = [i for i, m in enumerate(messages) if m.tool_results and replies and i < replies[-1]]
+    steps = [i for i in replies if read and i < read[-1]]
+    start = max([*turns, *steps], default=0) if coming else 0
     waiting: dict[str, list[int]] = {}
     orphans: Counter[str] = Counter()
     for i, m in enumerate(messages):

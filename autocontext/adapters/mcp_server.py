@@ -15,6 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
+from autocontext import __version__
 from autocontext.errors import AutoContextError, MissingExtraError
 from autocontext.suite import AutoContext
 from autocontext.text.quoting import quoted
@@ -139,7 +140,7 @@ def create_server(context: AutoContext, session_id: str, user_id: str = "") -> S
 
 def _first_version(tools: AutoContextTools, answer: Answering) -> Server[Any, Any]:
     """The server for mcp 1, where decorators register what it does."""
-    server: Server[Any, Any] = Server("autocontext", instructions=INSTRUCTIONS)
+    server: Server[Any, Any] = Server("autocontext", __version__, instructions=INSTRUCTIONS)
 
     @server.list_tools()
     async def list_tools() -> list[types.Tool]:
@@ -159,7 +160,9 @@ def _second_version(tools: AutoContextTools, answer: Answering) -> Any:
         return types.CallToolResult(content=list(await answer(params.name, params.arguments or {})))
 
     make: Any = Server
-    return make("autocontext", instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool)
+    return make(
+        "autocontext", version=__version__, instructions=INSTRUCTIONS, on_list_tools=list_tools, on_call_tool=call_tool
+    )
 
 
 async def serve(context: AutoContext, session_id: str, user_id: str = "") -> None:

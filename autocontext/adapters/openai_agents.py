@@ -160,7 +160,7 @@ class AutoContextSession(Openable):
         waiting = (json.dumps(item, ensure_ascii=False) for item in to_responses(pending))
         self.memory.set_overhead(instructions, *_schemas(data.agent), *waiting)
         view = await self.memory.aget_messages()
-        sent: Any = to_responses(self.memory.as_sent([*view, *pending]))
+        sent: Any = _with_own_call_ids(to_responses(self.memory.as_sent([*view, *pending])))
         return ModelInputData(input=sent, instructions=instructions)
 
     def _pending(self, items: Iterable[Any]) -> list[Any]:
@@ -233,6 +233,21 @@ def _words(item: Mapping[str, Any]) -> str:
     """What an item says, apart from what the SDK changes on its way into and out of a session."""
     said = {k: v for k, v in item.items() if k not in _NOT_WORDS and v is not None}
     return json.dumps(said, sort_keys=True, default=str)
+
+
+def _with_own_call_ids(items: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """The items; where a call id comes again, as some services have it, the call and its result get one of their own.
+
+    Of each id the SDK sends only one call and one result, not next to each other.
+    """
+    calls = Counter[str]()
+    sent: list[Any] = []
+    for item in items:
+        id_ = item.get("call_id")
+        if id_:
+            calls[id_] += not str(item.get("type")).endswith("_output")
+        sent.append({**item, "call_id": f"{id_}-{calls[id_]}"} if id_ and calls[id_] > 1 else item)
+    return sent
 
 
 def _uuid(msg: Msg) -> str:

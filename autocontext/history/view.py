@@ -2,7 +2,8 @@
 
 Calls and results are matched like brackets, per tool-call id: a result answers the latest open call with its id. So
 ids may be reused within a conversation, and unanswered calls and orphan results are well defined. One without a
-partner is complete once it is passed: the user wrote again and the model answered. Before, its partner may still come.
+partner is complete once it is passed: the model has gone on after a later message of the user or a later call's result.
+Before, its partner may still come.
 """
 
 from __future__ import annotations
@@ -56,8 +57,19 @@ def open_pairs(messages: Iterable[Msg]) -> OpenPairs:
 
 
 def passed(messages: Sequence[Msg]) -> int:
-    """Index of the last message of the user that the model has answered; 0 without one."""
-    return next((i for i in range(_latest_word(messages) - 1, -1, -1) if is_user_turn(messages[i])), 0)
+    """Index of the last step that the model has gone on from: before it no partner is awaited. 0 without one.
+
+    A step begins with a message of the user that the model has answered, or with a message of the model after which
+    a result came that the model has read.
+    """
+    replied = read = False
+    for i in range(len(messages) - 1, -1, -1):
+        said = messages[i].role == "assistant" and not is_note(messages[i])
+        if (read and said) or (replied and is_user_turn(messages[i])):
+            return i
+        read = read or (replied and bool(messages[i].tool_results))
+        replied = replied or said
+    return 0
 
 
 def _latest_word(messages: Sequence[Msg]) -> int:

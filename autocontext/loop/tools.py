@@ -13,6 +13,7 @@ from autocontext.flows.threads import in_thread
 from autocontext.memory import AutoContextMemory, offered_tools
 from autocontext.messages import ToolUseBlock
 from autocontext.stores.checks import json_text
+from autocontext.stores.protocol import SessionKey
 from autocontext.text.results import Output, result_output
 from autocontext.tools import ContextOffloadTool
 
@@ -37,14 +38,24 @@ Tool: TypeAlias = Callable[..., Any] | ToolObject
 def with_memory(tools: Iterable[Tool] | None, memory: AutoContextMemory) -> list[Tool]:
     """The tools, with those of the memory that are not among them: `context_reload`, with `steering` all.
 
+    Another session's, as in a list that was made for that session, would read and steer that one: they are replaced.
     Raises ConfigError for what is no list.
     """
     tools = () if tools is None else tools
     if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
         raise ConfigError(f"tools must be a list of functions, such as [read_log] (got {short(tools)})")
-    given = list(tools)
+    given = [_of_session(tool, memory) for tool in tools]
     names = {getattr(tool, "name", "") for tool in given}
     return [*given, *(tool for tool in offered_tools(memory) if tool.name not in names)]
+
+
+def _of_session(tool: Tool, memory: AutoContextMemory) -> Tool:
+    """The tool; in the place of another session's reload or steering tool that of this memory."""
+    session = getattr(tool, "session", None)
+    if not isinstance(session, SessionKey) or session == memory.session:
+        return tool
+    [own] = memory.tools(getattr(tool, "name", ""))
+    return own
 
 
 class Toolset:

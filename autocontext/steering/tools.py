@@ -74,6 +74,8 @@ class ContextTool:
     def __init__(self, name: str, memory: MemoryParts) -> None:
         self.name, self.description = name, _DESCRIPTIONS[name]
         self._memory = memory
+        self.session = memory.session
+        """Whose context it steers."""
 
     def schema(self) -> dict[str, Any]:
         """The tool as an OpenAI function schema."""

@@ -25,5 +25,5 @@ def test_the_extra_is_named(adapter: str) -> None:
     package, extra = FRAMEWORKS[adapter]
     if find_spec(package) is not None:
         pytest.skip(f"{package} is installed here; tests/adapters/frameworks imports the adapter")
-    with pytest.raises(MissingExtraError, match=rf"pip install 'autocontext-memory\[{extra}\]'"):
+    with pytest.raises(MissingExtraError, match=rf"pip install -e '\.\[{extra}\]' in your clone"):
         importlib.import_module(f"autocontext.adapters.{adapter}")

@@ -1,5 +1,6 @@
 """The demo keeps its promises on the shipped conversation, without network and without rich."""
 
+import html
 import json
 import lzma
 import re
@@ -35,6 +36,20 @@ def test_everything_holds(demo: Done) -> None:
     assert figure(demo, "found from the view")[0] == 899
     assert figure(demo, "contexts valid") == (438, "of 438, by strict chat rules")
     assert figure(demo, "model calls")[0] == 0
+
+
+@pytest.mark.repo
+def test_the_picture_in_the_readme_shows_what_the_demo_says_now(demo: Done) -> None:
+    """If not: scripts/take_pictures.py. Sums of tokens differ a little from run to run, as UUIDs do."""
+    picture = (Path(__file__).parents[2] / "docs" / "pictures" / "demo.svg").read_text("utf-8")
+    shown = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", picture)).split())
+    numbers = demo.out.split("── the numbers that matter")[1]
+    figures = dict(re.findall(r"^(?:✓ )? +([a-z ]+?) +(\d[\d,]*) ", numbers, re.MULTILINE))
+    assert len(figures) == 10
+    told = {name: re.findall(rf"{name} (\d[\d,]*) ", shown.split("the numbers that matter")[1]) for name in figures}
+    for name, figure in figures.items():
+        [number] = told[name]
+        assert int(number.replace(",", "")) == pytest.approx(int(figure.replace(",", "")), rel=0.05), name
 
 
 def test_sizes_are_what_the_counter_says(demo: Done) -> None:

@@ -205,6 +205,25 @@ def test_a_loop_without_tools_has_those_of_the_memory(run: Run, memory: AutoCont
         assert run(service.base_url, memory, None) == "context_reload"
 
 
+@pytest.mark.parametrize(
+    ("name", "argument"), [("reload", {"working_context_offload_uuid": "m1"}), ("search", {"query": "heron"})]
+)
+def test_a_tool_of_another_session_gives_way_to_that_of_the_run(
+    name: str, argument: dict[str, str], run: Run, memory: AutoContextMemory
+) -> None:
+    other = AutoContextMemory()
+    other.add({"role": "user", "content": "The word is heron."})
+
+    def answer(turn: Turn) -> Reply:
+        if turn.messages[-1]["role"] == "tool":
+            return Reply(text=turn.messages[-1]["content"])
+        return Reply(text=None, tool_calls=[call("1", f"context_{name}", **argument)])
+
+    with FakeOpenAI(default=answer) as service:
+        said = run(service.base_url, memory, other.tools(name))
+        assert ("The word is" in said, service.refused) == (False, [])
+
+
 def test_coroutine_functions_are_tools_of_the_asynchronous_loop(memory: AutoContextMemory) -> None:
     async def read(day: int) -> str:
         """The log of one day."""

@@ -140,4 +140,4 @@ def test_without_the_sdk_the_extra_is_named(name):
         f"try: {model}('m', api_key='k')\nexcept MissingExtraError as e: print(e)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert f"pip install 'autocontext-memory[{name}]'" in done.stdout
+    assert f"pip install -e '.[{name}]'" in done.stdout

@@ -54,6 +54,30 @@ def test_it_does_not_split_what_is_condensed_later(kind: str, flaw: str) -> None
     assert unreachable(memory, memory.get_original_memory_msgs()) == []
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_nor_does_it_in_a_run_that_goes_on_without_a_new_question(kind: str) -> None:
+    """As after a crash, where the model reads that the call was interrupted, and goes on."""
+
+    def steps(first: int, last: int) -> list[Msg]:
+        return [m for m in work(kind, first, last) if m.role != "user" and (m.tool_uses or m.tool_results)]
+
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    memory.add_messages([user("Go through all 86."), *steps(0, 6), alone := tool_call("deploy", {}, id="x1")])
+    for n in range(6, 86, 4):
+        memory.add_messages(steps(n, n + 4))
+        assert_valid_chat(memory.to_openai())
+    assert len([m for m in memory.messages if is_note(m)]) == 1
+    assert alone in memory.reload("m14")
+    check(memory)
+    assert unreachable(memory, memory.get_original_memory_msgs()) == []
+
+
+def test_a_call_waits_until_the_model_has_read_what_a_later_one_returned() -> None:
+    history = [user("Go."), tool_call("deploy", {}, id="x1"), *tool_exchange("look", {}, "nothing yet", id="x2")]
+    assert View.of(history).is_waiting
+    assert not View.of([*history, assistant("I go on.")]).is_waiting
+
+
 def test_its_result_may_still_come_when_the_call_is_condensed() -> None:
     memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
     memory.add_messages([user("Go."), tool_call("deploy", {}, id="x1"), user("Never mind."), assistant("Fine.")])
@@ -77,7 +101,7 @@ def test_the_agent_can_note_something_again() -> None:
 
 
 @given(histories(min_moves=1), st.data())
-def test_what_waits_is_what_stands_after_the_last_answered_turn(history: list[Msg], data: st.DataObject) -> None:
+def test_what_waits_is_what_stands_after_the_last_step_that_was_passed(history: list[Msg], data: st.DataObject) -> None:
     start = passed(history)
     view = View.of(history)
     waits = [i for i in range(len(history)) if view._pairs.first[i] < 0 or view._pairs.last[i] >= len(history)]

@@ -212,4 +212,4 @@ except MissingExtraError as e:
     print(e)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'autocontext-memory[crypto]'" in done.stdout
+    assert "pip install -e '.[crypto]'" in done.stdout

@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "mcp_client.py",
     ),
     "agentscope1": ("agentscope_v1_agent.py",),
-    "mcp2": (),
+    "mcp2": ("mcp_client.py",),
 }
 """Scripts of examples/ that need a framework."""
 

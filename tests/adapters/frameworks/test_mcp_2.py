@@ -10,6 +10,7 @@ from pathlib import Path
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
+import autocontext
 from tests.adapters.contract.suite import ROOT
 
 
@@ -27,6 +28,7 @@ def test_a_client_of_mcp_2_uses_the_tools(tmp_path: Path) -> None:
 
             hello = await client.initialize()
             assert "context_reload" in (hello.instructions or "")
+            assert hello.server_info.version == autocontext.__version__
             names = [tool.name for tool in (await client.list_tools()).tools]
             assert {"context_reload", "context_status", "content_search", "memory_search", "memory_add"} <= {*names}
             assert (await said("memory_add", content="Ann has a boat.")).startswith("Remembered: ")

@@ -17,7 +17,7 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.shared.memory import create_connected_server_and_client_session
 
-from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Msg
+from autocontext import AutoContext, AutoContextConfig, AutoContextMemory, Msg, __version__
 from autocontext.adapters.mcp_server import AutoContextTools, create_server
 from autocontext.cli import main
 from autocontext.messages import is_pinned
@@ -101,6 +101,7 @@ def test_a_client_of_another_process_uses_every_tool(file: Path) -> None:
         async with stdio_client(server) as (reading, writing), ClientSession(reading, writing) as client:
             hello = await client.initialize()
             assert "context_reload" in (hello.instructions or "")
+            assert hello.serverInfo.version == __version__
             tools = (await client.list_tools()).tools
             assert [t.name for t in tools] == ["context_reload", "content_search", "memory_search", "memory_add"]
             assert SECRET in await said(client, "context_reload", working_context_offload_uuid=UUID[:8])

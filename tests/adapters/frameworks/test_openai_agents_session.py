@@ -433,3 +433,14 @@ async def test_an_agent_whose_server_has_the_reload_tool_is_not_warned_of(
     assert {t["function"]["name"] for t in server.requests[-1].body["tools"]} == {"look", "context_reload"}
     assert session.memory.get_compression_events()
     assert [r for r in caplog.records if "context_reload" in r.getMessage()] == []
+
+
+async def test_a_service_may_use_call_ids_again(server: FakeOpenAI) -> None:
+    """The SDK sends one call and one result of each id, apart from each other, which services refuse."""
+    session = AutoContextSession()
+    for n in range(1, 4):
+        server.script([calling("send"), f"Sent {n}."])
+        await run(server, session, "Send it.", agent={"tools": [send]})
+    assert server.refused == []
+    assert [m["role"] for m in server.requests[-1].body["messages"]].count("tool") == 3
+    assert [use.id for m in session.memory.messages for use in m.tool_uses] == ["c1"] * 3
