@@ -23,7 +23,7 @@ _LEAST_KEPT = 200
 """Tokens that are kept of a message."""
 _MARK_TOKENS = 90
 """Tokens of the lines around the gap and of the tag."""
-_READ = 400_000
+_READ = 1_000_000
 """Characters of a message that are read; of a longer one its ends."""
 _INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
 """Worth of the user's own instructions, of their other words, of what they pasted, and of a line like an error."""

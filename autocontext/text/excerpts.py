@@ -341,10 +341,11 @@ class Excerpts:
         # What says nothing by itself stays only beside what does.
         best = [(-worths[i] / (_OVERHEAD + len(said[i])), -i) for i in self._first if worths[i] > 0]
         heapify(best)
-        left, chosen, tried, shown = characters - _GAP, set[int](), set[int](), set[str]()
+        names = [said[parent] if parent >= 0 else "" for parent in parents]
+        left, chosen, tried, shown = characters - _GAP, set[int](), set[int](), set[tuple[str, str]]()
         while best and left > _GAP:
             i = -heappop(best)[1]
-            if i in tried or (said[i] in shown and parents[i] < 0):  # once is enough
+            if i in tried or (names[i], said[i]) in shown:  # once is enough
                 continue
             tried.add(i)
             named = parents[i]
@@ -357,7 +358,7 @@ class Excerpts:
                 room = sum(map(self._room, new))
             if new and room <= left:
                 chosen |= new
-                shown.update(said[k] for k in new)
+                shown.update((names[k], said[k]) for k in new)
                 left -= room
                 for k in {k + step for k in new for step in (-1, 1)} - chosen:
                     if 0 <= k < len(found) and k not in self._empty:
