@@ -60,6 +60,11 @@ _DEFINES = re.compile(
     r"[\w<>\[\],:&*.? ]{1,80}\([^;]{0,120}\)[^;]{0,40}\{$"
 )
 """A line that begins a function or class, in the usual ways of writing one."""
+_LIST_ITEM = re.compile(r"- \w[\w .-]{0,40}:(?:\s|\\|$)")
+"""The first line of a record in a list of YAML."""
+_NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")
+"""A line of such a record that says which one it is."""
+_PRINTED_INDENT = re.compile(r"\\n( {0,40})$")
 _HEADING = re.compile(r"#{2,6} \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown; a single # begins a comment more often."""
 _GAP = 3
@@ -173,7 +178,7 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
     blocks: list[tuple[int, int]] = []
     """Indentation of the open functions and classes, and where they begin."""
     for i, piece in enumerate(found):
-        line = _indent(text, piece.start) + text[piece.start : piece.stop]
+        line = _indentation(text, piece.start) + text[piece.start : piece.stop]
         number = _LINE_NUMBER.match(line)
         line = line[number.end() :] if number else line
         if not (body := line.lstrip()):
@@ -185,9 +190,17 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
             heading, blocks = i, []
         elif blocks or heading >= 0:
             parts[i] = blocks[-1][1] if blocks else heading
-        if _DEFINES.match(body):
+        if _DEFINES.match(body) or _LIST_ITEM.match(body):
             blocks.append((indent, i))
+        elif blocks and _NAMES.match(body) and _LIST_ITEM.match(text, found[blocks[-1][1]].start):
+            blocks.append((indent - 1, i))  # what follows in the record stands under it
     return parts
+
+
+def _indentation(text: str, start: int) -> str:
+    """The blanks before a piece in its line, also where the lines are those of a printed string."""
+    printed = _PRINTED_INDENT.search(text, max(0, start - _LONG_LINE), start)
+    return printed[1] if printed else _indent(text, start)
 
 
 def _items(text: str, found: Sequence[Piece]) -> dict[int, int]:
@@ -255,8 +268,9 @@ def _sentence_ends(line: str) -> list[int]:
     ends: list[int] = []
     start = 0
     for pattern in (_ESCAPED_BREAK, _SENTENCE, _WORD):
+        least = 1 if pattern is _ESCAPED_BREAK else _PIECE
         for gap in pattern.finditer(line):
-            if gap.end() - start >= _PIECE and len(line) - gap.end() >= _LEAST_REST:
+            if gap.end() - start >= least and len(line) - gap.end() >= _LEAST_REST:
                 ends.append(gap.end())
                 start = gap.end()
         if ends:
@@ -349,8 +363,8 @@ class Excerpts:
                 continue
             tried.add(i)
             named = parents[i]
-            of_line = named >= 0 and found[named].indent is not None
-            new = {i, named, parents[named] if of_line else -1} - chosen - {-1}
+            of_record = named >= 0 and not defines(said[named])
+            new = {i, named, parents[named] if of_record else -1} - chosen - {-1}
             bridged = new | self._between(new, chosen)
             if (room := sum(map(self._room, bridged))) <= left:
                 new = bridged

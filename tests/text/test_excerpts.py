@@ -216,6 +216,35 @@ def test_a_line_stands_under_the_function_that_it_is_part_of(define: str, line: 
     assert [each for each in kept[:at] if "rice" in each or "价格" in each][-1].endswith(define.format(17))
 
 
+@pytest.mark.parametrize(
+    ("record", "value"),
+    [
+        (
+            "- server_name: s{0}\n  tool_name: tool_{0}\n  description: '{1}'\n  schema:\n    limit_{0}: number",
+            "limit_{0}: number",
+        ),
+        ("- name: dienst-{0}\n  art: Dienst\n  zweck: {1}\n  spec:\n    kopien: {0}07", "kopien: {0}07"),
+        ("- title: 报告{0}\n  url: https://example.org/{0}\n  摘要: {1}\n  页数: {0}03", "页数: {0}03"),
+    ],
+)
+@pytest.mark.parametrize("printed", [False, True])
+def test_a_line_stands_under_what_names_its_record(record: str, value: str, printed: bool) -> None:
+    text = "\n".join(record.format(n, "so und so " * 6) for n in range(10, 40))
+    text = "text='" + text.replace("\n", "\\n") + "\\n', annotations=None" if printed else text
+    wanted = [value.format(n) for n in (17, 29)]
+    short, _ = excerpt(text, 500, lambda piece: 5.0 * any(value in piece for value in wanted) + 0.1)
+    for n, shown in zip((17, 29), wanted, strict=True):
+        above = short[: short.index(shown)].replace("\\n", "\n")
+        names = [
+            line
+            for line in record.format(n, "").split("\n")[:2]
+            if "name:" in line or "title:" in line or "url:" in line
+        ]
+        assert names
+        for name in names:
+            assert name.strip() in above[above.rindex("- ") :]
+
+
 @pytest.mark.parametrize("heading", ["## Uptake of arm {}", "**Verbrauch in Gruppe {}**", "### 第{}组的结果"])
 def test_a_value_stands_under_its_own_heading(heading: str) -> None:
     parts = [f"{heading.format(n)}\nwith transplant: +{n}0 %\nwith sham: -{n} %\n" for n in range(1, 30)]
