@@ -125,6 +125,10 @@ class ContextOffloadTool:
         self._content, self._namespace = content, content_namespace
         self._counter: TokenCounter = get_counter("o200k_base")
 
+    def of(self, memory: Originals) -> ContextOffloadTool:
+        """The same for another memory, with the same content store."""
+        return ContextOffloadTool(memory, content=self._content, content_namespace=self._namespace)
+
     def __call__(
         self,
         working_context_offload_uuid: str = "",

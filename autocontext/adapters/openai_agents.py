@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from itertools import count
 from typing import Any, Unpack
 
 from autocontext.adapters._opening import Openable
@@ -240,13 +241,24 @@ def _with_own_call_ids(items: Iterable[Mapping[str, Any]]) -> list[Any]:
 
     Of each id the SDK sends only one call and one result, not next to each other.
     """
-    calls = Counter[str]()
+    items = list(items)
+    taken = {item.get("call_id") for item in items}
+    last: dict[str, str] = {}
+    unanswered: dict[str, list[str]] = {}
     sent: list[Any] = []
     for item in items:
-        id_ = item.get("call_id")
-        if id_:
-            calls[id_] += not str(item.get("type")).endswith("_output")
-        sent.append({**item, "call_id": f"{id_}-{calls[id_]}"} if id_ and calls[id_] > 1 else item)
+        if not (id_ := item.get("call_id")):
+            sent.append(item)
+            continue
+        if str(item.get("type")).endswith("_output"):
+            own = unanswered[id_].pop() if unanswered.get(id_) else last.get(id_, id_)
+        else:
+            names = (f"{id_}-{n}" for n in count(2))
+            own = next(name for name in names if name not in taken) if id_ in last else id_
+            taken.add(own)
+            last[id_] = own
+            unanswered.setdefault(id_, []).append(own)
+        sent.append({**item, "call_id": own} if own != id_ else item)
     return sent
 
 

@@ -226,7 +226,7 @@ class TokenSum:
         self._bound_all()
         known = fork._counts
         self._sampled |= fork._sampled
-        for id_ in [id_ for id_ in self._bounds if id_ in known]:
+        for id_ in [id_ for id_ in self._bounds if id_ in known and id_ in fork._log.messages]:
             self.learn(id_, fork._log.messages[id_], known[id_])
 
     def anchor(self, tokens: int) -> None:

@@ -54,6 +54,8 @@ def _of_session(tool: Tool, memory: AutoContextMemory) -> Tool:
     session = getattr(tool, "session", None)
     if not isinstance(session, SessionKey) or session == memory.session:
         return tool
+    if isinstance(tool, ContextOffloadTool):
+        return tool.of(memory)  # with the content store that it reads
     [own] = memory.tools(getattr(tool, "name", ""))
     return own
 

@@ -45,7 +45,7 @@ _LATE = 0.7
 _FIRST = 1.2
 """Worth of a first line that is a sentence: what a tool says of all that follows."""
 _DEFINED = 0.7
-"""Worth of a line that begins a function or class, in what is looked at."""
+"""Worth of a line that begins a function or class, or names a record, in what is looked at."""
 _EARLY = 0.01
 """Worth of the first line beside the last, in what is looked at: the best hits of a search come first."""
 _AROUND = 0.2
@@ -401,11 +401,11 @@ def came_back(pieces: Sequence[tuple[int, str]], answer: Answer, characters: int
 
 
 def _of_several(pieces: Iterable[tuple[int, str]], chosen: Iterable[str]) -> str:
-    """How many records are shown, if there are others with the same fields: one alone would look like the only one."""
+    """How many records are shown, if all are of a kind that has others: one alone would look like the only one."""
     kinds = Counter(filter(None, map(_fields_of_record, dict.fromkeys(piece for _, piece in pieces))))
     shown = Counter(filter(None, map(_fields_of_record, chosen)))
-    hidden = [n for kind, n in shown.items() if n < kinds[kind]]
-    return f" ({hidden[0]} of several)" if hidden else ""
+    kind = next(iter(shown), ())
+    return f" ({shown[kind]} of several)" if len(shown) == 1 and shown[kind] < kinds[kind] else ""
 
 
 def _fields_of_record(piece: str) -> tuple[str, ...]:

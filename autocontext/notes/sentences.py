@@ -87,8 +87,6 @@ _RULE = Caseless(
       | 하지\ ?마|지\ ?마세요|말고|말아|반드시|항상|절대|까지|대신|제외|만\ |해야""",
     re.VERBOSE,
 )
-_EMPHATIC = re.compile(r"[!！]\W*$")
-"""What a user says with emphasis, in any language, is meant to be kept."""
 _POLITE = Caseless(
     r"""(?:\W* (?: (?:hi|hello|hey|there|all|everyone|thanks?|thx|thank|you.?re|you|your|so|very|really|much|a\ lot
       |for|the|help|helping|ok|okay|great|good|morning|afternoon|evening|night|day|bye|goodbye|cheers|welcome|perfect|cool|nice
@@ -208,19 +206,19 @@ _DIFF = re.compile(
 """A diff that a user pasted: its lines are code, also where a comment sounds like a rule."""
 
 
-_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,}).*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
+_FENCED = re.compile(r"^ {0,3}(`{3,}|~{3,})[^`\n]*$.*?(?:^ {0,3}\1|\Z)", re.MULTILINE | re.DOTALL)
 """What a user put between fences: code, a log, a page."""
 
 
 def pasted_lines(text: str) -> frozenset[str]:
     """The lines of a user's message that stand between fences or in a diff, without the blanks around them."""
-    spans = [m.span() for pattern in (_FENCED, _DIFF) for m in pattern.finditer(text, 0, _SEARCH_LIMIT)]
+    spans = [m.span() for pattern in (_FENCED, _DIFF) for m in pattern.finditer(text)]
     return frozenset(line.strip() for start, stop in spans for line in text[start:stop].split("\n"))
 
 
 def of_piece(piece: str) -> int:
     """Worth of a line or sentence of a user's message by its words alone: PASTE for code and logs."""
-    return _worth(piece) if _is_prose(piece) else PASTE
+    return _worth(piece[: 2 * _LONGEST]) if _is_prose(piece) else PASTE
 
 
 @lru_cache(maxsize=512)
@@ -251,8 +249,18 @@ def of_user(text: str) -> tuple[Sentence, ...]:
 def _worth(sentence: str) -> int:
     if len(sentence) < 60 and _POLITE.fullmatch(sentence):
         return GREETING
-    is_rule = _RULE.search(sentence) is not None or (_EMPHATIC.search(sentence) is not None and " " in sentence)
+    is_rule = _RULE.search(sentence) is not None or (_is_emphatic(sentence) and " " in sentence)
     return RULE if is_rule and _is_prose(sentence) else PLAIN
+
+
+def _is_emphatic(sentence: str) -> bool:
+    """Whether a sentence ends with an exclamation: what a user says so, in any language, is meant to be kept."""
+    for ch in reversed(sentence):
+        if ch in "!！":
+            return True
+        if ch.isalnum():
+            return False
+    return False
 
 
 def begins_with_rule(sentence: str) -> bool:

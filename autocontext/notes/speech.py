@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
-from autocontext.messages import is_final_reply, is_user_turn, texts_in, words_of_user
+from autocontext.messages import ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
 from autocontext.notes.calls import MOST_CALLS, shorten
 from autocontext.notes.sentences import (
@@ -47,6 +47,8 @@ _FILLER = 1
 """Most that a sentence without a reason and a name is worth."""
 _STRETCHES = 6
 """Parts of a history that come with their best sentences in turn."""
+_SHOWN = 160
+"""Characters of an argument, about as many as the line of a call shows."""
 _OPEN = " (open)"
 _ANSWER = 60
 """Characters; a message of the user up to this length comes with the question that it answers."""
@@ -236,7 +238,7 @@ def reasons(
         line = one_line(text[sentence.start : sentence.stop])
         if not line or per_message[number] == _OF_MESSAGE or shown.says(line):
             continue
-        if any(line in one_line(text) for use in ledger.messages[number - 1].tool_uses for text in texts_in(use.input)):
+        if any(line in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
             continue  # its call says it
         if (worth(number, sentence) <= _FILLER) is not filler:
             continue
@@ -247,6 +249,11 @@ def reasons(
         line += " …" if goes_on(text, sentence) else ""
         rated.append((worth(number, sentence), Reason(number, sentence.start, line)))
     return _spread(rated)
+
+
+def _short_texts(use: ToolUseBlock) -> Iterator[str]:
+    """The arguments of a call that a note shows nearly whole."""
+    return (one_line(text) for text in texts_in(use.input) if len(text) <= _SHOWN)
 
 
 def _spread(rated: Sequence[tuple[float, Reason]]) -> list[Reason]:

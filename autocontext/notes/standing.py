@@ -22,6 +22,8 @@ _MOST_FOLDERS = 3
 """Changes of folder, one relative to the other, that together say where the agent is."""
 _WHOLE = re.compile(r"\w+ +[\"']?(?:[/~$]|[A-Za-z]:)")
 """A change of folder that does not depend on the one before it."""
+_UP = ".."
+"""In a change of folder that may be made twice."""
 _MOST_STARTED = 20
 """Newest starts that are looked at."""
 _MOST_READ = 60
@@ -47,16 +49,22 @@ _ENDED = re.compile(
 
 
 def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
-    """Where the agent is, from its newest calls that were not refused: the words with their message's number."""
+    """Where the agent is, from its newest calls that were not refused: the words with their message's number.
+
+    Nothing of folders if its shell begins anew with each call: then the same change into a folder, relative to where
+    the shell is, comes twice in a row.
+    """
     last: dict[str, list[tuple[int, str]]] = {}
+    anew = False
     for call in calls:
         if call.answer is None or call.answer.status:
             continue
         for kind, words in call.places:
             relative = kind == "folder" and not _WHOLE.match(words)
+            anew |= relative and _UP not in words and [item[1] for item in last.get(kind, [])[-1:]] == [words]
             before = [item for item in last.get(kind, []) if relative and item[1] != words]
             last[kind] = [*before[1 - _MOST_FOLDERS :], (call.number, words)]
-    return sorted(item for items in last.values() for item in items)
+    return sorted(item for kind, items in last.items() for item in items if not (anew and kind == "folder"))
 
 
 def running(ledger: WorkLedger) -> list[Call]:

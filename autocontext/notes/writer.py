@@ -63,6 +63,10 @@ class NoteWriter:
         """Whether notes of spans are renderings of the work ledger."""
         return self._config.ledger_ratio > 0
 
+    def tokens(self, text: str) -> int:
+        """Tokens of a text."""
+        return self._count_text(text)
+
     @property
     def share(self) -> int:
         """Most tokens of all folds' notes together."""

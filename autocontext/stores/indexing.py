@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from sys import getsizeof
 from typing import NamedTuple, TypeAlias
 
 from autocontext.errors import StoreCorruptError
@@ -129,16 +130,20 @@ class SearchIndex:
         kept = {key: self._kept.get(key) for key in wanted}
         segments = {key: segment for key, segment in kept.items() if segment is not None}
         if missing := [key for key in wanted if key not in segments]:
-            at = {key[1:2] + key[4:]: key for key in missing}
+            at = {(key[1], key[4]): key for key in missing}
             few = session_id is not None or len(missing) < len(keys) * _FEW
             places = [(key[1], key[4]) for key in missing] if few else None
             for id_, start, until, body in self._database.read(partial(statements.segments, user_id, places)):
-                if (id_, start, until) in at:
-                    key = at.pop((id_, start, until))
-                    segments[key] = segment = Segment.unpacked(SessionKey(user_id, id_), start, until, body)
-                    # Of a short session first the outline only.
-                    if not self._outlines.put(key, segment, len(body)):
-                        self._kept.put(key, segment, len(body))
+                known_key = at.get((id_, start))
+                if known_key is None or until < known_key[5]:
+                    continue
+                # Another process may have added to it since the keys were read.
+                key = (*known_key[:5], until)
+                segment = Segment.unpacked(SessionKey(user_id, id_), start, until, body)
+                segments[at.pop((id_, start))] = segment
+                # Of a short session first the outline only.
+                if not self._outlines.put(key, segment, len(body)):
+                    self._kept.put(key, segment, len(body))
             if at:
                 return None
         return Index([(SessionKey(user_id, key[1]), segments[key]) for key in wanted], messages, length)
@@ -184,17 +189,18 @@ def _together(grown: Sequence[statements.Known]) -> Iterator[list[tuple[statemen
 
 
 class _Outlines:
-    """What the segments of short sessions hold, by keys with versions."""
+    """What the first segments of short sessions hold; of a session the newest that was seen."""
 
     def __init__(self) -> None:
         self._lock = fork_lock()
-        self._outlines: dict[_Key, _Outline] = {}
+        self._outlines: dict[tuple[str, str], tuple[_Key, _Outline]] = {}
         self._size = 0
 
     def of(self, keys: Sequence[_Key]) -> list[_Outline | None]:
         """What is known of each."""
         with self._lock:
-            return list(map(self._outlines.get, keys))
+            found = [self._outlines.get(key[:2]) for key in keys]
+        return [one[1] if one and one[0] == key else None for one, key in zip(found, keys, strict=True)]
 
     def put(self, key: _Key, segment: Segment, size: int) -> bool:
         """Keep what a segment of so many stored bytes holds, if that is little; whether it is new."""
@@ -202,11 +208,14 @@ class _Outlines:
             return False
         outline = segment.count, segment.total, segment.words()
         with self._lock:
-            if key in self._outlines:
-                return False
-            self._outlines[key] = outline
-            self._size += len(outline[2]) + _PER_OUTLINE
+            before = self._outlines.pop(key[:2], None)
+            self._outlines[key[:2]] = key, outline
+            self._size += _bytes_of(outline) - (_bytes_of(before[1]) if before else 0)
             while self._size > _MOST_OUTLINED:
-                *_, words = self._outlines.pop(next(iter(self._outlines)))
-                self._size -= len(words) + _PER_OUTLINE
-        return True
+                _, gone = self._outlines.pop(next(iter(self._outlines)))
+                self._size -= _bytes_of(gone)
+        return before is None or before[0] != key
+
+
+def _bytes_of(outline: _Outline) -> int:
+    return getsizeof(outline[2]) + _PER_OUTLINE

@@ -22,6 +22,8 @@ _LEAST = 0.25
 _WITH_NEW, _BESIDE_NEW = 0.9, 0.3
 """Most of the window that a new result and the message may take together, and what the message keeps of it: to know
 what is to be done matters more than all of a result."""
+_LEAST_WORDS = 200
+"""Tokens of a message's text that are kept; images alone may be larger, and are left out by number."""
 _MARK_TOKENS = 70
 """Tokens of the gap's line and the tag."""
 
@@ -49,7 +51,7 @@ class FirstMessage:
         return [self._shortened(view, at, room, first=at == first) for at, room in self._too_large(view).items()]
 
     def _too_large(self, view: View) -> dict[int, int]:
-        """Where answered messages of the user stand that take more than they may, each with the tokens it may take.
+        """Where answered messages of the user stand that take more than they may, each with the tokens of its text.
 
         The latest request comes first: what it takes, earlier ones may not take.
         """
@@ -70,11 +72,21 @@ class FirstMessage:
             for i, m in enumerate(view.messages[:answered])
             if is_user_turn(m) and not is_pinned(m) and m.text
         }
-        return {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room}
+        return {
+            i: words
+            for i, room in turns.items()
+            if view.tokens(i, i + 1) > room and (words := room - self._beside_text(view, i)) >= _LEAST_WORDS
+        }
+
+    def _beside_text(self, view: View, at: int) -> int:
+        """Tokens of a message's images and the like."""
+        return view.tokens(at, at + 1) - self._hand_over.tokens(view.messages[at].text)
 
     def _shortened(self, view: View, at: int, room: int, *, first: bool) -> Proposal:
         text = rendering.untagged(view.messages[at].text)
-        characters = int(len(text) / view.tokens(at, at + 1) * max(0, room - _MARK_TOKENS))
+        characters = int(
+            len(text) / max(1, self._hand_over.tokens(view.messages[at].text)) * max(0, room - _MARK_TOKENS)
+        )
         if (original := self._hand_over.original(view.ids[at])) is not None and original.text:
             text = original.text
         shorter = in_part(text, characters, self._hand_over.number(view.ids[at]))

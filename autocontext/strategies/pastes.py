@@ -23,6 +23,8 @@ _LEAST_KEPT = 200
 """Tokens that are kept of a message."""
 _MARK_TOKENS = 90
 """Tokens of the lines around the gap and of the tag."""
+_LINE = 400
+"""Characters of a line that is left out where the two ends meet."""
 _READ = 1_000_000
 """Characters of a message that are read; of a longer one its ends."""
 _INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
@@ -42,7 +44,8 @@ class Pastes:
 
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per long message of the user, the longest first."""
-        sizes = {i: view.tokens(i, i + 1) for i, m in enumerate(view.messages) if is_user_turn(m) and not is_pinned(m)}
+        users = [i for i, m in enumerate(view.messages) if is_user_turn(m) and not is_pinned(m)]
+        sizes = {i: self._hand_over.tokens(view.messages[i].text) for i in users}
         excess, proposals = self._excess, []
         for i in sorted(sizes, key=lambda i: -sizes[i]):
             if excess <= 0 or sizes[i] < _LEAST_CUT:
@@ -50,7 +53,9 @@ class Pastes:
             keep = max(_LEAST_KEPT, sizes[i] - excess - _MARK_TOKENS)
             excess -= sizes[i] - keep - _MARK_TOKENS
             text = rendering.untagged(view.messages[i].text)
-            blocks = {MESSAGE_TEXT: in_part(text, len(text) * keep // sizes[i], self._hand_over.number(view.ids[i]))}
+            characters, original = len(text) * keep // sizes[i], self._hand_over.original(view.ids[i])
+            text = (original.text if original is not None else "") or text
+            blocks = {MESSAGE_TEXT: in_part(text, characters, self._hand_over.number(view.ids[i]))}
             span = view.span(i, i + 1)
             proposals.append(Proposal(span, blocks=blocks, event_type=PASTE_SHORTENED, kind="stub"))
         return proposals
@@ -65,13 +70,16 @@ def in_part(text: str, characters: int, number: int | None) -> str:
     short, missing = excerpt(read, characters, _worth_in(read))
     if not short:
         return rendering.head_and_tail(text, characters)
-    return f"{short}\n{rendering.left_out(number, len(text) - len(read) + missing, len(text))}"
+    gap = len("\n\u2026\n") if read is not text else 0
+    return f"{short}\n{rendering.left_out(number, len(text) - len(read) + gap + missing, len(text))}"
 
 
 def _ends(text: str, characters: int) -> str:
-    """About so many characters from the beginning and the end of a text, with whole lines where it has some."""
-    first, last = text.rfind("\n", 0, characters), text.find("\n", len(text) - characters)
-    return f"{text[: first if first > 0 else characters]}\n{text[last + 1 if last > 0 else -characters :]}"
+    """So many characters from the beginning and from the end of a text, less what would be part of a line."""
+    first = text.rfind("\n", characters - _LINE, characters)
+    last = text.find("\n", len(text) - characters, len(text) - characters + _LINE)
+    head, tail = text[: first if first > 0 else characters], text[last + 1 if last > 0 else len(text) - characters :]
+    return f"{head}\n\u2026\n{tail}"
 
 
 def _worth_in(text: str) -> Callable[[str], float]:

@@ -23,8 +23,8 @@ _LEAST_LINE = 8
 """Characters of a line that a later call repeats by no chance: what it edits."""
 _REPEATED = 0.05
 """Share of its worth that remains of a piece that a later result has, too: a template, or the same page again."""
-_LEAST_ECHO = 2
-"""Words of a piece that only says what its call says."""
+_LEAST_ECHO = 16
+"""Characters of a piece that stands in its call by no chance."""
 _SHORT = 40
 """Characters of a piece that may stand in many results by chance."""
 _NO_VALUE = re.compile(r'(?:[{\[\s]*+"(?:[^"\\]|\\.){1,80}+"\s*+:\s*+(?:null|""|\[\]|\{\}|false)[}\]\s,]*+)++')
@@ -71,8 +71,8 @@ class Worth:
     def after(self, index: int) -> Callable[[str], float]:
         """A function that rates pieces of the message at this place by what stands after it."""
         step = self._step(index)
-        said = frozenset(terms("\n".join(map(rendering.arguments, self._called.get(index, ())))))
-        return lambda piece: self._rate(index, step, said, piece)
+        called = "\n".join(map(rendering.arguments, self._called.get(index, ())))
+        return lambda piece: self._rate(index, step, called, piece)
 
     def _step(self, index: int) -> frozenset[str]:
         """The terms of the agent's message that follows a result: what it took from it."""
@@ -86,12 +86,13 @@ class Worth:
             self._steps[index] = frozenset(terms(said))
         return self._steps[index]
 
-    def _rate(self, index: int, step: frozenset[str], said: frozenset[str], piece: str) -> float:
+    def _rate(self, index: int, step: frozenset[str], called: str, piece: str) -> float:
         if _NO_VALUE.fullmatch(piece):
             return 0.0
+        # Its call says it; but what a shell echoes may say which of two things has happened.
+        if len(piece) >= _LEAST_ECHO and piece.rstrip(",") in called and not ERROR.search(piece):
+            return 0.0
         values, words = self._values_in(piece), frozenset(terms(piece))
-        if len(words) >= _LEAST_ECHO and words <= said:
-            return 0.0  # its call says it
         used = (*values, without_number(piece))
         taken = sum(1 for value in used if self._last_use.get(value, -1) > index)
         asked = min(len(self._asked & words), _MOST_VALUES) + min(len(step & words), _MOST_VALUES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
@@ -58,6 +58,7 @@ _DEFINES = re.compile(
     r"(?:def|class|func|function|fn|fun|interface|struct|enum|impl|trait|module|namespace|sub|proc)\b"
     r"|(?!(?:if|for|while|switch|catch|else|return|do|with|using|lock)\b)"
     r"[\w<>\[\],:&*.? ]{1,80}\([^;]{0,120}\)[^;]{0,40}\{$"
+    r"|(?:export )?(?:const|let|var) [\w$]{1,80} = (?:async )?(?:function\b|\([^;]{0,120}\) ?=>|[\w$]{1,80} =>)"
 )
 """A line that begins a function or class, in the usual ways of writing one."""
 _LIST_ITEM = re.compile(r"- \w[\w .-]{0,40}:(?:\s|\\|$)")
@@ -65,13 +66,17 @@ _LIST_ITEM = re.compile(r"- \w[\w .-]{0,40}:(?:\s|\\|$)")
 _NAMES = re.compile(r"(?:\w{1,30}_)?(?:name|title|id|key|url): \S")
 """A line of such a record that says which one it is."""
 _PRINTED_INDENT = re.compile(r"\\n( {0,40})$")
-_HEADING = re.compile(r"#{2,6} \S|\*\*[^*]{1,100}\*\*:?$")
-"""A heading of Markdown; a single # begins a comment more often."""
+_HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
+"""A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
+_BOLD = 7
+"""Level of a heading in bold type: below those with #."""
 _GAP = 3
 """Characters of the mark between two pieces."""
 _OVERHEAD, _BESIDE = 80, 20
 """Characters that count for a piece beside its own, and for one next to another that stays: a block of lines reads
 better than lines from everywhere."""
+_MOST_ABOVE = 4
+"""Names of records, classes and functions that stand above a piece."""
 _AROUND = (0.4, 0.2, 0.1)
 """Share of the worth of lines at these distances that a line has: it explains them."""
 
@@ -102,8 +107,9 @@ def without_number(line: str) -> str:
 
 
 def defines(line: str) -> bool:
-    """Whether a line begins a function or class; a number that a tool put before it is no part of it."""
-    return _DEFINES.match(without_number(line)) is not None
+    """Whether a line begins a function or class, or names a record; a number that a tool put before it is no part."""
+    own = without_number(line)
+    return any(pattern.match(own) for pattern in (_DEFINES, _LIST_ITEM, _NAMES))
 
 
 def pieces(text: str) -> list[Piece]:
@@ -174,7 +180,8 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
     Or, outside of them, its heading.
     """
     parts: dict[int, int] = {}
-    heading = -1
+    headings: list[tuple[int, int]] = []
+    """Level of the open headings, and where they are."""
     blocks: list[tuple[int, int]] = []
     """Indentation of the open functions and classes, and where they begin."""
     for i, piece in enumerate(found):
@@ -184,13 +191,18 @@ def _definitions(text: str, found: Sequence[Piece]) -> dict[int, int]:
         if not (body := line.lstrip()):
             continue
         indent = len(line) - len(body)
-        while blocks and blocks[-1][0] >= indent:
+        while blocks and blocks[-1][0] >= indent and body[0] not in ")]}{":  # the end of a signature or a body
             blocks.pop()
-        if _HEADING.match(body) and not number:
-            heading, blocks = i, []
-        elif blocks or heading >= 0:
-            parts[i] = blocks[-1][1] if blocks else heading
-        if _DEFINES.match(body) or _LIST_ITEM.match(body):
+        head = _HEADING.match(line) if not number else None
+        if head:
+            level = len(head[1]) if head[1] else _BOLD
+            headings, blocks = [open_ for open_ in headings if open_[0] < level], []
+        if blocks or headings:
+            parts[i] = blocks[-1][1] if blocks else headings[-1][1]
+        if head and level > 1:
+            headings.append((level, i))
+        elif _DEFINES.match(body) or _LIST_ITEM.match(body):
+            headings = headings if indent or _LIST_ITEM.match(body) else []
             blocks.append((indent, i))
         elif blocks and _NAMES.match(body) and _LIST_ITEM.match(text, found[blocks[-1][1]].start):
             blocks.append((indent - 1, i))  # what follows in the record stands under it
@@ -362,9 +374,7 @@ class Excerpts:
             if i in tried or (names[i], said[i]) in shown:  # once is enough
                 continue
             tried.add(i)
-            named = parents[i]
-            of_record = named >= 0 and not defines(said[named])
-            new = {i, named, parents[named] if of_record else -1} - chosen - {-1}
+            new = {i, *self._above(i)} - chosen
             bridged = new | self._between(new, chosen)
             if (room := sum(map(self._room, bridged))) <= left:
                 new = bridged
@@ -380,6 +390,14 @@ class Excerpts:
         if not chosen:  # every piece is too long
             return Excerpt("", len(self._text))
         return _in_order(self._text, found, sorted(chosen))
+
+    def _above(self, i: int) -> Iterator[int]:
+        """What a piece is part of, from the inside."""
+        for _ in range(_MOST_ABOVE):
+            i = self._parents[i]
+            if i < 0:
+                return
+            yield i
 
     def _between(self, new: Iterable[int], chosen: Container[int]) -> set[int]:
         """The few short pieces between new ones and those chosen before, unless they are fields that hold nothing."""

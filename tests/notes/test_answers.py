@@ -375,3 +375,9 @@ def test_what_is_defined_in_a_file_tells_more_than_its_last_line(line: str, defi
     lines[30] = definition
     text = "\n".join(number.format(n) + each for n, each in enumerate(lines, 1))
     assert definition in told(text, characters=56, looks=True)
+
+
+def test_of_two_kinds_of_records_no_count_is_told() -> None:
+    users = [{"user": f"u{n}", "age": n} for n in range(3)]
+    text = json.dumps({"users": users, "orders": [{"order": f"W{n}", "total": n * 9} for n in range(4)]})
+    assert "of several" not in told(text, characters=150)

@@ -60,3 +60,18 @@ def test_what_a_message_says_in_its_call_is_told_once(said: str, other: str) -> 
     text = page([user("What happened?"), both, tool_exchange("browse", {"do": said}, "A page.", id="c1")[1]], 4_000)
     assert text.count(said) == 1
     assert other in text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The pool leaks because A-118 never closes it.",
+        "Der Auftrag A-118 fehlt, weil er abbrach.",
+        "订单A-118缺失，因为昨天晚上的导入任务失败了两次。",
+    ],
+)
+def test_a_reason_that_a_long_argument_has_too_stands_in_the_note(said: str) -> None:
+    content = "\n".join([*(f"line {n} of the page" for n in range(40)), said, *(f"line {n}" for n in range(40))])
+    use, result = tool_exchange("write_file", {"path": "a.md", "content": content}, "ok", id="c1")
+    text = page([user("Write."), assistant([TextBlock(text=said), *use.content]), result], 4_000)
+    assert said in text

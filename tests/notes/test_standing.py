@@ -184,3 +184,18 @@ def test_it_can_be_switched_off() -> None:
     assert note
     assert "Where:" not in note
     assert "Started" not in note
+
+
+@pytest.mark.parametrize("folder", ["packages/app", "Rechnungen 2026", "源码/模块"])
+def test_a_shell_that_begins_anew_with_each_call_is_nowhere(folder: str) -> None:
+    def step(command: str, n: int) -> list[Msg]:
+        return tool_exchange("bash", {"command": command}, f"built {n} files")
+
+    def folders(*commands: str) -> list[str]:
+        history = [m for n, command in enumerate(commands) for m in step(command, n)]
+        return [words for _, words in where(WorkLedger.of(history).calls)]
+
+    went = (f'cd "{folder}" && make', "cd packages/tui && make")
+    assert len(folders(*went)) == 2
+    assert folders(*went, *[f'cd "{folder}" && make'] * 2) == []
+    assert folders(*went, "cd .. && make", "cd .. && make")[-1] == "cd .."

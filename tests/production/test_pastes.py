@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autocontext import AutoContextConfig, AutoContextMemory
+from autocontext import AutoContextConfig, AutoContextMemory, ImageBlock, TextBlock
 from autocontext.messages import is_user_turn
 from autocontext.strategies.pastes import in_part
 from autocontext.testing import assert_valid_chat, assistant, system, tool_exchange, user
@@ -150,3 +150,23 @@ def test_of_a_very_long_message_the_ends_are_read() -> None:
     missing, size = (int(n.replace(",", "")) for n in re.findall(r"[\d,]{5,}", shown.rpartition("[m3: ")[2]))
     assert size == len(middle) + 44
     assert size - missing == len(re.sub(r"\n…\n", "", shown.rpartition("\n[m3: ")[0]))
+
+
+def test_a_message_with_images_is_cut_once() -> None:
+    memory = AutoContextMemory(AutoContextConfig.for_window(4_000))
+    images = [ImageBlock(source={"type": "url", "url": f"https://example.org/{n}.png"}) for n in range(2)]
+    memory.add_messages([user([TextBlock(text=paste(3_000)), *images]), assistant("I have seen them.")])
+    seen = set()
+    for n in range(30):
+        memory.add_messages(tool_exchange("read", {"n": n}, f"page {n} of seats " * 40))
+        seen.add(next(m.text for m in memory.get_messages() if is_user_turn(m)))
+    assert len(seen) <= 2
+
+
+@pytest.mark.parametrize("size", [1_200_000, 1_560_000])
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_of_a_message_in_one_line_as_much_stays_as_of_any(size: int, end: str) -> None:
+    words = " ".join(f"word{n * 7919 % 99991}" for n in range(size // 9))
+    short = in_part(f"Task: fix it\n{words}{end}", 5_000, 1)
+    assert 4_000 < len(short) < 5_100
+    assert "Task: fix it" in short

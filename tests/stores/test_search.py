@@ -1,5 +1,6 @@
 """Searching sessions: in every store, in every script, what is out of view too, and never another user's."""
 
+import sys
 import time
 
 import pytest
@@ -220,6 +221,46 @@ def test_an_index_that_another_process_makes_anew_meanwhile_is_completed(tmp_pat
         segments = SearchIndex(place(store), read).segments("u", None).segments
         assert [key.session_id for key, _ in segments] == ["s", "t"]
         assert len(reads) == 2
+
+
+def test_what_another_process_adds_between_two_reads_is_no_damage(tmp_path):
+    from autocontext.stores.indexing import SearchIndex
+
+    class Interrupted:
+        """The database, in which somebody else adds and searches after the first read."""
+
+        def __init__(self, store):
+            self.store, self.reads = store, 0
+
+        def read(self, work):
+            rows = place(self.store).read(work)
+            self.reads += 1
+            if self.reads == 1:
+                self.store.append(U, added("first", "later")[1:], after=1)
+                assert self.store.search("later", user_id="u")
+            return rows
+
+    with stored("sqlite file", tmp_path) as store:
+        store.append(U, added("first"), after=0)
+        assert store.search("first", user_id="u")
+        database = Interrupted(store)
+        index = SearchIndex(database, lambda _: [])
+        [(key, segment)] = index.segments("u", None).segments
+        assert (key, segment.count, database.reads) == (U, 2, 2)
+
+
+def test_of_a_session_one_outline_is_kept_and_its_bytes_count():
+    from autocontext.stores.indexing import _MOST_OUTLINED, _Outlines
+
+    kept = _Outlines()
+    [(until, segment)] = segments(0, added("a word and \U0001f600 " + "more " * 40), [])
+    keys = [("u", "s", 1, edition, 0, until) for edition in range(50)]
+    assert all(kept.put(key, segment, 100) for key in keys)
+    assert [outline is not None for outline in kept.of(keys)] == [False] * 49 + [True]
+    words = segment.words()
+    assert kept._size == pytest.approx(sys.getsizeof(words), abs=1_000)
+    assert sys.getsizeof(words) > 2 * len(words)
+    assert kept._size < _MOST_OUTLINED
 
 
 DAMAGES = {

@@ -85,6 +85,20 @@ def test_of_a_result_that_repeats_its_call_only_what_it_adds_stays(step: str, sa
     assert MARK.search(result)
 
 
+@pytest.mark.parametrize("said", ["tests FAILED in shop", "Test fehlgeschlagen: Rechnung", "测试失败：订单模块出错"])
+def test_what_a_command_prints_of_its_own_words_stays_if_it_tells_what_happened(said: str) -> None:
+    command = f"make test && echo all is well || echo {said}; make all"
+    lines = [f"{chr(97 + n % 26) * (3 + n % 5)} step {n} of {n * 7919 % 1000}" for n in range(300)]
+    messages = [
+        user("Go."),
+        *tool_exchange("bash", {"command": command}, "\n".join([*lines[:200], said, *lines[200:]])),
+        assistant("Run."),
+        user("And now?"),
+    ]
+    [result] = [r.text for m in passed(messages).messages for r in m.tool_results]
+    assert said in result
+
+
 def test_the_agent_s_and_the_user_s_words_and_short_arguments_stay() -> None:
     long = "Zeile eins der neuen Datei\n" * 60
     messages = [

@@ -177,7 +177,7 @@ CHAPTERS = (
             CODE,
             "PoolEmpty",
             "        if not self.free:\n            raise PoolEmpty(self.size)\n        return self",
-            150,
+            200,
         ),
         (LOG, "gesperrt", "20:01 Auftrag 77 geöffnet\n20:02 Konto gesperrt\n20:03 Auftrag 77 verworfen", 130),
         (CHAPTERS, "仓库", "王先生退了订单。\n仓库收到了耳机。\n退款明天到账。", 45),
@@ -243,6 +243,44 @@ def test_a_line_stands_under_what_names_its_record(record: str, value: str, prin
         assert names
         for name in names:
             assert name.strip() in above[above.rindex("- ") :]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "line"),
+    [
+        (
+            "class Shop{}:",
+            "    def url(\n        self,\n        x: int,\n    ) -> str:",
+            "        return 'https://shop{}.example.org'",
+        ),
+        ("## System {}", "### Port", "The port is {}01."),
+        ("## Anlage {}", "**Verbrauch**", "Im Jahr: {}03 kWh"),
+    ],
+)
+def test_a_line_stands_under_all_that_it_is_part_of(outer: str, inner: str, line: str) -> None:
+    lines = [part for n in range(20) for part in (outer.format(n), inner, line.format(n), "")]
+    short, _ = excerpt(
+        "\n".join(lines), 300, lambda piece: 5.0 * (piece == line.format(11).strip()) + 0.1 * (n_of(piece) > 15)
+    )
+    above = short[: short.index(line.format(11))]
+    assert above.rindex(outer.format(11)) < above.rindex(inner.split("\n", maxsplit=1)[0])
+    assert outer.format(10) not in above[above.rindex(outer.format(11)) :]
+
+
+def n_of(piece: str) -> int:
+    digits = "".join(filter(str.isdigit, piece))
+    return int(digits[:2] or 0)
+
+
+def test_a_comment_or_a_docstring_heads_nothing() -> None:
+    text = (
+        '## Notes\nfirst\n# Costs\nb = 2\n\ndef f():\n    """Adds.\n\n    **Parameters:**\n    """\n\nx = 77\n'
+        + "y\n" * 50
+    )
+    short, _ = excerpt(text, 60, lambda piece: 5.0 * (piece in ("b = 2", "x = 77")))
+    assert "x = 77" in short
+    assert "Parameters" not in short
+    assert "Notes" not in short
 
 
 @pytest.mark.parametrize("heading", ["## Uptake of arm {}", "**Verbrauch in Gruppe {}**", "### 第{}组的结果"])

@@ -32,7 +32,7 @@ from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
 from autocontext import AutoContextConfig
-from autocontext.adapters.openai_agents import AutoContextSession
+from autocontext.adapters.openai_agents import AutoContextSession, _with_own_call_ids
 from autocontext.stores import SqliteSessionStore
 from tests.fakes import FakeOpenAI, Reply
 from tests.formats.test_openai_responses import ITEMS
@@ -444,3 +444,19 @@ async def test_a_service_may_use_call_ids_again(server: FakeOpenAI) -> None:
     assert server.refused == []
     assert [m["role"] for m in server.requests[-1].body["messages"]].count("tool") == 3
     assert [use.id for m in session.memory.messages for use in m.tool_uses] == ["c1"] * 3
+
+
+@pytest.mark.parametrize("ids", [("x", "x", "x"), ("x", "x-2", "x"), ("x", "x", "x-2")])
+def test_ids_that_come_again_are_told_apart(ids: tuple[str, ...]) -> None:
+    """Whether they come in one message or one after the other, and whatever ids there are besides."""
+    calls = [{"type": "function_call", "call_id": id_, "name": f"f{n}", "arguments": "{}"} for n, id_ in enumerate(ids)]
+    outputs = [{"type": "function_call_output", "call_id": id_, "output": f"{n}"} for n, id_ in enumerate(ids)]
+    in_turn = [item for pair in zip(calls, outputs, strict=True) for item in pair]
+    for items in ([*calls, *outputs], in_turn):
+        sent = _with_own_call_ids(items)
+        called = [item["call_id"] for item in sent if item["type"] == "function_call"]
+        assert len({*called}) == 3
+        assert sorted(item["call_id"] for item in sent if item["type"] != "function_call") == sorted(called)
+        assert called[0] == "x"
+    names = {item["call_id"]: item["name"] for item in sent if item["type"] == "function_call"}
+    assert [names[item["call_id"]] for item in sent if item["type"] != "function_call"] == ["f0", "f1", "f2"]
