@@ -8,7 +8,7 @@ from autocontext.config import AutoContextConfig
 from autocontext.history.proposals import MESSAGE_TEXT, Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_note, is_pinned, is_recall, is_user_turn
-from autocontext.strategies.pastes import PASTE_SHORTENED, in_part
+from autocontext.strategies.pastes import PASTE_SHORTENED, in_part, text_tokens
 from autocontext.text import rendering
 
 if TYPE_CHECKING:
@@ -72,21 +72,18 @@ class FirstMessage:
             for i, m in enumerate(view.messages[:answered])
             if is_user_turn(m) and not is_pinned(m) and m.text
         }
-        return {
-            i: words
-            for i, room in turns.items()
-            if view.tokens(i, i + 1) > room and (words := room - self._beside_text(view, i)) >= _LEAST_WORDS
-        }
+        too_large = {i: room for i, room in turns.items() if view.tokens(i, i + 1) > room}
+        return {i: words for i, room in too_large.items() if (words := self._room_for_text(view, i, room))}
 
-    def _beside_text(self, view: View, at: int) -> int:
-        """Tokens of a message's images and the like."""
-        return view.tokens(at, at + 1) - self._hand_over.tokens(view.messages[at].text)
+    def _room_for_text(self, view: View, at: int, room: int) -> int:
+        """What a message's images leave of its room; 0 if that is too little for a text: none is cut for them."""
+        images = view.tokens(at, at + 1) - text_tokens(view, at, self._hand_over)
+        return room if not images else room - images if room - images >= _LEAST_WORDS else 0
 
     def _shortened(self, view: View, at: int, room: int, *, first: bool) -> Proposal:
         text = rendering.untagged(view.messages[at].text)
-        characters = int(
-            len(text) / max(1, self._hand_over.tokens(view.messages[at].text)) * max(0, room - _MARK_TOKENS)
-        )
+        tokens = max(1, text_tokens(view, at, self._hand_over))
+        characters = int(len(text) / tokens * max(0, room - _MARK_TOKENS))
         if (original := self._hand_over.original(view.ids[at])) is not None and original.text:
             text = original.text
         shorter = in_part(text, characters, self._hand_over.number(view.ids[at]))

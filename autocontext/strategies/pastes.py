@@ -45,7 +45,7 @@ class Pastes:
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message per long message of the user, the longest first."""
         users = [i for i, m in enumerate(view.messages) if is_user_turn(m) and not is_pinned(m)]
-        sizes = {i: self._hand_over.tokens(view.messages[i].text) for i in users}
+        sizes = {i: text_tokens(view, i, self._hand_over) for i in users}
         excess, proposals = self._excess, []
         for i in sorted(sizes, key=lambda i: -sizes[i]):
             if excess <= 0 or sizes[i] < _LEAST_CUT:
@@ -59,6 +59,12 @@ class Pastes:
             span = view.span(i, i + 1)
             proposals.append(Proposal(span, blocks=blocks, event_type=PASTE_SHORTENED, kind="stub"))
         return proposals
+
+
+def text_tokens(view: View, at: int, hand_over: NoteWriter) -> int:
+    """Tokens of a message without its images and the like."""
+    m = view.messages[at]
+    return view.tokens(at, at + 1) if all(b.type == "text" for b in m.content) else hand_over.tokens(m.text)
 
 
 def in_part(text: str, characters: int, number: int | None) -> str:
