@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from autocontext import AutoContextConfig, AutoContextMemory, ModelRequest, Msg
+from autocontext import AutoContextConfig, AutoContextMemory, ContextOffloadTool, ModelRequest, Msg
 from autocontext.config import READ_ONCE, STRATEGIES
 from autocontext.history.log import Log
 from autocontext.messages import ToolResultBlock, ToolUseBlock, is_note, is_user_turn
@@ -20,6 +20,7 @@ _LEFT_OUT = re.compile(
     r"\[(m\d+): [\d,]+ of [\d,]+ characters left out\]|\[the rest: (m\d+)\]|\[image (m\d+): [^\[\]\n]+, left out\]"
 )
 _MADE_UP = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32}|(?<=transcript id=..)[0-9a-f]{16}")
+_PAGE = re.compile(r"\[(m\d+)(?:-m\d+)?: ")
 _CLOCKS = ("timestamp", "time")
 
 
@@ -140,11 +141,20 @@ def reach(memory: AutoContextMemory, messages: Iterable[Msg]) -> list[Msg]:
 
 
 def unreachable(memory: AutoContextMemory, originals: Iterable[Msg]) -> list[Msg]:
-    """The originals that are neither in the view nor returned by reloading, byte for byte."""
+    """The originals that are neither in the view nor returned by reloading, byte for byte.
+
+    The short form of a page that was reloaded by a number has that number: it leads to what the page showed.
+    """
     available: dict[str, list[Msg]] = {}
     for m in reach(memory, memory.messages):
         available.setdefault(m.id, []).append(m)
-    return [m for m in originals if m not in available.get(m.id, ())]
+    return [m for m in originals if m not in available.get(m.id, ()) and not _shows_what_is_there(memory, m)]
+
+
+def _shows_what_is_there(memory: AutoContextMemory, page: Msg) -> bool:
+    """Whether a message is a page of numbered originals, all of which can be reloaded."""
+    numbers = [_PAGE.match(r.text) for r in page.tool_results if r.name == ContextOffloadTool.name]
+    return bool(numbers) and all(n is not None and memory.reload(n[1]) for n in numbers)
 
 
 def beyond_one_reload(memory: AutoContextMemory, originals: Iterable[Msg]) -> list[Msg]:
