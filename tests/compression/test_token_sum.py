@@ -192,6 +192,7 @@ def test_a_negative_count_of_a_provider_is_refused() -> None:
         memory.record_usage(-1)
 
 
+@pytest.mark.slow
 def test_a_fork_copies_nothing_of_what_has_left_the_view() -> None:
     sizes = []
     for rounds in (20, 400):

@@ -92,6 +92,7 @@ def test_a_paste_in_the_middle_gives_way_once_it_was_answered() -> None:
     assert len(memory.messages) > 8
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.sampled_from((4_000, 8_000)), st.floats(0.3, 2.0), st.floats(0.2, 1.5), st.booleans())
 def test_an_answered_paste_gives_way_to_a_new_result(window: int, size: float, share: float, asked: bool) -> None:
@@ -142,6 +143,7 @@ def test_what_the_user_pasted_gives_way_before_their_own_words(language: str, ki
     assert last in shown
 
 
+@pytest.mark.slow
 def test_of_a_very_long_message_the_ends_are_read() -> None:
     middle = "\n".join(f"{n} ERROR of pool {n * 7919 % 1000}" for n in range(200_000))
     shown = in_part(f"Please find the cause.\n{middle}\nDo not touch vendor.", 2_000, 3)
