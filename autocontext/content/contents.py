@@ -72,17 +72,6 @@ class StoredContent(NamedTuple):
         )  # fmt: skip
 
 
-class Sums(NamedTuple):
-    """How much a namespace holds, or all of them; the fields are those of `ContentStats`."""
-
-    contents: int
-    keys: int
-    chars: int
-    pages: int
-    stored_bytes: int
-    payload_bytes: int
-
-
 class Pages(NamedTuple):
     """A content, the requested part of it, and the rows with that part."""
 

@@ -16,9 +16,10 @@ from typing import Any
 
 from autocontext.content import object_layout as layout
 from autocontext.content.bucket import Bucket, Copy, Delete, Flow, Get, List, Put
-from autocontext.content.contents import FOREVER, Pages, StoredContent, Sums, Upload, basename, candidates
+from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
 from autocontext.content.object_layout import Holder, Name
 from autocontext.content.paging import PAGE_CHARS, window
+from autocontext.content.records import ContentStats
 from autocontext.content.store import PagedContentStore
 from autocontext.errors import StoreCorruptError
 
@@ -172,7 +173,7 @@ class Objects:
                     gone += yield from _delete_unused(place, ref, now)
         return gone
 
-    def stats(self, namespace: str | None) -> Flow[Sums]:
+    def stats(self, namespace: str | None) -> Flow[ContentStats]:
         """The sums over all heads."""
         paths = [path for path, _ in (yield List(layout.ROOT if namespace is None else layout.folder(namespace)))]
         contents = [path for path in paths if "/content/" in path]
@@ -184,7 +185,7 @@ class Objects:
                 head, _ = raw
                 chars, size = chars + int(head["chars"]), size + int(head["size"])
                 stored, pages = stored + sum(head["pages"]), pages + len(head["pages"])
-        return Sums(len(contents), len(keys), chars, pages, stored, size)
+        return ContentStats(len(contents), len(keys), chars, pages, stored, size)
 
 
 def _write(place: str, upload: Upload, body: bytes) -> Flow[str]:

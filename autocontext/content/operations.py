@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from autocontext.content.contents import Pages, StoredContent, Sums, Upload
+from autocontext.content.contents import Pages, StoredContent, Upload
+from autocontext.content.records import ContentStats
 from autocontext.stores.database import Read, Write
 
 T = TypeVar("T")
@@ -56,5 +57,5 @@ class Operations(Protocol):
     def purge(self, now: int) -> Run[int]:
         """Delete what has expired; the number of contents deleted."""
 
-    def stats(self, namespace: str | None) -> Run[Sums]:
+    def stats(self, namespace: str | None) -> Run[ContentStats]:
         """The sums over the contents of one namespace, or of all."""

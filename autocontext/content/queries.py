@@ -14,9 +14,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from autocontext.content.contents import FOREVER, Pages, StoredContent, Sums, Upload, basename, candidates
+from autocontext.content.contents import FOREVER, Pages, StoredContent, Upload, basename, candidates
 from autocontext.content.paging import PAGE_CHARS, last_page, window
-from autocontext.content.records import REF
+from autocontext.content.records import REF, ContentStats
 from autocontext.errors import StoreCorruptError
 from autocontext.stores.database import Row, Schema, Statement, Work, safe, unsafe
 from autocontext.stores.records import check_row, row_checksum
@@ -412,13 +412,13 @@ def purge(now: int) -> Work[int]:
     return gone
 
 
-def stats(namespace: str | None) -> Work[Sums]:
+def stats(namespace: str | None) -> Work[ContentStats]:
     """The sums over the contents."""
     only, params = ("1 = 1", {}) if namespace is None else ("c.namespace = :ns", {"ns": safe(namespace)})
     rows = yield Statement(f"{_CONTENTS}{only} ORDER BY c.namespace, c.ref", params)
     found = list(map(_found, rows))
     contents = list({(one.namespace, one.content.ref): one for one in found}.values())
-    return Sums(
+    return ContentStats(
         contents=len(contents),
         keys=sum(one.keyed is not None for one in found),
         chars=sum(one.content.chars for one in contents),

@@ -6,6 +6,7 @@ import copy
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Self, cast, runtime_checkable
 
@@ -200,8 +201,8 @@ class PagedContentStore(Closing):
     def _stats(self, namespace: str | None = "") -> Flow[ContentStats]:
         """How much a namespace holds (None: all of them)."""
         check_texts(namespace=namespace)
-        sums = yield from read(lambda: self._operations.stats(namespace))
-        return ContentStats(*sums, dict(self._usage))
+        sums: ContentStats = yield from read(lambda: self._operations.stats(namespace))
+        return replace(sums, usage=dict(self._usage))
 
     stats, astats = sync_and_async(_stats)
 

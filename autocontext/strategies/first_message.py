@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from autocontext.config import AutoContextConfig
-from autocontext.history.proposals import MESSAGE_TEXT, Proposal
+from autocontext.history.proposals import Proposal
 from autocontext.history.view import View
 from autocontext.messages import is_note, is_pinned, is_recall, is_user_turn
-from autocontext.strategies.pastes import PASTE_SHORTENED, in_part, text_tokens
-from autocontext.text import rendering
+from autocontext.strategies.pastes import PASTE_SHORTENED, shortened, text_tokens
 
 if TYPE_CHECKING:
     from autocontext.notes.writer import NoteWriter
@@ -29,7 +28,7 @@ _MARK_TOKENS = 70
 
 
 class FirstMessage:
-    """Cuts the middle out of the user's messages that were answered and take more than 45 % of the window.
+    """Shows the user's messages in part that were answered and take more than 45 % of the window.
 
     Those before the latest request may take what it leaves of that share, and what the newest results leave of the
     window: those are what the next step needs. It is nearly always the first message, which no fold takes. One that was
@@ -48,10 +47,19 @@ class FirstMessage:
     def propose(self, view: View) -> list[Proposal]:
         """One shortened message for each that is too large."""
         first = next((i for i, m in enumerate(view.messages) if is_user_turn(m)), -1)
-        return [self._shortened(view, at, room, first=at == first) for at, room in self._too_large(view).items()]
+        return [
+            shortened(
+                view,
+                at,
+                max(0, room - _MARK_TOKENS),
+                self._hand_over,
+                event=FIRST_MESSAGE_SHORTENED if at == first else PASTE_SHORTENED,
+            )
+            for at, room in self._too_large(view).items()
+        ]
 
     def _too_large(self, view: View) -> dict[int, int]:
-        """Where answered messages of the user stand that take more than they may, each with the tokens of its text.
+        """Where answered messages of the user stand that take more than they may, each with what its text may take.
 
         The latest request comes first: what it takes, earlier ones may not take.
         """
@@ -79,13 +87,3 @@ class FirstMessage:
         """What a message's images leave of its room; 0 if that is too little for a text: none is cut for them."""
         images = view.tokens(at, at + 1) - text_tokens(view, at, self._hand_over)
         return room if not images else room - images if room - images >= _LEAST_WORDS else 0
-
-    def _shortened(self, view: View, at: int, room: int, *, first: bool) -> Proposal:
-        text = rendering.untagged(view.messages[at].text)
-        tokens = max(1, text_tokens(view, at, self._hand_over))
-        characters = int(len(text) / tokens * max(0, room - _MARK_TOKENS))
-        if (original := self._hand_over.original(view.ids[at])) is not None and original.text:
-            text = original.text
-        shorter = in_part(text, characters, self._hand_over.number(view.ids[at]))
-        event = FIRST_MESSAGE_SHORTENED if first else PASTE_SHORTENED
-        return Proposal(view.span(at, at + 1), blocks={MESSAGE_TEXT: shorter}, event_type=event, kind="stub")

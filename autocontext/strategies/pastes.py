@@ -25,6 +25,7 @@ _MARK_TOKENS = 90
 """Tokens of the lines around the gap and of the tag."""
 _LINE = 400
 """Characters of a line that is left out where the two ends meet."""
+_GAP = "\n…\n"
 _READ = 1_000_000
 """Characters of a message that are read; of a longer one its ends."""
 _INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
@@ -32,7 +33,7 @@ _INSTRUCTION, _OWN, _PASTED, _REASON = 2.5, 2.0, 0.1, 0.8
 
 
 class Pastes:
-    """Cuts the middle out of the longest messages of the user, the newest one included, until `excess` tokens are gone.
+    """Shows the longest messages of the user in part, the newest one included, until `excess` tokens are gone.
 
     The user's own words stay, and of what they pasted the lines that tell most.
     """
@@ -52,13 +53,18 @@ class Pastes:
                 break
             keep = max(_LEAST_KEPT, sizes[i] - excess - _MARK_TOKENS)
             excess -= sizes[i] - keep - _MARK_TOKENS
-            text = rendering.untagged(view.messages[i].text)
-            characters, original = len(text) * keep // sizes[i], self._hand_over.original(view.ids[i])
-            text = (original.text if original is not None else "") or text
-            blocks = {MESSAGE_TEXT: in_part(text, characters, self._hand_over.number(view.ids[i]))}
-            span = view.span(i, i + 1)
-            proposals.append(Proposal(span, blocks=blocks, event_type=PASTE_SHORTENED, kind="stub"))
+            proposals.append(shortened(view, i, keep, self._hand_over, event=PASTE_SHORTENED))
         return proposals
+
+
+def shortened(view: View, at: int, keep: int, hand_over: NoteWriter, *, event: str) -> Proposal:
+    """A message of the user with about `keep` tokens of its text, cut anew from the original."""
+    text = rendering.untagged(view.messages[at].text)
+    characters = len(text) * keep // max(1, text_tokens(view, at, hand_over))
+    original = hand_over.original(view.ids[at])
+    text = (original.text if original is not None else "") or text
+    shorter = in_part(text, characters, hand_over.number(view.ids[at]))
+    return Proposal(view.span(at, at + 1), blocks={MESSAGE_TEXT: shorter}, event_type=event, kind="stub")
 
 
 def text_tokens(view: View, at: int, hand_over: NoteWriter) -> int:
@@ -76,7 +82,7 @@ def in_part(text: str, characters: int, number: int | None) -> str:
     short, missing = excerpt(read, characters, _worth_in(read))
     if not short:
         return rendering.head_and_tail(text, characters)
-    gap = len("\n\u2026\n") if read is not text else 0
+    gap = len(_GAP) if read is not text else 0
     return f"{short}\n{rendering.left_out(number, len(text) - len(read) + gap + missing, len(text))}"
 
 
@@ -85,7 +91,7 @@ def _ends(text: str, characters: int) -> str:
     first = text.rfind("\n", characters - _LINE, characters)
     last = text.find("\n", len(text) - characters, len(text) - characters + _LINE)
     head, tail = text[: first if first > 0 else characters], text[last + 1 if last > 0 else len(text) - characters :]
-    return f"{head}\n\u2026\n{tail}"
+    return f"{head}{_GAP}{tail}"
 
 
 def _worth_in(text: str) -> Callable[[str], float]:

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from functools import lru_cache
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import log
@@ -70,6 +71,8 @@ _HEADING = re.compile(r"(#{1,6}) \S|\*\*[^*]{1,100}\*\*:?$")
 """A heading of Markdown, at the beginning of a line. With a single # it may be a comment, and only ends others."""
 _BOLD = 7
 """Level of a heading in bold type: below those with #."""
+_REMEMBERED = 8_192
+"""Lines of which it is kept whether they name something."""
 _GAP = 3
 """Characters of the mark between two pieces."""
 _OVERHEAD, _BESIDE = 80, 20
@@ -106,8 +109,12 @@ def without_number(line: str) -> str:
     return line[number.end() :].strip() if number else line.strip()
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def defines(line: str) -> bool:
-    """Whether a line begins a function or class, or names a record; a number that a tool put before it is no part."""
+    """Whether a line begins a function or class, or names a record; a number that a tool put before it is no part.
+
+    Cached, since each note of each pass rates the lines of results anew.
+    """
     own = without_number(line)
     return any(pattern.match(own) for pattern in (_DEFINES, _LIST_ITEM, _NAMES))
 
@@ -347,7 +354,8 @@ class Excerpts:
         self._text = text
         self._found = found = pieces(text)
         self._said = said = [text[p.start : p.stop] for p in found]
-        self._parents = _parents(text, found)
+        self._parents = parents = _parents(text, found)
+        self._names = [said[parent] if parent >= 0 else "" for parent in parents]
         lonely, rarity = alone(said), _rarity(said)
         worth_of = {piece: worth(piece) for piece in dict.fromkeys(said)}
         own = [worth_of[said[i]] * rarity[i] for i in range(len(found))]
@@ -363,11 +371,10 @@ class Excerpts:
 
     def of(self, characters: int) -> Excerpt:
         """The excerpt of at most so many characters."""
-        found, said, parents, worths = self._found, self._said, self._parents, self._worths
+        found, said, names, worths = self._found, self._said, self._names, self._worths
         # What says nothing by itself stays only beside what does.
         best = [(-worths[i] / (_OVERHEAD + len(said[i])), -i) for i in self._first if worths[i] > 0]
         heapify(best)
-        names = [said[parent] if parent >= 0 else "" for parent in parents]
         left, chosen, tried, shown = characters - _GAP, set[int](), set[int](), set[tuple[str, str]]()
         while best and left > _GAP:
             i = -heappop(best)[1]

@@ -131,23 +131,13 @@ def test_a_search_reads_as_many_rows_at_every_size(tmp_path) -> None:
     assert read[0] == read[1]
 
 
-class Bodies(SqliteDatabase):
+class Bodies(CountingDatabase):
     """Counts the blocks that are read."""
 
     read_blocks = 0
 
-    def read(self, work):
-        def watched():
-            steps, rows = work(), None
-            while True:
-                try:
-                    statement = steps.send(rows)
-                except StopIteration as done:
-                    return done.value
-                rows = yield statement
-                self.read_blocks += statement.sql.startswith("SELECT body")
-
-        return super().read(watched)
+    def count(self, sql, rows):
+        self.read_blocks += sql.startswith("SELECT body")
 
 
 def test_a_search_after_a_delete_reads_no_block(tmp_path) -> None:

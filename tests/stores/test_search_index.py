@@ -20,10 +20,10 @@ from autocontext.stores.indexing import SearchIndex
 from autocontext.stores.log_search import LogSearch
 from autocontext.stores.search_blocks import Block, BlockWriter
 from autocontext.stores.search_index import FULL, LONGEST, Segment, milliseconds, segments
-from autocontext.stores.sqlite_database import SqliteDatabase
 from autocontext.text.stems import roots, stem
 from autocontext.text.words import is_cjk, split, terms, terms_of_chunk
 from tests.conversations import texts
+from tests.costs import CountingDatabase
 from tests.stores.homes import database
 from tests.stores.stores import KINDS, place, stored
 
@@ -238,26 +238,16 @@ def test_wrong_arguments_are_named(wrong, message, tmp_path):
             store.search("x", user_id="u", **wrong)
 
 
-class Watched(SqliteDatabase):
+class Watched(CountingDatabase):
     """Notes down how many rows of each table are read."""
 
     def __init__(self, url):
         self.rows = Counter()
         super().__init__(url)
 
-    def read(self, work):
-        def watched():
-            steps, rows = work(), None
-            while True:
-                try:
-                    statement = steps.send(rows)
-                except StopIteration as done:
-                    return done.value
-                rows = yield statement
-                for table in ("autocontext_entries", "autocontext_search"):
-                    self.rows[table] += len(rows) * (f"FROM {table}" in statement.sql)
-
-        return super().read(watched)
+    def count(self, sql, rows):
+        for table in ("autocontext_entries", "autocontext_search"):
+            self.rows[table] += len(rows) * (f"FROM {table}" in sql)
 
 
 @pytest.mark.slow
