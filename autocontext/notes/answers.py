@@ -28,7 +28,7 @@ _LONGEST_JSON = 50_000
 _READ = 256
 """Results that are kept as they were read, and their lines: the notes of a pass, and of the next, tell the same."""
 _LINES = 8_192
-"""Lines of which it is kept whether they may give a reason."""
+"""Lines of which it is kept whether they say nothing, and whether they may give a reason."""
 _FIRST_LINES, _LAST_LINES = 20, 40
 """Lines of a long result that are considered, beside those that look like errors."""
 _MOST_ERRORS = 20
@@ -318,11 +318,7 @@ def _parts(call: str) -> list[str]:
 
 def _worth(line: str, used: Callable[[str], float], call: str, parts: Sequence[str], *, reasons: float) -> float:
     """How much a line tells, 0 if it is no answer; `reasons` is what a word of an error is worth."""
-    if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
-        return 0.0
-    if len(line) <= _LONGEST_LINE and all(
-        _HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in line.strip(_BRACKETS).split(",")
-    ):
+    if _says_nothing(line):
         return 0.0
     if (len(line) > 3 and line in call) or any(part in line for part in parts):
         return _OF_ECHO
@@ -331,6 +327,14 @@ def _worth(line: str, used: Callable[[str], float], call: str, parts: Sequence[s
         worth += _EXCEPTION if reasons and _IS_EXCEPTION.match(line) else reasons
     worth += min(2.0, sum(map(used, sorted(known_values(line[:_LONGEST_LINE]))[:12])))
     return worth * (0.2 if _FRAME.match(line) else 1.0)
+
+
+@lru_cache(maxsize=_LINES)
+def _says_nothing(line: str) -> bool:
+    if not any(map(str.isalnum, line)) or _SAYS_NOTHING.fullmatch(line) or _PROGRESS.search(line):
+        return True
+    fields = line.strip(_BRACKETS).split(",") if len(line) <= _LONGEST_LINE else [line]
+    return all(_HOLDS_NOTHING.fullmatch(field.strip(_BRACKETS)) for field in fields)
 
 
 def _fields(text: str, used: Callable[[str], float], call: str = "") -> Iterator[tuple[float, int, str]]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
 from autocontext.notes.answers import came_back, lines_and_fields, quoted, telling
-from autocontext.notes.calls import MOST_CALLS, Call, shorten
+from autocontext.notes.calls import Call, shorten
 from autocontext.notes.notes import is_note_tool
 from autocontext.text.rendering import shared_start
 from autocontext.text.signs import ERROR
@@ -55,7 +54,7 @@ class Group(NamedTuple):
 class Deeds:
     """The calls in some messages of a history, and the lines about them."""
 
-    def __init__(self, ledger: WorkLedger, only: Container[int], width: int) -> None:
+    def __init__(self, ledger: WorkLedger, only: Runs, width: int) -> None:
         """`width`: most characters of a label, of what is written and of an answer; `self.width` says otherwise."""
         self._ledger, self._width = ledger, width
         self.width: dict[Call, int] = {}
@@ -66,8 +65,7 @@ class Deeds:
         """Whether an answer reads like an error."""
         self._lines: dict[tuple[Call, int, int, str], str] = {}
         """By the newest of equal calls, their number, the characters and the thing."""
-        newest = ledger.calls[-MOST_CALLS:]
-        self.calls = [c for c in newest if c.number in only and not is_note_tool(c.name)]
+        self.calls = [call for call in ledger.calls_in(only) if not is_note_tool(call.name)]
         self._by_tool: dict[str, list[Call]] = defaultdict(list)
         self._position: dict[Call, int] = {}
         """Of a call, among those of its tool."""
@@ -87,10 +85,7 @@ class Deeds:
     @classmethod
     def of(cls, ledger: WorkLedger, only: Runs, width: int) -> Deeds:
         """What the constructor makes, shared by the notes about these messages until another one is added."""
-        key = cls, only.pairs, width
-        if key not in ledger.memo:
-            ledger.memo[key] = cls(ledger, only, width)
-        deeds: Deeds = ledger.memo[key]
+        deeds = ledger.remembered((cls, only.pairs, width), lambda: cls(ledger, only, width))
         deeds.width = {}
         return deeds
 
@@ -198,23 +193,11 @@ class Deeds:
 
     def _changed(self, call: Call) -> frozenset[str]:
         """Lines and fields of an answer that the one before on the same thing, mostly alike, does not have."""
-        before = self._before.get(call)
+        before = self._ledger.remembered(_before, lambda: _before(self._ledger.newest_calls)).get(call)
         if before is None:
             return frozenset()
         now, then = (lines_and_fields(self._ledger.result_of(c)) for c in (call, before))
         return now - then if len(now & then) >= _ALIKE * len(now) else frozenset()
-
-    @cached_property
-    def _before(self) -> dict[Call, Call]:
-        """By call, the one before that names the same thing."""
-        found: dict[Call, Call] = {}
-        newest: dict[str, Call] = {}
-        for call in self._ledger.calls[-MOST_CALLS:]:
-            if call.thing and call.answer is not None:
-                if call.thing in newest:
-                    found[call] = newest[call.thing]
-                newest[call.thing] = call
-        return found
 
     # -------------------------------------------------------------------------------------------------------- things
     def _known_things(self) -> dict[str, str]:
@@ -297,13 +280,26 @@ class Deeds:
 
     def source(self, number: int, block: int) -> str:
         """The call that a result answers, with its label; "" if there is none."""
-        call = self._by_result.get((number, block))
+        # Also of calls in other messages than those that are covered.
+        call = self._ledger.remembered(_by_result, lambda: _by_result(self._ledger.newest_calls)).get((number, block))
         return f"{call.name} {self.label(call, self._width)}".rstrip(" :") if call else ""
 
-    @cached_property
-    def _by_result(self) -> dict[tuple[int, int], Call]:
-        # Also of calls in other messages than those that are covered.
-        return {(call.result, call.block): call for call in self._ledger.calls[-MOST_CALLS:]}
+
+def _before(calls: Iterable[Call]) -> dict[Call, Call]:
+    """By call, the one before that names the same thing."""
+    found: dict[Call, Call] = {}
+    newest: dict[str, Call] = {}
+    for call in calls:
+        if call.thing and call.answer is not None:
+            if call.thing in newest:
+                found[call] = newest[call.thing]
+            newest[call.thing] = call
+    return found
+
+
+def _by_result(calls: Iterable[Call]) -> dict[tuple[int, int], Call]:
+    """Calls by their results: the number of the message and of the block in it."""
+    return {(call.result, call.block): call for call in calls}
 
 
 def _unforged(label: str) -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolUseBlock
-from autocontext.notes.calls import MOST_CALLS, Call
+from autocontext.notes.calls import Call
 from autocontext.notes.deeds import Deeds, Group
 from autocontext.notes.plan_part import PlanPart
 from autocontext.notes.quotes import Quotes
@@ -128,6 +128,8 @@ class _Page:
         self._names_others = True
         """Whether it says what the calls without a line were about."""
         self._reasons: list[Reason] = []
+        self._filler: list[Reason] = []
+        """What the agent said without a reason or a name."""
         self._speech = Speech(ledger, self._only, self._shown, gaps=request.gaps)
         self._deeds = Deeds.of(ledger, self._only, _NARROW)
         self._states = request.state
@@ -233,12 +235,13 @@ class _Page:
     # ------------------------------------------------------------------------------------------- what still stands
     def _add_standing(self) -> None:
         """Add what the agent has started, where it is and what it has to follow, the newest as far as there is room."""
-        calls, here = self._ledger.calls[-MOST_CALLS:], list[str]()
-        started, read = list[Call](), dict(instructions_read(self._ledger, self._only))
+        ledger, here = self._ledger, list[str]()
+        started, read = list[Call](), dict(instructions_read(ledger, self._only))
         if self._states:
-            here = [f"m{number}: {words}" for number, words in where(calls) if number in self._only]
+            places = ledger.remembered(where, lambda: where(ledger.newest_calls))
+            here = [f"m{number}: {words}" for number, words in places if number in self._only]
             covered = {*self._deeds.calls}
-            started = [call for call in running(self._ledger) if call in covered]
+            started = [call for call in ledger.remembered(running, lambda: running(ledger)) if call in covered]
         share = int(self._budget * _STANDING_SHARE)
         parts = {
             STARTED: [self._deeds.line(Group((call,))) for call in started],
@@ -292,7 +295,7 @@ class _Page:
         latest = [g for g in reversed(deeds.groups) if not g.newest.plans and not self._standing.issuperset(g.calls)]
         done = [group for group in latest if not group.newest.looks]
         looked = [group for group in latest if group.newest.looks]
-        said = reasons(self._ledger, self._only, self._shown, focus=self._focus)
+        said, self._filler = reasons(self._ledger, self._only, self._shown, focus=self._focus)
         speech, sentences = self._claim_sentences(PLAIN)
         room.left -= sum(room.cost(h) for h, lines in ((DONE, done), (LOOKED, looked), (REASONS, said)) if lines)
         claims = {
@@ -324,11 +327,10 @@ class _Page:
 
     def _add_filler(self) -> None:
         """Add what the agent said without a reason or a name, where nothing else needs the room."""
-        said = reasons(self._ledger, self._only, self._shown, focus=self._focus, filler=True)
         self._room.left -= 0 if self._reasons else self._room.cost(REASONS)
-        claim = Claim(self._room, map(_reason, said))
+        claim = Claim(self._room, map(_reason, self._filler))
         claim.take(self._room.left)
-        self._reasons += said[: claim.size]
+        self._reasons += self._filler[: claim.size]
         self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
 
     def _list_calls(self) -> None:

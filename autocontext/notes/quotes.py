@@ -11,7 +11,7 @@ from math import fsum
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.runs import Runs
-from autocontext.notes.calls import MOST_CALLS, lasting_texts
+from autocontext.notes.calls import Call, lasting_texts
 from autocontext.notes.pieces import line_around
 from autocontext.notes.room import Room
 from autocontext.notes.shown import Shown
@@ -73,7 +73,7 @@ class Quotes:
         self._ledger, self._only, self._shown, self._name, self._cost = ledger, only, shown, source, count
         self._focus = focus
         """Terms of what the notes should keep first."""
-        self._stale = self._stale_messages()
+        self._stale = ledger.remembered(_stale_messages, lambda: _stale_messages(ledger.newest_calls))
         self._told, self._blob = values_in(text), text
         self._parts: dict[int, list[tuple[str, str]]] = {}
         self._selection: dict[tuple[int, int], dict[int, str]] = {}
@@ -82,17 +82,6 @@ class Quotes:
         """Values without a chosen line, and their worth."""
         self._lines: list[tuple[Quote, frozenset[str], int]] = []
         """Candidates, each with its values and its price."""
-
-    def _stale_messages(self) -> set[int]:
-        """Messages with results of calls that were made again later."""
-        last: dict[tuple[str, int], int] = {}
-        stale: set[int] = set()
-        for call in self._ledger.calls[-MOST_CALLS:]:
-            if call.result:
-                if (same := (call.name, call.digest)) in last:
-                    stale.add(last[same])
-                last[same] = call.result
-        return stale
 
     def choose(self, room: Room) -> None:
         """Choose the best lines that fit into the room."""
@@ -204,6 +193,18 @@ class Quotes:
     def _heading(self, place: tuple[int, int]) -> str:
         number, part = place
         return f"m{number} {self._texts(number)[part][0]}:"
+
+
+def _stale_messages(calls: Iterable[Call]) -> set[int]:
+    """Messages with results of calls that were made again later."""
+    last: dict[tuple[str, int], int] = {}
+    stale: set[int] = set()
+    for call in calls:
+        if call.result:
+            if (same := (call.name, call.digest)) in last:
+                stale.add(last[same])
+            last[same] = call.result
+    return stale
 
 
 @lru_cache(maxsize=4_096)

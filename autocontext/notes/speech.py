@@ -6,14 +6,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from autocontext.history.cached import cached_property
 from autocontext.history.runs import Runs
 from autocontext.messages import ToolUseBlock, is_final_reply, is_user_turn, texts_in, words_of_user
 from autocontext.notes.answers import quoted
-from autocontext.notes.calls import MOST_CALLS, shorten
+from autocontext.notes.calls import Call, shorten
 from autocontext.notes.sentences import (
     CLAUSE,
     QUESTION_MARKS,
@@ -80,27 +79,27 @@ class Speech:
         `brief`: only the short ones, or only the others.
         """
         texts: set[str] = set()
-        history = self._ledger.user_sentences
         if worth < CLAUSE:
-            newest = list(islice(reversed(history), _MOST))
+            newest = self._newest
         else:
             newest = [item for item, size in self._rules if brief is None or (size <= _SHORT_RULE) is brief]
         for number, sentence in newest:
-            if sentence.worth == worth and number in self._only:
+            if sentence.worth == worth:
                 text = self.text(number, sentence)
                 if text and text not in texts and not self._shown.has(("sentence", text)):
                     texts.add(text)
                     yield number, sentence
 
-    @property
+    @cached_property
+    def _newest(self) -> list[tuple[int, Sentence]]:
+        """The newest sentences, the last first."""
+        return self._ledger.sentences_in(self._only, _MOST)[::-1]
+
+    @cached_property
     def _rules(self) -> list[tuple[tuple[int, Sentence], int]]:
         """The newest instructions, limits and the like with their characters, those that cost little first."""
-        memo, history = self._ledger.memo, self._ledger.user_sentences
-        if "rules" not in memo:
-            newest = [history[at] for at in islice(reversed(self._ledger.rules), _MOST)]
-            memo["rules"] = [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
-        rules: list[tuple[tuple[int, Sentence], int]] = memo["rules"]
-        return rules
+        newest = self._ledger.rules_in(self._only, _MOST)[::-1]
+        return [(item, len(self.text(*item))) for item in sorted(newest, key=self._verbosity)]
 
     def _verbosity(self, item: tuple[int, Sentence]) -> int:
         """0 for a short sentence that begins with an instruction or limit and asks nothing, up to 3."""
@@ -210,45 +209,42 @@ def notes(ledger: WorkLedger, only: Container[int], shown: Shown) -> Iterator[tu
 
 
 def reasons(
-    ledger: WorkLedger,
-    only: Runs,
-    shown: Shown,
-    *,
-    focus: AbstractSet[str] = frozenset(),
-    filler: bool = False,
-) -> list[Reason]:
-    """The agent's reasons, findings and plans, the best first, from all over the span.
+    ledger: WorkLedger, only: Runs, shown: Shown, *, focus: AbstractSet[str] = frozenset()
+) -> tuple[list[Reason], list[Reason]]:
+    """The agent's reasons, findings and plans, the best first, from all over the span; then what names nothing.
 
     A sentence is worth more the more of its names later messages used, and after an answer that is marked as an error;
-    at most two of a message, each with the heading of its list. `filler`: what gives no reason and names nothing.
+    at most two of a message of each kind, each with the heading of its list.
     """
-    failed = {call.result + 1 for call in ledger.calls[-MOST_CALLS:] if call.answer is not None and call.answer.status}
-    rated: list[tuple[float, Reason]] = []
-    per_message = Counter[int]()
-    newest = [r for r in ledger.remarks[-_MOST_REMARKS:] if r[0] in only]
-
-    def worth(number: int, sentence: Sentence) -> float:
-        text = ledger.messages[number - 1].text[sentence.start : sentence.stop]
-        about = len(focus & set(terms(text))) if focus else 0
-        names = min(2.0, ledger.used_in(text))
-        return about + sentence.worth + names + (number in failed)
-
-    for number, sentence in sorted(newest, key=lambda r: (-worth(*r), -r[0], r[1].start)):
+    failed = ledger.remembered(_after_failures, lambda: _after_failures(ledger.newest_calls))
+    rated: tuple[list[tuple[float, Reason]], list[tuple[float, Reason]]] = [], []
+    per_message = Counter[tuple[int, bool]]()
+    newest: list[tuple[float, int, Sentence]] = []
+    for number, sentence in ledger.remarks_in(only, _MOST_REMARKS):
+        said = ledger.messages[number - 1].text[sentence.start : sentence.stop]
+        about = len(focus & set(terms(said))) if focus else 0
+        worth = about + sentence.worth + min(2.0, ledger.used_in(said)) + (number in failed)
+        newest.append((worth, number, sentence))
+    for worth, number, sentence in sorted(newest, key=lambda r: (-r[0], -r[1], r[2].start)):
+        filler = worth <= _FILLER
         text = ledger.messages[number - 1].text
         line = one_line(text[sentence.start : sentence.stop])
-        if not line or per_message[number] == _OF_MESSAGE or shown.says(line):
+        if not line or per_message[number, filler] == _OF_MESSAGE or shown.says(line):
             continue
         if any(line in said for use in ledger.messages[number - 1].tool_uses for said in _short_texts(use)):
             continue  # its call says it
-        if (worth(number, sentence) <= _FILLER) is not filler:
-            continue
-        per_message[number] += 1
+        per_message[number, filler] += 1
         heading = one_line(heading_of(text, sentence.start))
         line = f"{heading} … {line}" if heading else line
         line = shorten(line, _REMARK)
         line += " …" if goes_on(text, sentence) else ""
-        rated.append((worth(number, sentence), Reason(number, sentence.start, line)))
-    return _spread(rated)
+        rated[filler].append((worth, Reason(number, sentence.start, line)))
+    return _spread(rated[False]), _spread(rated[True])
+
+
+def _after_failures(calls: Iterable[Call]) -> set[int]:
+    """The messages that follow answers marked as errors."""
+    return {call.result + 1 for call in calls if call.answer is not None and call.answer.status}
 
 
 def _short_texts(use: ToolUseBlock) -> Iterator[str]:

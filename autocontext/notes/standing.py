@@ -9,7 +9,7 @@ import re
 from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from autocontext.notes.calls import MOST_CALLS, Call
+from autocontext.notes.calls import Call
 from autocontext.text.rendering import one_line
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def where(calls: Iterable[Call]) -> list[tuple[int, str]]:
 
 def running(ledger: WorkLedger) -> list[Call]:
     """The newest calls that have started something of which no end was seen."""
-    calls = ledger.calls[-MOST_CALLS:]
+    calls = ledger.newest_calls
     found = [c for c in calls if c.starts and c.answer is not None and not c.answer.status]
     return [call for call in found[-_MOST_STARTED:] if not _has_ended(ledger, call, calls)]
 

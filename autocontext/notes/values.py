@@ -38,6 +38,8 @@ _ELEMENT = re.compile(r"\[ref=\w{1,20}\]")
 """The number of an element in a browser's page; the next page has others."""
 _ARGUMENT = 200
 """Characters; a longer argument is a document, not a value."""
+_LINE = 400
+"""Characters; of texts up to this length many are kept, of longer ones few."""
 
 
 def find(value: str, text: str, start: int = 0) -> int:
@@ -68,9 +70,18 @@ def values_in(text: str) -> set[str]:
     return values
 
 
-@lru_cache(maxsize=512)
 def known_values(text: str) -> frozenset[str]:
-    """`values_in`, cached: for texts in view, which every rendering asks about."""
+    """`values_in`, cached: for lines of results and texts in view, which every rendering asks about."""
+    return (_values_of_line if len(text) <= _LINE else _values_of_text)(text)
+
+
+@lru_cache(maxsize=8_192)
+def _values_of_line(line: str) -> frozenset[str]:
+    return frozenset(values_in(line))
+
+
+@lru_cache(maxsize=512)
+def _values_of_text(text: str) -> frozenset[str]:
     return frozenset(values_in(text))
 
 

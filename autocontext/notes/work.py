@@ -7,18 +7,18 @@ newest of each kind first.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from heapq import nlargest
-from operator import attrgetter
-from typing import Any, NamedTuple
+from operator import attrgetter, itemgetter
+from typing import Any, NamedTuple, TypeVar
 
 from autocontext.history.runs import Runs
 from autocontext.messages import Msg, ToolResultBlock, ToolUseBlock, is_compressed, words_of_user
 from autocontext.notes.answers import answer_of
-from autocontext.notes.calls import Call, Effect, call_of, facts_of
+from autocontext.notes.calls import MOST_CALLS, Call, Effect, call_of, facts_of
 from autocontext.notes.instructions import Instructions, instructions_of
 from autocontext.notes.notes import is_note_tool, note_of
 from autocontext.notes.sentences import CLAUSE, Sentence, of_agent, of_user
@@ -34,7 +34,9 @@ _OFTEN = 3
 """A value that was taken up so many times is as good as any."""
 
 
-_number, _name = attrgetter("number"), attrgetter("name")
+T = TypeVar("T")
+
+_number, _name, _first = attrgetter("number"), attrgetter("name"), itemgetter(0)
 
 
 class Occurrences(NamedTuple):
@@ -72,7 +74,7 @@ class WorkLedger:
     """
 
     __slots__ = (
-        "_open", "_orphans", "calls", "effects", "instructions", "memo", "messages", "notes",
+        "_memo", "_open", "_orphans", "calls", "effects", "instructions", "messages", "notes",
         "plan_calls", "remarks", "rules", "sources", "user_sentences", "values",
     )  # fmt: skip
 
@@ -98,8 +100,8 @@ class WorkLedger:
         self._open: dict[str, list[int]] = {}
         """Per id, the calls (indices in `calls`) without a result, oldest first."""
         self._orphans: list[Result] = []
-        self.memo: dict[Hashable, Any] = {}
-        """What notes have worked out about these messages, for the next note; a further message empties it."""
+        self._memo: dict[Hashable, Any] = {}
+        """What notes have worked out about these messages; a further message empties it."""
 
     @classmethod
     def of(cls, messages: Iterable[Msg], *, effects: Mapping[str, Effect] | None = None) -> WorkLedger:
@@ -114,7 +116,7 @@ class WorkLedger:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkLedger) and all(
-            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k != "memo"
+            getattr(self, k) == getattr(other, k) for k in self.__slots__ if k != "_memo"
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -145,7 +147,7 @@ class WorkLedger:
 
     def append(self, msg: Msg) -> None:
         """Add the next message, in place."""
-        self.memo.clear()
+        self._memo.clear()
         self.messages.append(msg)
         number = len(self.messages)
         result_values: set[str] = set()
@@ -213,6 +215,35 @@ class WorkLedger:
             later = Occurrences(in_speech + later[0], begins, (later[2] + numbers)[:_NEWEST])
         self.values[value] = later
 
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` returns, worked out once until another message comes: a pass writes many notes."""
+        if key not in self._memo:
+            self._memo[key] = make()
+        found: T = self._memo[key]
+        return found
+
+    @property
+    def newest_calls(self) -> list[Call]:
+        """The calls that one note looks at for what they say of others."""
+        return self.remembered("newest calls", lambda: self.calls[-MOST_CALLS:])
+
+    def calls_in(self, only: Runs) -> list[Call]:
+        """The newest calls in these messages."""
+        return _newest(self.calls, only, MOST_CALLS, _number)
+
+    def sentences_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
+        """The user's newest sentences in these messages."""
+        return _newest(self.user_sentences, only, most, _first)
+
+    def rules_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
+        """The user's newest instructions, limits, permissions and corrections in these messages."""
+        sentences = self.user_sentences
+        return [sentences[at] for at in _newest(self.rules, only, most, lambda at: sentences[at][0])]
+
+    def remarks_in(self, only: Runs, most: int) -> list[tuple[int, Sentence]]:
+        """The agent's newest conclusions in these messages."""
+        return _newest(self.remarks, only, most, _first)
+
     def result_of(self, call: Call) -> str:
         """The text that came back from a call; "" without an answer."""
         block = self.messages[call.result - 1].content[call.block] if call.result else None
@@ -233,16 +264,12 @@ class WorkLedger:
 
     def used_in(self, text: str) -> float:
         """How much the values of a text were used, together; notes of one pass ask the same again and again."""
-        key = "used in", text
-        if key not in self.memo:
-            self.memo[key] = sum(map(self.used, sorted(known_values(text))))
-        worth: float = self.memo[key]
-        return worth
+        return self.remembered(("used in", text), lambda: sum(map(self.used, sorted(known_values(text)))))
 
     def trim(self) -> None:
         """Drop the least important values, in place, if there are very many."""
         if len(self.values) > _MOST_VALUES:
-            self.memo.clear()
+            self._memo.clear()
             now = len(self.messages)
             # What only results have may be taken up yet.
             ranked = nlargest(
@@ -253,14 +280,29 @@ class WorkLedger:
 
     def best_values(self, most: int) -> list[tuple[float, str]]:
         """At most `most` values that were taken up after they had been mentioned, with their worth, best first."""
+        return self.remembered("best values", self._rated_values)[:most]
+
+    def _rated_values(self) -> list[tuple[float, str]]:
         now = len(self.messages)
-        # One expression, for speed: every rendering rates all values.
-        candidates = [
+        rated = (
             ((speech - begins) * (FADING[now - n[0]] if now - n[0] < FADED else FLOOR), value)
             for value, (speech, begins, n) in self.values.items()
             if speech > begins
-        ]
-        return nlargest(most, candidates)
+        )
+        return sorted(rated, reverse=True)
+
+
+def _newest(items: Sequence[T], only: Runs, most: int, number: Callable[[T], int]) -> list[T]:
+    """The last `most` of items that lie in these messages; the cost grows with those, not with all."""
+    parts: list[Sequence[T]] = []
+    for first, last in reversed(only.pairs):
+        stop = bisect_right(items, last, key=number)
+        start = bisect_left(items, first, hi=stop, key=number)
+        parts.append(items[max(start, stop - most) : stop])
+        most -= len(parts[-1])
+        if most <= 0:
+            break
+    return [item for part in reversed(parts) for item in part]
 
 
 def _shift(call: Call, shift: int) -> Call:

@@ -24,7 +24,7 @@ OLDEST_ROUNDS_FOLD = "OLDEST_ROUNDS_FOLD"
 _LEAST_MESSAGES = 2
 """Folding a single message saves nothing."""
 _OF_REPLACED = 0.7
-"""Largest note, as a share of what it replaces."""
+"""Largest note, as a share of what it replaces and is no note itself."""
 _EXPECTED = 0.7
 """Share of its room that a first note is expected to need."""
 _GROWTH = 1.15
@@ -207,7 +207,8 @@ class Fold:
     def _note(self, view: View, piece: _Piece, share: int, target: int, *, fills: bool, last: bool) -> Proposal:
         span = view.span(piece.start, piece.stop)
         earlier = "" if self.bare else self._hand_over.earlier_notes(span)
-        most = piece.tokens if len(span) == 1 else int(piece.tokens * _OF_REPLACED)
+        noted = sum(view.tokens(i, i + 1) for i in range(piece.start, piece.stop) if is_note(view.messages[i]))
+        most = noted + int((piece.tokens - noted) * _OF_REPLACED)
         size = max(self._hand_over.frame + (0 if self.bare else _LEAST_NOTE), min(share, most - target))
         budget = min(size, int(piece.tokens * _WORTHWHILE))
         text: str | Question = earlier

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autocontext.history.runs import Runs
 from autocontext.messages import Msg
 from autocontext.notes.page import LINES
 from autocontext.notes.shown import InView
@@ -119,7 +120,7 @@ def test_a_rendering_is_the_same_in_every_process() -> None:
 @given(histories(max_moves=8), st.integers(100, 3_000))
 def test_rendering_twice_gives_the_same(messages: list[Msg], budget: int) -> None:
     ledger = WorkLedger.of(messages)
-    facts = [name for name in WorkLedger.__slots__ if name != "memo"]
+    facts = [name for name in WorkLedger.__slots__ if name != "_memo"]
     before = repr([getattr(ledger, name) for name in facts])
     assert page(ledger, budget, len) == page(ledger, budget, len)
     assert repr([getattr(ledger, name) for name in facts]) == before
@@ -323,3 +324,24 @@ def test_no_line_of_a_source_is_quoted_twice(messages: list[Msg], budget: int) -
             seen.add((source, line))
         else:
             source = line
+
+
+def test_a_note_about_few_messages_costs_as_much_in_a_long_history() -> None:
+    def cost(steps: int) -> int:
+        ledger = WorkLedger.of(long_work(steps))
+        last = len(ledger)
+        page(ledger, 300, len, only=Runs([(last - 20, last - 11)]))  # works out what all notes share
+        return python_calls(lambda: page(ledger, 300, len, only=Runs([(last - 10, last)])))
+
+    assert cost(300) <= 1.1 * cost(100)
+
+
+def test_a_note_tells_of_old_messages_however_much_came_after() -> None:
+    messages = long_work(20)
+    alone = page(WorkLedger.of(messages), 4_000, len, only=range(1, len(messages) + 1))
+    later = [calls("", use(f"z{i}", "ping", host=f"h{i}")) for i in range(1_200)]
+    answers = [tool_result(f"z{i}", "pong") for i in range(1_200)]
+    longer = WorkLedger.of([*messages, *(m for pair in zip(later, answers, strict=True) for m in pair)])
+    for line in ("read_file", "edit_file", "The cause is in"):
+        assert line in alone
+        assert line in page(longer, 4_000, len, only=range(1, len(messages) + 1))

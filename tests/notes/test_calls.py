@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autocontext import AutoContextConfig, AutoContextMemory, Msg
+from autocontext.history.runs import Runs
 from autocontext.notes.calls import Effect, call_of, label_of, looks, new_text, thing_of
 from autocontext.notes.deeds import Deeds
 from autocontext.notes.work import WorkLedger
@@ -126,7 +127,7 @@ def test_what_was_changed_stands_under_its_whole_name_and_what_was_read_may_begi
     other = "/home/ana/work/ledger-service/services/accounts/internal/handlers/account_handler.go"
     messages = [calls("", use("a", tool, file_path=LONG_PATH)), tool_result("a", "Saved, 2 hunks applied.")]
     messages += [calls("", use("b", "Read", file_path=other)), tool_result("b", "package handlers")]
-    deeds = Deeds(WorkLedger.of(messages), range(1, 5), 56)
+    deeds = Deeds(WorkLedger.of(messages), Runs([(1, 4)]), 56)
     done, looked = deeds.lines(deeds.groups)
     assert done == f'm1 {tool} {LONG_PATH} -> "Saved, 2 hunks applied."'
     assert looked == 'm3 Read …/services/accounts/internal/handlers/account_handler.go -> "package handlers"'
@@ -154,7 +155,7 @@ def test_any_call_is_read_without_an_exception(tool: str, arguments: dict[str, A
 def test_a_call_does_not_say_its_main_argument_twice() -> None:
     task = "Open the page of the July paper and read the time span of the profile from its second diagram, in seconds."
     messages = tool_exchange("WebSurfer", {"instruction": task}, "The span is 0.8 s.")
-    deeds = Deeds(WorkLedger.of(messages), range(1, 3), 56)
+    deeds = Deeds(WorkLedger.of(messages), Runs([(1, 2)]), 56)
     (line,) = deeds.lines(deeds.groups)
     assert line.count("Open the page of the July paper") == 1
     assert "read the time span of the profile" in line
@@ -165,7 +166,7 @@ def test_calls_that_differ_in_their_last_word_have_different_labels() -> None:
     for n, part in enumerate(("summary", "readme", "tree", "tree main", "languages")):
         command = f"python /mnt/skills/public/github-deep-research/scripts/github_api.py bytedance deer-flow {part}"
         messages += [calls("", use(f"c{n}", "bash", command=command)), tool_result(f"c{n}", f"{n} lines")]
-    deeds = Deeds(WorkLedger.of(messages), range(1, 11), 56)
+    deeds = Deeds(WorkLedger.of(messages), Runs([(1, 10)]), 56)
     lines = deeds.lines(deeds.groups)
     assert [line.split(" -> ")[0].rsplit("deer-flow ")[-1] for line in lines] == [
         "summary", "readme", "tree", "tree main", "languages",
@@ -274,7 +275,7 @@ def test_calls_without_a_line_say_what_the_structure_says(
         ledger.append(call)
         if answer is not None:
             ledger.append(result)
-    deeds = Deeds(ledger, {*range(1, len(ledger) + 1)}, 60)
+    deeds = Deeds(ledger, Runs([(1, len(ledger))]), 60)
     assert deeds.in_short("X", deeds.calls) == (words or "")
 
 
@@ -285,6 +286,6 @@ def test_what_a_call_is_about_forges_no_list(name: str) -> None:
     ledger = WorkLedger()
     for msg in tool_exchange("run", {"path": name}, "one row"):
         ledger.append(msg)
-    deeds = Deeds(ledger, {1, 2}, 60)
+    deeds = Deeds(ledger, Runs([(1, 2)]), 60)
     about = deeds.about(deeds.calls[0])
     assert about[0] == about[-1] == '"'

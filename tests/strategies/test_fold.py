@@ -110,6 +110,21 @@ def test_a_later_fold_takes_the_earlier_note_in() -> None:
     assert all(f"m{numbers[0]}-m{numbers[-1]}" in note for numbers, note in [(seen[-1], desk.messages[2].text)])
 
 
+@pytest.mark.parametrize("ask", ["Please check order #W{0}.", "Prüfe bitte Rechnung {0}.", "请检查文件 a{0}.py。"])
+def test_a_note_that_takes_one_more_round_in_keeps_its_room(ask: str) -> None:
+    rounds = [
+        m
+        for n in range(40)
+        for m in (user(ask.format(n)), *tool_exchange("get", {"id": n}, f"total {n * 17} EUR\n" * 3), assistant("Done."))
+    ]
+    desk = Desk([user("Go."), *rounds, user("Go on."), assistant("Yes.")], CONFIG, size)
+    desk.make(desk.fold(messages=120, tokens=-(10**6)))
+    first = size(desk.messages[1])
+    desk.make(desk.fold(messages=3, tokens=-(10**6)))
+    assert len([m for m in desk.messages if m.origin]) == 1
+    assert size(desk.messages[1]) >= 0.95 * first
+
+
 def test_the_note_tells_what_the_user_said_what_was_called_and_what_came_of_it() -> None:
     work = [
         user("please look into it"),
