@@ -119,7 +119,7 @@ def test_a_note_that_takes_one_more_round_in_keeps_its_room(ask: str) -> None:
             user(ask.format(n)),
             *tool_exchange("get", {"id": n}, f"total {n * 17} EUR\n" * 3),
             assistant("Done."),
-        )  # fmt: skip
+        )
     ]
     desk = Desk([user("Go."), *rounds, user("Go on."), assistant("Yes.")], CONFIG, size)
     desk.make(desk.fold(messages=120, tokens=-(10**6)))
