@@ -310,7 +310,9 @@ class _Page:
             claims[part].take(min(int(room.left * share), self._said_budget if part == "said" else room.left))
         for part in _CLAIMS:
             claims[part].take(self._said_budget if part == "said" else room.left)
-        while True:
+
+        def excess() -> int:
+            """Show what is claimed; the tokens over the budget."""
             self._speech.choose(sentences[: claims["said"].size])
             self._set_plan(plan.size)
             self._told = {DONE: done[: claims["done"].size], LOOKED: looked[: claims["looked"].size]}
@@ -318,12 +320,33 @@ class _Page:
             self._list_calls()
             self._reasons = said[: claims["reasons"].size]
             self._parts[REASONS] = [*map(_reason, sorted(self._reasons))]
-            excess = self._size() - self._budget
-            if excess > 0 and self._names_others:
-                self._names_others = False
-                continue
-            if excess <= 0 or not any(claims[part].give_back(excess) for part in reversed(_CLAIMS) if part != "said"):
+            return self._size() - self._budget
+
+        over = excess()
+        if over > 0:
+            self._names_others = False
+            over = excess()
+        while over > 0:
+            if not any(claims[part].give_back(over) for part in reversed(_CLAIMS) if part != "said"):
                 return
+            over = excess()
+        if not self._names_others and any(self._hidden.values()):
+            self._trade_lines_for_names([claims["looked"], claims["done"]], excess)
+
+    def _trade_lines_for_names(self, claims: Sequence[Claim], excess: Callable[[], int]) -> None:
+        """Name what the other calls were about instead of the last few lines: that a file was changed says most."""
+        before = self._room.left, [claim.size for claim in claims]
+        self._names_others = True
+        for claim in claims:
+            if (over := excess()) > 0:
+                claim.give_back(over)
+        emptied = any(size and not claim.size for claim, size in zip(claims, before[1], strict=True))
+        if emptied or excess() > 0:
+            self._names_others = False
+            self._room.left, sizes = before
+            for claim, size in zip(claims, sizes, strict=True):
+                claim.size = size
+            excess()
 
     def _add_filler(self) -> None:
         """Add what the agent said without a reason or a name, where nothing else needs the room."""
@@ -338,7 +361,8 @@ class _Page:
         for part, groups in self._told.items():
             lines = self._deeds.lines(groups[::-1])
             hidden = [call for group in self._hidden[part] for call in group.calls]
-            self._parts[part] = [self._more(hidden, groups), *lines] if hidden and lines else lines
+            named = [*groups, *(self._told[DONE] if part == LOOKED else ())]  # what was changed, was looked at
+            self._parts[part] = [self._more(hidden, named), *lines] if hidden and lines else lines
 
     def _name_others(self) -> None:
         """Say what the calls without a line were about, if there is room for it."""

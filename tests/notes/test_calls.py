@@ -252,6 +252,28 @@ def test_calls_without_a_line_are_named_by_what_they_were_about(tool: str, argum
 
 
 @pytest.mark.parametrize(
+    ("read", "write", "argument", "thing"),
+    [
+        ("read_file", "edit_file", "path", "shop/{0}.py"),
+        ("get_order", "update_order", "order_id", "#W{0}"),
+        ("read_page", "write_page", "path", "Rechnung/{0}.md"),
+        ("read_page", "write_page", "path", "第{0}章.md"),
+    ],
+)
+def test_lines_give_way_before_the_names_of_what_was_changed(read: str, write: str, argument: str, thing: str) -> None:
+    things = [thing.format(7_000 + n) for n in range(20)]
+    work = [user("Go on.")]
+    for n, about in enumerate(things):
+        work += tool_exchange(read, {argument: about}, f"row {n}\n" * 40)
+        work += tool_exchange(write, {argument: about, "text": f"the rate is {n} percent of {n * 7}"}, "1 replacement")
+    text = page(work, budget=560, count=lambda text: len(text) // 4)
+    done, looked = text.split("\nLooked at:\n")
+    assert [about for about in things if about not in done] == []
+    (others,) = [line for line in looked.splitlines() if "more calls" in line]
+    assert [about for about in things if about in others] == []  # what was changed, was looked at
+
+
+@pytest.mark.parametrize(
     ("answers", "marked", "words"),
     [
         (["", ""], False, "X 2x -> nothing"),
