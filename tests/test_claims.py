@@ -59,3 +59,9 @@ def test_a_figure_without_a_table_is_named(clone: Path) -> None:
     with (clone / "docs" / "why.md").open("a") as why:
         why.write("\nIt shows 91 % of all values.\n")
     assert page(clone, "--check") == "docs/why.md: no table backs '91 %'\n"
+
+
+@pytest.mark.parametrize("document", sorted(p.name for p in (ROOT / "docs").glob("*.md")))
+def test_the_tests_that_a_page_names_exist(document: str) -> None:
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    assert [path for path in re.findall(r"`(tests/[\w./]+)`", text) if not (ROOT / path).exists()] == []
