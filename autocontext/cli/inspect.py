@@ -104,11 +104,13 @@ def messages(screen: Screen, memory: AutoContextMemory, *, full: bool) -> None:
     """Show the messages in view, one line each or whole."""
     numbers = {id(m): f"m{n}" for n, m in enumerate(memory.get_original_memory_msgs(), 1)}
     for msg in memory.messages:
-        _message(screen, numbers.get(id(msg), ""), msg, memory.count([msg]), full=full)
+        originals = [msg] if msg.origin is None else memory.reload(msg.origin.uuid)
+        number = numbers.get(id(originals[0]), "") if len(originals) == 1 else ""
+        _message(screen, number, msg, memory.count([msg]), full=full)
 
 
 def _message(screen: Screen, number: str, msg: Msg, tokens: int, *, full: bool) -> None:
-    """Show one message: its number, if it is an original, role, size, and its first line or all of it."""
+    """Show one message: its number if it is one original, whole or in short, role, size, first line or all of it."""
     note = f" {figures.origin_name(msg.origin.kind)} {msg.origin.uuid[:8]}" if msg.origin is not None else ""
     head = f"{number:>5} {msg.role:<9} {tokens:>7,} "
     text = transcript(msg)
